@@ -293,8 +293,8 @@ class EdgeHub(Module):
                 self._link.close()
         elif self._network.may_dial():
             self._backoff.reset()
-            if self._redial.cancel():
-                self._dial()
+            self._redial.cancel()
+            self._dial()
 
     def _renewed(self) -> None:
         """Reconnect to use a new certificate; unconfirmed messages are sent again."""

@@ -77,7 +77,7 @@ class Unreferenced:
             return
         if doomed:
             self._changes.add_change(Outcome((), changed=True))
-        if self._suspects:
+        if self._suspects or doomed:  # the deletions may be lost with their commit
             self.schedule_check()
 
     def _find(self) -> dict[str, Metadata]:

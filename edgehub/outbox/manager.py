@@ -117,12 +117,19 @@ class OutboxManager:
         self._attach(store, found)
 
     def changed(self) -> None:
-        """Write pending entries, unless a write is under way; then they follow it."""
-        if self._writer is not None and not self._writing and self._ledger.unwritten:
+        """Write pending entries, unless a write is under way; then they follow it. Without any, all messages are
+        written, or have arrived while the store was failing.
+        """
+        if self._writer is None or self._writing:
+            return
+        if self._ledger.unwritten:
             self._write(self._writer)
+        elif self._when_written:
+            self._taken = self._ledger.last
+            self._report_written()
 
     def when_written(self, then: Callable[[], None]) -> None:
-        """Call `then` when all messages accepted so far are in the store; immediately without a store."""
+        """Call `then` when all messages accepted so far are in the store, or have arrived; immediately without one."""
         if self._open_outbox is None or not (self._writing or self._ledger.unwritten or self._writer is None):
             then()
         else:

@@ -406,6 +406,25 @@ def test_an_upload_is_answered_when_it_is_written(disk: Disk) -> None:
         assert waiting.get().content == 2
 
 
+@pytest.mark.parametrize("opened", [False, True])
+def test_an_upload_that_has_arrived_is_answered_though_no_disk_took_it(disk: Disk, *, opened: bool) -> None:
+    """While the disk is full it leaves from memory. A broker without an answer would send it again."""
+    disk.failing = not opened
+    bed = node(disk.open)
+    with bed.bee:
+        bed.bee.run_for(1)
+        disk.failing = True
+        waiting = bed.bee.future("websocket", uploads("1"))
+        bed.bee.run_for(1)
+        assert [one.content_as(str) for one in bed.sent()] == ["1"]
+        if opened:
+            bed.bee.run_for(30)
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert waiting.settled
+        assert waiting.get().content == 1
+
+
 def test_an_upload_without_room_is_refused_to_its_sender(disk: Disk) -> None:
     """So that it is not acknowledged."""
     bed = node(disk.open, refusing=True, limits=Limits(uploads=Limit(1, 100_000)))

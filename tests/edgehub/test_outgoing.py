@@ -157,6 +157,18 @@ def test_a_message_that_arrived_a_second_time_is_forgotten() -> None:
     assert not outgoing._read_before
 
 
+def test_of_a_state_that_has_arrived_and_gives_way_to_a_newer_one_nothing_stays() -> None:
+    outgoing = bounded(10, 10_000, settle=15.0)
+    older, newer = (message("default/podstatus/p", "update", {"n": number}) for number in range(2))
+    outgoing.offer(entry(older))
+    outgoing.take()
+    outgoing.confirmed(1, 0.0)
+    outgoing.offer(entry(newer))
+    outgoing.link_lost()
+    assert drain(outgoing) == [newer.id]
+    assert not outgoing._read_before
+
+
 def test_arrived_messages_give_way_before_any_is_refused() -> None:
     """A fast peer is not held back by what it has already."""
     outgoing = bounded(2, 10_000, settle=15.0)

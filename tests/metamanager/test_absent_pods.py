@@ -12,9 +12,10 @@ from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
 from metamanager.cloud_pods import absent
 from metamanager.errors import StoreWriteError
+from metamanager.pod_list import AFTER_REGISTRATION
 from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud
+from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, thing
 from tests.metamanager.test_pod_list import (
     DAYS,
     EDGED,
@@ -175,6 +176,20 @@ def test_pods_that_the_cloud_deletes_meanwhile_are_not_asked_for() -> None:
         bee.settle()
         assert [resource for resource, _ in cloud.asked] == ["default/podpatch/a", "default/podpatch/c"]
         assert names(bee) == []
+
+
+def test_pods_that_a_newer_list_has_are_not_asked_for() -> None:
+    held: list[Message] = []
+    with a_node_with(pod("a"), pod("b"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
+        cloud.body = listing(pod("b"))
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
+        bee.run_for(AFTER_REGISTRATION)
+        bee.hive.respond(cloud.reply(held[0], GONE))
+        bee.settle()
+        assert ("default/podpatch/b", "uid-b") not in cloud.asked
+        assert names(bee) == ["b"]
 
 
 def test_the_successor_of_a_name_is_not_ended() -> None:

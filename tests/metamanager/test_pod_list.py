@@ -272,6 +272,16 @@ def test_a_deletion_overtakes_the_list(deleted: dict[str, str], left: list[str])
         assert names(bee) == left
 
 
+def test_each_deletion_during_the_list_overtakes_it() -> None:
+    with asking() as bee:
+        for name in "ab":
+            deleted = {"metadata": {"name": name, "uid": f"uid-{name}"}}
+            bee.send(META, from_cloud(bee, f"default/pod/{name}", Operation.DELETE, deleted))
+        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"), pod("c"))))
+        bee.settle()
+        assert names(bee) == ["c"]
+
+
 def test_deletions_from_before_the_request_are_ignored(tmp_path: Path) -> None:
     """What the list has then was made after that."""
     with asking(tmp_path / "x.db", connected=False) as bee:

@@ -81,6 +81,16 @@ def test_a_pod_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
         assert len(bee.sent_to(CLOUD)) == 1
 
 
+def test_a_clock_that_is_set_back_delays_no_refresh() -> None:
+    with node(connected=True) as bee:
+        fill(bee, KINDS[0])
+        for _ in range(2):
+            ask(bee, KINDS[0])
+            bee.clock.jump_wall(-3600.0)
+            bee.run_for(REFRESH_EVERY)
+        assert len(bee.sent_to(CLOUD)) == 2
+
+
 def test_the_times_of_few_refreshes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metamanager.remote_query._REMEMBERED", 2)
     with node(connected=True) as bee:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beehive import ModuleName, Operation
 from beehive.testing import Harness
-from metamanager.errors import StoreError
+from metamanager.errors import StoreError, StoreWriteError
 from metamanager.sqlite_store import SqliteStore
 from metamanager.unreferenced import CHECK_SECONDS, unreferenced
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, store_of, thing
@@ -127,6 +127,18 @@ def test_a_check_that_fails_is_repeated(bee: Harness, monkeypatch: pytest.Monkey
     with monkeypatch.context() as failing:
         failing.setattr(SqliteStore, "get_all", mock.Mock(side_effect=StoreError("read the database")))
         bee.run_for(CHECK_SECONDS + 1)
+    bee.run_for(TWICE)
+    assert stored(bee) == set()
+
+
+def test_a_deletion_that_the_disk_does_not_take_is_repeated(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(bee, POD, thing("p"), Operation.DELETE)
+    bee.run_for(CHECK_SECONDS + 1)
+    with monkeypatch.context() as failing:
+        lost = StoreWriteError("commit", "the database", "disk full", batch_lost=True)
+        failing.setattr(SqliteStore, "commit", mock.Mock(side_effect=lost))
+        bee.run_for(CHECK_SECONDS)
+    assert stored(bee) == {CONFIG, SECRET}
     bee.run_for(TWICE)
     assert stored(bee) == set()
 
