@@ -135,7 +135,12 @@ class Edged(Module):
         if not self.assembly.static_pods.is_mirror_deletion(message, resource.namespace, resource.name, identity.uid):
             is_stored = message.route.source != ModuleName.METAMANAGER
             self.assembly.sync_loop.handle_pod_remove(
-                resource.namespace, resource.name, identity.uid, identity.grace_period, is_stored=is_stored
+                resource.namespace,
+                resource.name,
+                identity.uid,
+                identity.grace_period,
+                is_stored=is_stored,
+                static=message.route.source == FILE,
             )
             self.assembly.static_pods.sync_mirrors()
 

@@ -14,6 +14,7 @@ from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, wi
 from edged.pods.pod_status.conditions import with_conditions_of_others
 from edged.pods.pod_status.phase import Phase
 from edged.pods.restart import is_terminal
+from edged.pods.static import is_static
 
 
 class PodRecord(msgspec.Struct):
@@ -219,9 +220,10 @@ class PodManager:
         record = self._records.get(uid)
         return record is None or record.has_terminated
 
-    def by_name(self, namespace: str, name: str) -> list[PodRecord]:
-        """Return the records of pods of that name, the newest last."""
-        return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
+    def by_name(self, namespace: str, name: str, *, static: bool = False) -> list[PodRecord]:
+        """Return the records of the cloud's or the static pods of that name, the newest last."""
+        named = (r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name))
+        return [r for r in named if is_static(r.pod) is static]
 
     def put(self, pod: Pod) -> PodRecord:
         """Add a pod, or update a known one (`PodRecord.update`); return its record."""
@@ -245,11 +247,14 @@ class PodManager:
         """Stop holding the pod behind that uid, and return it."""
         return self._held.pop(uid, None)
 
-    def drop_held(self, namespace: str, name: str, uid: str = "", *, up_to: Pod | None = None) -> None:
-        """Drop a held pod; without a uid every held pod of that name, except pods that are newer than `up_to`."""
+    def drop_held(
+        self, namespace: str, name: str, uid: str = "", *, up_to: Pod | None = None, static: bool = False
+    ) -> None:
+        """Drop a held pod of the cloud, or a static one; without a uid all of that name but pods newer than `up_to`."""
         for behind, (pod, _) in list(self._held.items()):
             is_meant = uid in ("", ref_of(pod).uid) and (up_to is None or not is_newer(pod, up_to))
-            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and is_meant:
+            is_named = (pod.metadata.namespace, pod.metadata.name) == (namespace, name)
+            if is_named and is_meant and is_static(pod) is static:
                 del self._held[behind]
 
     def forget(self, uid: PodUid) -> None:

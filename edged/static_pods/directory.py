@@ -1,6 +1,8 @@
 """The actor that watches the directory of static pods."""
 
 import logging
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,18 @@ JsonPod = dict[str, Any]
 _Stamp = tuple[int, int, int]
 """Inode, size in bytes, and time of the last change in nanoseconds."""
 
+_UNREAD = (0, 0, 0)
+"""Stamp of a file that is read again at the next scan."""
+
 
 class _Scan(msgspec.Struct, frozen=True):
     """Scan the directory now."""
 
 
 class StaticPodChanges(msgspec.Struct, frozen=True):
-    """The changes since the last scan. A changed pod is in both lists, with another uid in each."""
+    """The changes since the last scan. A changed pod is in both lists, with another uid in each; one whose file states
+    its uid is added only, and updates the pod.
+    """
 
     removed: list[JsonPod]
     added: list[JsonPod]
@@ -38,7 +45,8 @@ class StaticPodDirectory(Actor):
     """Reads static pods from the files of a directory, and reports changes.
 
     As for a kubelet, a file should be written elsewhere and moved here. An invalid file changes nothing, and is read
-    again when it changes. A scan without changes only reads the directory, and no file.
+    again when it changes. A file that cannot be read, or that states the uid of another file's pod, is tried again at
+    each scan. A scan without changes only reads the directory, and no file.
 
     Args:
         directory: need not exist.
@@ -70,57 +78,73 @@ class StaticPodDirectory(Actor):
             self.actor_ref.tell(_Scan())
 
     def _scan(self) -> None:
+        known = self._stamps or {}
         try:
-            stamps = _stamps(self._directory)
+            stamps = _stamps(self._directory, known)
         except OSError as error:
             if str(error) != self._problem:
                 _log.warning("the directory of static pods cannot be read, they stay as they are: %s", error)
             self._problem = str(error)
             return
         self._problem = ""
-        before = self._stamps
-        if stamps == before:
-            return
+        changes = StaticPodChanges([self._pods.pop(path) for path in list(self._pods) if path not in stamps], [])
+        for path in sorted(path for path, stamp in stamps.items() if stamp == _UNREAD or stamp != known.get(path)):
+            try:
+                self._read(path, changes)
+            except (ManifestError, OSError) as error:
+                again = isinstance(error, OSError) or error.retryable
+                if not again or known.get(path) != _UNREAD:
+                    _log.error("%s", error)
+                if again:
+                    stamps[path] = _UNREAD
+        if self._stamps is None or changes.removed or changes.added:
+            self._events.post(changes)
         self._stamps = stamps
-        known = before or {}
-        changed = [path for path in sorted(stamps) if stamps[path] != known.get(path)]
-        self._events.post(self._changes(changed, [path for path in known if path not in stamps]))
 
-    def _changes(self, changed: list[Path], vanished: list[Path]) -> StaticPodChanges:
-        changes = StaticPodChanges([self._pods.pop(path) for path in vanished if path in self._pods], [])
-        for path in changed:
-            pod = self._read(path)
-            old = self._pods.get(path)
-            if pod is None or (old is not None and _uid(old) == _uid(pod)):
-                continue
-            if old is not None:
-                changes.removed.append(old)
-            self._pods[path] = pod
-            changes.added.append(pod)
-        return changes
-
-    def _read(self, path: Path) -> JsonPod | None:
-        try:
-            with path.open("rb") as file:
-                return static_pod(file.read(LARGEST + 1), str(path), self._node)
-        except (ManifestError, OSError) as error:
-            _log.error("%s", error)
-            return None
+    def _read(self, path: Path, changes: StaticPodChanges) -> None:
+        """Read a file, and add its pod to the changes if it is another than before. Raises ManifestError, OSError."""
+        with path.open("rb") as file:
+            pod = static_pod(file.read(LARGEST + 1), str(path), self._node)
+        old = self._pods.get(path)
+        if pod == old:
+            return
+        twin = next((other for other, each in self._pods.items() if other != path and _uid(each) == _uid(pod)), None)
+        if twin is not None:
+            hint = f"{twin} has the same `metadata.uid`"
+            raise ManifestError("cannot make a static pod of", str(path), hint, retryable=True)
+        if old is not None and _identity(old) != _identity(pod):
+            changes.removed.append(old)
+        self._pods[path] = pod
+        changes.added.append(pod)
 
 
-def _stamps(directory: Path) -> dict[Path, _Stamp]:
-    """Return the stamps of all files whose names do not begin with a dot; none for a missing directory."""
+def _stamps(directory: Path, known: Mapping[Path, _Stamp]) -> dict[Path, _Stamp]:
+    """Return the stamps of all files whose names do not begin with a dot; none for a missing directory. A file that a
+    worn disk cannot look up keeps its known stamp.
+    """
     try:
         entries = list(directory.iterdir())
     except FileNotFoundError:
         return {}
     found = {}
     for path in entries:
-        if not path.name.startswith(".") and path.is_file():
-            stat = path.stat()
-            found[path] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if path.name.startswith("."):
+            continue
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            found[path] = known.get(path, _UNREAD)
+        else:
+            if stat.S_ISREG(status.st_mode):
+                found[path] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return found
 
 
 def _uid(pod: JsonPod) -> str:
     return str(pod["metadata"]["uid"])
+
+
+def _identity(pod: JsonPod) -> tuple[str, str, str]:
+    return _uid(pod), pod["metadata"]["namespace"], pod["metadata"]["name"]

@@ -46,7 +46,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     metadata = {**pod["metadata"]}
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "default")
     _check(pod, name, namespace, file)
-    uid = metadata.get("uid") or hashlib.md5(f"{node}\0{file}\0".encode() + text, usedforsecurity=False).hexdigest()
+    uid = metadata.get("uid") or _hash(text, file, node)
     annotations = {**(metadata.get("annotations") or {}), CONFIG_SOURCE: "file", CONFIG_HASH: str(uid)}
     annotations.pop(CONFIG_MIRROR, None)  # present in the output of `kubectl get pod -o yaml`
     metadata |= {"name": f"{name}-{node}", "namespace": namespace, "uid": str(uid), "annotations": annotations}
@@ -62,6 +62,12 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     if (invalid := validate_pod(read)) is not None:
         raise ManifestError(_ATTEMPTED, file, invalid.message)
     return whole
+
+
+def _hash(text: bytes, file: str, node: str) -> str:
+    """Return the uid of a file, whose name need not be Unicode."""
+    place = f"{node}\0{file}\0".encode(errors="surrogateescape")
+    return hashlib.md5(place + text, usedforsecurity=False).hexdigest()
 
 
 def _read(text: bytes, file: str) -> dict[str, Any]:

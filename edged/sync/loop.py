@@ -164,9 +164,16 @@ class SyncLoop:
         self._check_sources()
 
     def handle_pod_remove(
-        self, namespace: str, name: str, uid: str, grace_period: int | None = None, *, is_stored: bool = True
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        grace_period: int | None = None,
+        *,
+        is_stored: bool = True,
+        static: bool = False,
     ) -> None:
-        """Remove a pod that the cloud has deleted for good.
+        """Remove a pod that the cloud has deleted for good, or a static pod whose file is gone.
 
         Args:
             namespace: of the pod.
@@ -174,11 +181,12 @@ class SyncLoop:
             uid: of the pod; empty for every pod of that name.
             grace_period: of the deletion, in seconds, if it states one: 0 of a forced deletion.
             is_stored: whether the deletion is in the store. If not, it comes again; until then the store has the pod.
+            static: whether a file is gone. The cloud ends no static pod.
         """
         if is_stored:
             self._note_message(PodUid(uid))
-        self._pods.drop_held(namespace, name, uid)
-        for record in self._pods.by_name(namespace, name):
+        self._pods.drop_held(namespace, name, uid, static=static)
+        for record in self._pods.by_name(namespace, name, static=static):
             if uid in ("", record.ref.uid):
                 self._step(record.ref.uid, machine.RemovePod(grace_period, is_stored))
 
@@ -317,7 +325,7 @@ class SyncLoop:
         self._records[ref.uid] = PodSyncRecord(ref, added)
         self._events.taken(pod)
         if is_stored:
-            self._pods.drop_held(ref.namespace, ref.name, up_to=pod)
+            self._pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
             self._remove_older(ref, pod)
         self._step(ref.uid, machine.AddPod(pod))
 
@@ -327,7 +335,7 @@ class SyncLoop:
         """
         if not is_static(pod):
             return None
-        others = self._pods.by_name(pod.metadata.namespace, pod.metadata.name)
+        others = self._pods.by_name(pod.metadata.namespace, pod.metadata.name, static=True)
         return next((other.ref for other in others if other.ref.uid != pod.metadata.uid), None)
 
     def _holds_back(self, pod: Pod, *, is_stored: bool) -> bool:
@@ -359,7 +367,7 @@ class SyncLoop:
         """Remove the older pods of the name of one whose state is in the store, in their place: a cluster has one pod
         of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
         """
-        for other in self._pods.by_name(ref.namespace, ref.name):
+        for other in self._pods.by_name(ref.namespace, ref.name, static=is_static(pod)):
             if other.ref.uid != ref.uid and not other.deletion_stored and not is_newer(other.pod, pod):
                 _log.info("pod %s: another of its name has come", other.ref)
                 self._step(other.ref.uid, machine.RemovePod())

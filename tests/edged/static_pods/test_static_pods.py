@@ -1,5 +1,7 @@
 """Static pods as edged runs and reports them, alone on the bus, with real files."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,11 @@ NAME = "web-n1"
 MIRROR = f"default/pod/{NAME}"
 
 
-def manifest(image: str = "busybox:1.36", **metadata: str) -> str:
+def manifest(image: str = "busybox:1.36", metadata: str = "name: web") -> str:
     """A file that asks for a pod."""
     return f"""
 kind: Pod
-metadata: {{name: web}}
+metadata: {{{metadata}}}
 spec:
   terminationGracePeriodSeconds: 10
   containers: [{{name: main, image: "{image}", command: [sleep, inf]}}]
@@ -149,6 +151,48 @@ def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(be
     assert MIRROR in bench.meta.cloud
 
 
+def test_the_cloud_cannot_end_it_by_its_name(bench: Bench, files: Path) -> None:
+    """A deletion may come without a uid, and after that of the mirror; a pod may have its name."""
+    put(files, manifest())
+    bench.start()
+    bench.run(15)
+    bench.tell("insert", mirror(bench))
+    for _ in range(2):
+        bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}})
+    bench.tell("insert", pod(NAME))
+    bench.run(35)
+    bench.tell("delete", pod(NAME))
+    bench.run(35)
+    assert [each.metadata.uid for each in bench.snapshots.pods] == [
+        mirror(bench)["metadata"]["annotations"][CONFIG_HASH]
+    ]
+    assert bench.runtime.calls["start_container"] == 2, "the other pod's, too"
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_pod_of_the_cloud_with_its_name_does_not_take_the_place_of_one_that_waits(bench: Bench, files: Path) -> None:
+    """For the end of its predecessor."""
+    bench.start()
+    put(files, manifest())
+    bench.run(3)
+    bench.runtime.obeys = 5
+    put(files, manifest("busybox:1.37"))
+    bench.run(2)
+    bench.tell("insert", pod(NAME))
+    bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}})
+    bench.run(60)
+    assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
+
+
+def test_a_static_pod_spares_a_pod_of_the_cloud_that_has_its_name(bench: Bench, files: Path) -> None:
+    bench.start()
+    bench.tell("insert", pod(NAME))
+    bench.run(5)
+    put(files, manifest())
+    bench.run(35)
+    assert len(bench.runtime.running()) == 2
+
+
 def test_a_deleted_mirror_goes_immediately_and_another_comes(bench: Bench, files: Path) -> None:
     """The cloud waits for its node to end it: `kubectl delete pod` would wait for ever."""
     put(files, manifest())
@@ -227,6 +271,94 @@ def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Pat
     put(files, manifest() + "  hostname: other\n")
     bench.run(15)
     assert bench.runtime.calls["start_container"] == 2
+
+
+def test_a_file_whose_name_is_not_unicode_is_a_file_like_any_other(bench: Bench, files: Path) -> None:
+    """The uid is made of its path."""
+    Path(os.fsdecode(bytes(files) + b"/caf\xe9.yaml")).write_text(manifest())
+    bench.start()
+    bench.run(3)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_file_that_cannot_be_read_is_tried_again_and_keeps_no_other_from_its_pod(
+    bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worn disk, a limit of open files."""
+    put(files, manifest(), "broken.yaml")
+    put(files, manifest(metadata="name: other"), "other.yaml")
+
+    def failing(call: str) -> Any:
+        real = getattr(Path, call)
+
+        def fail(path: Path, *args: Any, **options: Any) -> Any:
+            if path.name == "broken.yaml":
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+            return real(path, *args, **options)
+
+        return patch.object(Path, call, fail)
+
+    with failing("stat"), failing("open"):
+        bench.start()
+        bench.run(5)
+        assert [each.metadata.name for each in bench.snapshots.pods] == ["other-n1"]
+    bench.run(3)
+    with failing("stat"), failing("open"):
+        bench.run(5)
+    assert bench.runtime.running() == ["main", "main"]
+    assert bench.runtime.calls["start_container"] == 2
+    assert caplog.text.count("broken.yaml") == 1, "it is reported once"
+    put(files, manifest("busybox:1.37"), "broken.yaml")
+    with failing("open"):
+        bench.run(5)
+        assert bench.runtime.running() == ["main", "main"]
+    bench.run(15)
+    assert "busybox:1.37" in {each.spec.containers[0].image for each in bench.snapshots.pods}
+
+
+def test_a_file_that_states_its_uid_updates_its_pod(bench: Bench, files: Path) -> None:
+    """As in a kubelet: only the container that changed is replaced."""
+    put(files, manifest(metadata="name: web, uid: mine"))
+    bench.start()
+    bench.run(5)
+    put(files, manifest("busybox:1.37", metadata="name: web, uid: mine"))
+    bench.run(15)
+    assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["run_pod_sandbox"] == 1
+
+
+def test_a_file_that_states_its_uid_can_be_moved_and_renamed(bench: Bench, files: Path) -> None:
+    put(files, manifest(metadata="name: web, uid: mine"))
+    bench.start()
+    bench.run(5)
+    (files / "web.yaml").rename(files / "moved.yaml")
+    bench.run(15)
+    assert [each.metadata.name for each in bench.snapshots.pods] == [NAME]
+    put(files, manifest(metadata="name: other, uid: mine"), "moved.yaml")
+    bench.run(15)
+    assert [each.metadata.name for each in bench.snapshots.pods] == ["other-n1"]
+    assert bench.runtime.running() == ["main"]
+
+
+def test_of_two_files_with_one_uid_the_second_waits_for_the_first(
+    bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy of a file ends nothing when it goes."""
+    put(files, manifest(metadata="name: web, uid: mine"))
+    bench.start()
+    bench.run(5)
+    put(files, manifest(metadata="name: web, uid: mine"), "copy.yaml")
+    put(files, manifest("busybox:1.37", metadata="name: web, uid: mine"), "second.yaml")
+    bench.run(5)
+    (files / "copy.yaml").unlink()
+    bench.run(15)
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["start_container"] == 1
+    assert caplog.text.count("the same `metadata.uid`") == 2
+    (files / "web.yaml").unlink()
+    bench.run(15)
+    assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
 
 
 def test_a_directory_that_cannot_be_read_changes_nothing_and_is_reported_once(
