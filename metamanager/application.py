@@ -20,6 +20,9 @@ FOLLOWED: Final = "followed"
 FOLLOW_RESOURCE: Final = "metaserver/watches"
 """Resource of both messages, which never leave the node."""
 
+NAMES_ONLY: Final = "namesOnly"
+"""Option of a list whose answer has only the namespaces and names of its objects. KubeEdge's cloud ignores it."""
+
 _CORE: Final = "core"
 _KEY_PARTS: Final = 6
 _LEAST_PARTS: Final = 4
@@ -92,6 +95,19 @@ class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     def refusal(self) -> dict[str, Any]:
         """The metav1.Status of an error; None without a code and a reason."""
         return {} if self.error is None else self.error.status
+
+
+class ListMetadata(msgspec.Struct, rename="camel"):
+    """The metadata of a list."""
+
+    continued: str = msgspec.field(default="", name="continue")
+    """Token of the next part, or ""."""
+    remaining_item_count: int | None = None
+
+    @property
+    def is_end(self) -> bool:
+        """Whether no object is missing. This project's cloud has a `remainingItemCount` while it may lack objects."""
+        return not self.continued and not self.remaining_item_count
 
 
 class PatchInfo(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):

@@ -25,7 +25,7 @@ import msgspec
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Timer
 from beehive.decoding import decode_json
 from metamanager import answers, replies
-from metamanager.application import Application, Progress, Target, Verb, application, message_of
+from metamanager.application import Application, ListMetadata, Progress, Target, Verb, application, message_of
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
 from metamanager.replies import Outcome, Reply, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
@@ -240,14 +240,9 @@ def request_of(node: str) -> Application:
     return application(_PODS, Verb.LIST, node, msgspec.json.encode({"fieldSelector": f"spec.nodeName={node}"}))
 
 
-class _ListMetadata(msgspec.Struct, rename="camel"):
-    continued: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
-
-
 class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -262,8 +257,7 @@ class _Pod(msgspec.Struct):
 def pods_in(answer: Message, node: str) -> PodListing:
     """Return the pods of a node in the cloud's answer, without other objects and other nodes' pods.
 
-    A cloud without support for the selector lists all pods. A list is incomplete if it has `continue` or
-    `remainingItemCount`; this project's cloud sends the latter while it may lack objects.
+    A cloud without support for the selector lists all pods.
 
     Raises:
         CallError: the answer has no list.
@@ -281,7 +275,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
     except (BeehiveError, msgspec.DecodeError, UnicodeError) as error:
         raise MalformedAnswerError(_ATTEMPT, node, "the answer is no list") from error
     pods = [pod for item in found.items or () if (pod := _listed(bytes(item), node)) is not None]
-    return PodListing(pods, not found.metadata.continued and not found.metadata.remaining_item_count, len(body))
+    return PodListing(pods, found.metadata.is_end, len(body))
 
 
 def _listed(text: bytes, node: str) -> ListedPod | None:

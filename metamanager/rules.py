@@ -16,6 +16,7 @@ differences from KubeEdge:
 - metamanager asks the cloud for a named pod that is not stored (`metamanager.remote_query`): this repairs a lost store
   without ending a pod;
 - edged receives the Node object like any other (KubeEdge: not its updates);
+- metaserver deletes what the cloud has deleted without telling the node;
 - devicetwin receives each Device and DeviceModel, and keeps its devices here.
 """
 
@@ -288,6 +289,8 @@ def _delete(kind: str, source: str, *, connected: bool) -> Plan:
             return Plan(Change.DELETE, (Step.TO_TWIN, Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
         case ModuleName.POLICYCONTROLLER:
             return Plan(Change.DELETE, (Step.OK_TO_CLOUD,))
+        case ModuleName.METASERVER:
+            return Plan(Change.DELETE, (Step.TO_MESH,))
     return Plan(Change.DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
 
 

@@ -55,6 +55,7 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (U, "podlist", EC, PUT, (Step.TO_EDGED, Step.TO_MESH, Step.OK_TO_CLOUD)),
     (D, "device", DC, DELETE, (Step.TO_TWIN, Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (D, "serviceaccountaccess", PC, DELETE, (Step.OK_TO_CLOUD,)),
+    (D, "service", ModuleName.METASERVER, DELETE, (Step.TO_MESH,)),
     (Q, POD, EDGED, NONE, (Step.ANSWER_OR_ASK,)),
     (Q, "podpatch", EDGED, NONE, (Step.ANSWER,)),
     (Q, "configmap", EDGED, NONE, (Step.ANSWER_OR_ASK,)),

@@ -6,8 +6,9 @@ import pytest
 from modules.cloud.controllers import node_group
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_groups import NodeGroupFilter
+from modules.edge.metaserver.stale_objects import StaleObjects
 from modules.lab.simulate.draw import FaultProfile, draw_plan
-from modules.lab.simulate.plan import Plan, RolloutStep, ServiceStep, Write, Writer
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, RolloutStep, ServiceStep, Write, Writer
 from modules.lab.simulate.run import run_plan
 
 
@@ -58,3 +59,30 @@ def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
     violation = run_plan(plan).violation
     assert violation is not None
     assert "node-0 is labelled as of group 'group-1', and should be of 'group-2'" in violation.text
+
+
+@pytest.mark.parametrize(
+    ("writes", "faults"),
+    [
+        ((Write(30.0, "node-0", Writer.NODE_DELETED),), (Fault(20.0, FaultKind.CUT, seconds=30.0),)),
+        ((), (Fault(20.0, FaultKind.STATE_LOST, seconds=30.0),)),
+    ],
+    ids=["Node deleted", "records lost"],
+)
+def test_objects_whose_end_a_cloud_without_records_does_not_tell_are_found(
+    monkeypatch: pytest.MonkeyPatch, writes: tuple[Write, ...], faults: tuple[Fault, ...]
+) -> None:
+    """They end as the node compares them with the cloud's."""
+    kinds = ("Service", "EndpointSlice", "Endpoints")
+    steps = (
+        ServiceStep(1.0, (0,)),
+        ServiceStep(2.0, (0,), name="bank"),
+        ServiceStep(35.0, (), name="bank", without=kinds),
+    )
+    plan = Plan(1, 1, 60.0, (), faults, writes=writes, cluster=True)
+    plan = msgspec.structs.replace(plan, services=steps)
+    assert run_plan(plan).violation is None
+    monkeypatch.setattr(StaleObjects, "end", lambda *_: None)
+    violation = run_plan(plan).violation
+    assert violation is not None
+    assert "bank is left over" in violation.text

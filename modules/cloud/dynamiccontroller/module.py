@@ -15,12 +15,12 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
-from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
+from metamanager.application import NAMES_ONLY, Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
-from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult, JsonObject
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,8 @@ class DynamicController(Module):
         if isinstance(call, str):
             self._answer(message, node, _rejected(app, call))
             return
-        self._call(node, call, lambda answer: self._answer(message, node, _done(app, answer)))
+        names_only = call.verb == Verb.LIST and bool(call.options.pop(NAMES_ONLY, False))
+        self._call(node, call, lambda answer: self._answer(message, node, _done(app, answer, names_only=names_only)))
 
     def _call(self, node: str, call: ApiCall, then: Callable[[Message | BeehiveError], None]) -> None:
         request = self.message(api_messages.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
@@ -152,7 +153,7 @@ def call_of(app: Application) -> ApiCall | str:
     )
 
 
-def _done(app: Application, answer: Message | BeehiveError) -> Application:
+def _done(app: Application, answer: Message | BeehiveError, *, names_only: bool = False) -> Application:
     if not isinstance(answer, Message):
         return _rejected(app, str(answer))
     result = answer.content_as(ApiResult)
@@ -160,8 +161,16 @@ def _done(app: Application, answer: Message | BeehiveError) -> Application:
         error = StatusError({"kind": "Status", "apiVersion": "v1", **result.refusal})
         reason = str(result.refusal.get("message", ""))
         return msgspec.structs.replace(app, status=Progress.REJECTED, reason=reason, error=error)
-    body = None if result.object is None else msgspec.json.encode(result.object)
+    found = _names_in(result.object) if names_only and result.object is not None else result.object
+    body = None if found is None else msgspec.json.encode(found)
     return msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=body)
+
+
+def _names_in(listed: JsonObject) -> JsonObject:
+    """Return a list without all but the namespaces and names of its objects."""
+    heads = (each["metadata"] for each in listed["items"] or ())
+    names = [{name: head[name] for name in ("namespace", "name") if name in head} for head in heads]
+    return {**listed, "items": [{"metadata": each} for each in names]}
 
 
 def _rejected(app: Application, reason: str) -> Application:

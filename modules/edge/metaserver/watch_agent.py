@@ -20,6 +20,7 @@ from metamanager.application import (
     target_of,
 )
 from modules.edge.metaserver.resources import find
+from modules.edge.metaserver.stale_objects import StaleObjects
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class WatchAgent(Module):
         self._node = node
         kept = ClientWatches() if watches is None else watches
         self._watches, self._unproven = kept.watched, kept.unproven
+        self._stale = StaleObjects(self, node)
 
     def on_start(self) -> None:
         """Repeat the watches after a restart: an answer may be lost."""
@@ -145,7 +147,7 @@ class WatchAgent(Module):
                 self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
             for name, app in self._watches.items():
                 if name not in refused:
-                    self._say_followed(app)
+                    self._followed(app)
 
     def _take(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
@@ -153,12 +155,17 @@ class WatchAgent(Module):
             level = logging.INFO if is_optional(app) else logging.WARNING
             _log.log(level, "the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
         else:
-            self._say_followed(app)
+            self._followed(app)
 
-    def _say_followed(self, app: Application) -> None:
-        """Tell edgemesh that the cloud sends a collection: an object that is not in it does not exist."""
+    def _followed(self, app: Application) -> None:
+        """Tell edgemesh that the cloud sends a collection: an object that is not in it does not exist, and ends if it
+        is stored.
+        """
         target = target_of(app)
-        if target is not None and self.hive.members(Group.MESH):
+        if target is None:
+            return
+        self._stale.end(target)
+        if self.hive.members(Group.MESH):
             self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))
 
 

@@ -106,8 +106,8 @@ class SimulatedCloud:
         first_version: see `Plan.first_version`.
     """
 
-    records_lost_at = -1.0
-    """When cloudcore has lost, last, what it knows of a node's objects: it tells nobody of the end of earlier ones."""
+    objects_lost_at = -1.0
+    """When cloudcore has lost its objects, last: it cannot know that earlier ones have ended."""
     has_groups = False
     """Whether there are NodeGroups, whose controller labels nodes."""
 
@@ -293,7 +293,6 @@ class SimulatedCloud:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
         may register again.
         """
-        self.records_lost_at = self.world.now()
         self.torn |= self.pods_of(node).keys()
         uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)
@@ -345,7 +344,7 @@ class SimulatedCloud:
 
     def forget(self) -> None:
         """Lose all objects while the process is stopped; users apply them again later."""
-        self.records_lost_at = self.world.now()
+        self.objects_lost_at = self.world.now()
         self._forgotten |= self._uids() | {uid for uid, _ in self._synced()}
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)

@@ -35,7 +35,7 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
         there = _stored(node.state / DATABASE, kind)
         for each in sorted(wanted.keys() | there.keys()):
             if each not in wanted:
-                if parse_time(there[each]["metadata"]["creationTimestamp"]) / 1e9 > EPOCH + cloud.records_lost_at:
+                if parse_time(there[each]["metadata"]["creationTimestamp"]) / 1e9 > EPOCH + cloud.objects_lost_at:
                     yield f"{name} {each} is left over"
                 continue
             if each not in there:

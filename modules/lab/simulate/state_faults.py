@@ -143,7 +143,6 @@ def _take_over(cloud: ClusteredCloud, node: SimulatedNode, fault: Fault) -> Undo
 
 
 def _stop(cloud: ClusteredCloud) -> None:
-    cloud.records_lost_at = cloud.world.now()
     cloud.second.stop()
     cloud.stop()
 

@@ -141,6 +141,29 @@ def test_a_node_repeats_the_watches_that_it_still_has(bee: Harness) -> None:
     assert [f"{call.verb} {call.plural}" for call in asked] == ["unwatch ", "watch services", "watch secrets"]
 
 
+def test_a_list_of_names_has_the_names_only(bee: Harness) -> None:
+    """And what says whether it is whole; the API server is asked for an ordinary list."""
+    found = [
+        {"kind": "Service", "metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": {"ports": []}},
+        {"metadata": {"name": "cluster-scoped"}},
+    ]
+    metadata = {"resourceVersion": "7", "continue": "more", "remainingItemCount": 1}
+    asked = answering(bee, ApiResult({"kind": "ServiceList", "metadata": metadata, "items": found}))
+    option = base64.b64encode(b'{"limit":2,"namesOnly":true}').decode()
+    content = content_of(ask(bee, app(Verb="list", Key="/core/v1/services/null/null", Option=option)))
+    names = [{"metadata": {"namespace": "shop", "name": "web"}}, {"metadata": {"name": "cluster-scoped"}}]
+    body = {"kind": "ServiceList", "metadata": metadata, "items": names}
+    assert json.loads(base64.b64decode(content["RespBody"])) == body
+    assert asked == [ApiCall(verb="list", api_version="v1", plural="services", options={"limit": 2}, node="n1")]
+
+
+def test_a_refused_list_of_names_is_a_refusal(bee: Harness) -> None:
+    answering(bee, ApiResult(refusal={"code": 403, "message": "no"}))
+    option = base64.b64encode(b'{"namesOnly":true}').decode()
+    content = content_of(ask(bee, app(Verb="list", Key="/core/v1/services/null/null", Option=option)))
+    assert (content["Status"], content["Reason"]) == ("Rejected", "no")
+
+
 @pytest.mark.parametrize("content", [{}, [1]])
 def test_a_node_without_watches_has_no_failed_watch(bee: Harness, content: Any) -> None:
     asked = answering(bee, ApiResult())
