@@ -84,14 +84,14 @@ def pull(request: Mapping[str, Any], conversation: Conversation) -> None:
 def _keep(layers: Sequence[Descriptor], layout: StoreLayout, registry: str, publication: Publication) -> None:
     """Make the fetched layers blobs of the store; they are whole, for they were unpacked."""
     for each in layers:
-        part = layout.part(each.digest, registry)
+        part = layout.part(each.digest, each.size, registry)
         if part.exists():
             publication.add_file(each.digest, part)
 
 
 def _drop_parts(layers: Sequence[Descriptor], layout: StoreLayout, registry: str) -> None:
     for each in layers:
-        layout.part(each.digest, registry).unlink(missing_ok=True)
+        layout.part(each.digest, each.size, registry).unlink(missing_ok=True)
 
 
 class _Work(NamedTuple):
@@ -207,9 +207,9 @@ class Downloads:
         """Begin, with so many at a time. Raises ImageWorkError without room on the disk."""
         self._reserve = reserve
         free = shutil.disk_usage(self._layout.ingest).free
-        total = sum(each.size for each in self._wanted.values())
+        total = sum(each.size - self._present(each) for each in self._wanted.values())
         if total > free - reserve:
-            raise ImageWorkError(LIMIT, f"the image's {total} bytes do not fit on the disk", _FREE_SPACE)
+            raise ImageWorkError(LIMIT, f"{total} bytes of the image do not fit on the disk", _FREE_SPACE)
         for _ in range(min(parallel, len(self._waiting))):
             threading.Thread(target=self._work, daemon=True).start()
 
@@ -244,9 +244,17 @@ class Downloads:
             self._failure = self._failure or error
             self._changed.notify_all()
 
+    def _present(self, descriptor: Descriptor) -> int:
+        """Return the bytes of a blob that an earlier pull has left."""
+        part = self._part(descriptor)
+        return min(part.stat().st_size, descriptor.size) if part.exists() else 0
+
+    def _part(self, descriptor: Descriptor) -> Path:
+        return self._layout.part(descriptor.digest, descriptor.size, self._registry.name)
+
     def _fetch(self, descriptor: Descriptor) -> BlobFile:
         """Fetch one blob under its lock: another pull from this registry may be fetching it."""
-        part = self._layout.part(descriptor.digest, self._registry.name)
+        part = self._part(descriptor)
         with self._layout.locked(part.stem):
             blob = BlobFile(part, descriptor.digest, descriptor.size)
             self._progress.add_fetched(descriptor.digest, blob.position())

@@ -41,11 +41,12 @@ class StoreLayout:
         algorithm, _, hexadecimal = digest.partition(":")
         return self.blobs / algorithm / hexadecimal
 
-    def part(self, digest: str, registry: str) -> Path:
+    def part(self, digest: str, size: int, registry: str) -> Path:
         """Return the path of a blob that is being fetched, of its own for each registry: it is locked meanwhile, and a
-        slow registry may name the layers of any image as its own.
+        slow registry may name the layers of any image as its own. So may a manifest, with another size, and then the
+        blob of the other image is not cut off.
         """
-        whose = hashlib.sha256(registry.encode()).hexdigest()[:16]
+        whose = hashlib.sha256(f"{size} {registry}".encode()).hexdigest()[:16]
         return self.ingest / f"{digest.replace(':', '-')}-{whose}.part"
 
     def layer(self, chain_id: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import socket
 import threading
@@ -421,25 +422,59 @@ def test_a_registry_that_drips_does_not_hold_the_layers_of_others(store: ImageSt
         held.join()
 
 
-def test_the_disk_is_looked_at_while_layers_come(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other pulls fill it as well, and each had seen that its own layers have room."""
+_BLOB = bytes(range(256)) * 4000
+
+
+def _downloads(registry: TestRegistry, scratch: Path, *sizes: int) -> list[Downloads]:
+    """Return pulls of one blob, each with another size for it."""
     layout = StoreLayout(scratch)
     layout.make()
-    content = bytes(range(256)) * 4000
-    layer = Descriptor("", sha256(content), len(content), {}, {})
+    registry.blobs[sha256(_BLOB)] = _BLOB
+    address = address_of(f"http://{registry.address}")
+    assert address is not None
+    endpoint = RegistryHost(address, "/v2", is_registry=True)
+    repository = Repository(registry.address, "a", [endpoint], RegistryCredentials(), RetryPolicy(attempts=1))
+    layers = [Descriptor("", sha256(_BLOB), size, {}, {}) for size in sizes]
+    return [Downloads(repository, layout, [each], LayersProgress([each], lambda _: None)) for each in layers]
+
+
+def test_the_disk_is_looked_at_while_layers_come(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other pulls fill it as well, and each had seen that its own layers have room."""
     free = iter([10**9, 10])
     monkeypatch.setattr(pulling, "LOOK_AT_DISK_EVERY", MIB // 2)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
     with TestRegistry() as registry:
-        registry.blobs[layer.digest] = content
-        address = address_of(f"http://{registry.address}")
-        assert address is not None
-        endpoint = RegistryHost(address, "/v2", is_registry=True)
-        repository = Repository(registry.address, "a", [endpoint], RegistryCredentials(), RetryPolicy())
-        downloads = Downloads(repository, layout, [layer], LayersProgress([layer], lambda _: None))
+        (downloads,) = _downloads(registry, scratch, len(_BLOB))
         downloads.start(1, 1000)
         with pytest.raises(ImageWorkError, match="would stay free"):
-            downloads.take(layer.digest)
+            downloads.take(sha256(_BLOB))
+
+
+def test_the_rest_of_a_layer_fits_where_the_whole_would_not(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier pull has fetched the most of it, and that has its place on the disk."""
+    with TestRegistry() as registry:
+        first, second = _downloads(registry, scratch, len(_BLOB), len(_BLOB))
+        registry.fail(sha256(_BLOB), cut(_BLOB, len(_BLOB) - 500))
+        first.start(1, 0)
+        with pytest.raises(ImageWorkError):
+            first.take(sha256(_BLOB))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1500))
+        with pytest.raises(ImageWorkError, match="do not fit"):
+            second.start(1, 1001)
+        second.start(1, 1000)
+        assert second.take(sha256(_BLOB)).is_right()
+
+
+def test_a_manifest_that_lies_about_a_layers_size_does_not_cut_off_another_pulls(scratch: Path) -> None:
+    """The other pull unpacks the file of the layer meanwhile, or is about to keep it as the layer."""
+    with TestRegistry() as registry:
+        honest, lying = _downloads(registry, scratch, len(_BLOB), 1)
+        honest.start(1, 0)
+        fetched = honest.take(sha256(_BLOB))
+        lying.start(1, 0)
+        with pytest.raises(ImageWorkError, match="sends more than"):
+            lying.take(sha256(_BLOB))
+        assert os.pread(fetched.descriptor, len(_BLOB) + 1, 0) == _BLOB
 
 
 @pytest.mark.parametrize("spread", ["headers", "chunk size", "body"])

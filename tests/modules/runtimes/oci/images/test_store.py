@@ -108,6 +108,13 @@ def test_files_that_are_no_archives_are_refused(
         store.import_archive(write_archive(scratch / "a.tar", members))
 
 
+def test_a_fifo_is_no_archive(store: ImageStore, scratch: Path) -> None:
+    """Nobody writes into it, and nothing waits for that."""
+    os.mkfifo(scratch / "a.tar")
+    with pytest.raises(RunFailedError, match="Illegal seek"):
+        store.import_archive(scratch / "a.tar")
+
+
 def test_an_archive_that_is_not_there_is_named(store: ImageStore) -> None:
     """The machine's own word for it."""
     with pytest.raises(RunFailedError, match=r'No such file or directory "/nowhere/a\.tar"'):
@@ -346,7 +353,7 @@ def test_the_config_of_an_image_is_kept(store: ImageStore, scratch: Path) -> Non
 
 def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else they stay for a day: registries that break off would fill the disk. The next attempt still finds them."""
-    part = store.layout.part("sha256:" + "0" * 64, "registry.example")
+    part = store.layout.part("sha256:" + "0" * 64, 9, "registry.example")
     part.write_bytes(b"begun")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=1000, free=200))
     store.collect()
