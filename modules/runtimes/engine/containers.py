@@ -45,6 +45,7 @@ class Containers(Generic[ContainerT]):
             publish(container.directory, without_secrets(request), container.record, self._driver.subdirectories)
         except BaseException:
             self._registry.remove_container(container.id)
+            discard(container.directory)
             self._driver.abort_create(container)
             raise
         self._announcer.container(cri.CONTAINER_CREATED_EVENT, container)
@@ -91,6 +92,8 @@ class Containers(Generic[ContainerT]):
         if container is None:
             return
         with container.lifecycle:
+            if self._registry.find_container(container.id) is not container:
+                return  # another call has removed it meanwhile
             self.stop(container.id, 0)
             self._driver.remove(container)
             self._registry.remove_container(container.id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from threading import Event, Thread, Timer
+from threading import Event, Thread, Timer, current_thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,7 +16,7 @@ import pytest
 from beehive.clock import Clock
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
-from modules.runtimes.engine import engine
+from modules.runtimes.engine import engine, state
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import (
@@ -406,6 +406,63 @@ def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkey
         registry.remove_container(made)
     thread.join()
     assert (life.machine.running, [type(each) for each in errors]) == (set(), [NoSuchObjectError])
+    life.engine.close()
+
+
+def test_a_container_is_removed_once_by_two_calls_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one finds nothing left to remove, and succeeds."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    containers, removed, threads = life.engine.containers, list[RuntimeContainer](), list[Thread]()
+
+    def remove(_driver: MemoryDriver, container: RuntimeContainer) -> None:
+        removed.append(container)
+        if not threads:
+            threads.append(Thread(target=containers.remove, args=(made,)))
+            threads[0].start()
+
+    monkeypatch.setattr(MemoryDriver, "remove", remove)
+    found, find = Event(), life.engine.registry.find_container
+
+    def found_container(container_id: str) -> RuntimeContainer | None:
+        container = find(container_id)
+        if threads and current_thread() is threads[0]:
+            found.set()
+        return container
+
+    monkeypatch.setattr(life.engine.registry, "find_container", found_container)
+    monkeypatch.setattr(life.engine.registry, "remove_container", _after(found, life.engine.registry.remove_container))
+    containers.remove(made)
+    threads[0].join()
+    assert [each.id for each in removed] == [made]
+    life.engine.close()
+
+
+def _after(event: Event, function: Callable[[ContainerId], None]) -> Callable[[ContainerId], None]:
+    def call(container_id: ContainerId) -> None:
+        assert event.wait(60)
+        function(container_id)
+
+    return call
+
+
+@pytest.mark.parametrize("failing", ["write_files", "sync_directory"])
+def test_a_container_that_cannot_be_stored_leaves_nothing(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client tries again for as long as the disk is full."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(state, failing, fails)
+    sandbox = life.engine.registry.container(made).sandbox_id
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="y"))
+    with pytest.raises(OSError, match="No space left"):
+        life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+    assert [each.name for each in (life.root / "containers").iterdir()] == [made]
     life.engine.close()
 
 
