@@ -163,13 +163,14 @@ class Bundles:
         check_resources(attempt, changed_resources(container.config.linux.resources, wanted), self._machine)
 
     def with_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources) -> Json:
-        """Return the limits of a container after a change, and keep them. Raises as `updated_resources`."""
+        """Return the limits of a container after a change. Raises as `updated_resources`."""
+        return updated_resources(read_config(container.directory), wanted, self._machine)
+
+    def keep_limits(self, container: OciContainer, limits: Json) -> None:
+        """Keep the limits that a container has from now on. Raises OSError."""
         config = read_config(container.directory)
-        before = config["linux"]["resources"]
-        after = updated_resources(config, wanted, self._machine)
-        config["linux"]["resources"] = {**after, "devices": before.get("devices", [])}
+        config["linux"]["resources"] = {**limits, "devices": config["linux"]["resources"].get("devices", [])}
         replace_soon(container.directory / BUNDLE / _CONFIG, json.dumps(config).encode())
-        return after
 
     def unmount(self, directory: Path) -> None:
         """Undo mounts for the container of a directory, and remove its bundle. Raises RequestRefusedError, OSError."""

@@ -246,10 +246,12 @@ class OciDriver(Driver[OciContainer]):
         if container.state != cri.CONTAINER_RUNNING:
             self._bundles.check_limits(container, wanted, attempt)
             return
+        limits = self._bundles.with_limits(container, wanted)
         try:
-            self._runtime.update(container.id, self._bundles.with_limits(container, wanted))
+            self._runtime.update(container.id, limits)
         except CommandFailedError as error:
             raise RunFailedError(attempt, str(error)) from error
+        self._bundles.keep_limits(container, limits)
 
     def reopen_log(self, container: OciContainer, attempt: str) -> None:
         """Let its conmon reopen the log."""

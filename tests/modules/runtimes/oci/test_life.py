@@ -228,6 +228,15 @@ def _change(node: OciNode, container: str, **limits: Any) -> None:
     node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
 
 
+def test_a_limit_that_the_kernel_refuses_is_no_part_of_later_changes(node: OciNode) -> None:
+    """The machine has no such processor."""
+    container = node.shell(_LOOP)
+    assert refused(partial(_change, node, container, cpuset_cpus="99999")).code() is grpc.StatusCode.UNKNOWN
+    _change(node, container, memory_limit_in_bytes=96 * _MIB)
+    assert _memory_limits(node, container) == [str(96 * _MIB)]
+    assert node.status(container).resources.linux.cpuset_cpus == ""
+
+
 def test_limits_change_before_the_start(node: OciNode) -> None:
     """Wrong ones are refused immediately, alone or with present ones; right ones count from the start on."""
     config = cri.ContainerConfig()
