@@ -15,6 +15,7 @@ from modules.runtimes.oci.spec import Machine, SandboxFiles, check_container, ch
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.resources import container_resources, oom_score_adj
+from modules.runtimes.oci.spec.seccomp import asked_profile
 from protos.cri.v1 import api_pb2 as cri
 
 Body = dict[str, Any]
@@ -115,6 +116,8 @@ def check(request: cri.CreateContainerRequest, image: DockerImageDefaults, here:
         raise NotProvidedError(attempt, "supplementalGroupsPolicy Strict: Docker adds the groups of the image")
     if config.linux.resources.unified:
         raise NotProvidedError(attempt, "`unified` limits: Docker sets none", "use embedded://oci")
+    if any(mount.mount_options for mount in config.mounts):
+        raise NotProvidedError(attempt, "options of a mount: Docker has none", "use embedded://oci")
     if here.version < RECURSIVE_READ_ONLY and any(mount.recursive_read_only for mount in config.mounts):
         raise NotProvidedError(attempt, "recursively read-only mounts need Docker Engine 25 (API 1.44)")
 
@@ -311,11 +314,11 @@ def _security_options(request: cri.CreateContainerRequest, machine: Machine) -> 
         options.append(f"apparmor={name}")
     elif machine.apparmor_profiles is not None:
         options.append("apparmor=unconfined")
-    kind = security.seccomp.profile_type
-    if not security.HasField("seccomp") or security.privileged or kind == cri.SecurityProfile.Unconfined:
+    kind, path = asked_profile(attempt, security)
+    if security.privileged or kind == cri.SecurityProfile.Unconfined:
         return [*options, "seccomp=unconfined"]
     if kind == cri.SecurityProfile.Localhost:
-        return [*options, f"seccomp={_profile(attempt, Path(security.seccomp.localhost_ref))}"]
+        return [*options, f"seccomp={_profile(attempt, Path(path))}"]
     return options
 
 

@@ -60,7 +60,7 @@ def container_seccomp(attempt: str, security: cri.LinuxContainerSecurityContext,
 
     Raises BadRequestError and WrongStateError as `check_seccomp`.
     """
-    kind, path = _asked(attempt, security)
+    kind, path = asked_profile(attempt, security)
     if security.privileged or kind == cri.SecurityProfile.Unconfined:
         return None
     if not machine.has_seccomp:
@@ -133,7 +133,7 @@ def _capabilities_of(security: cri.LinuxContainerSecurityContext, machine: Machi
     return frozenset(name.removeprefix("CAP_") for name in given)
 
 
-def _asked(
+def asked_profile(
     attempt: str, security: cri.LinuxContainerSecurityContext
 ) -> tuple[cri.SecurityProfile.ProfileType.ValueType, str]:
     """Return the profile's type and path; the old field `seccomp_profile_path` counts where the new one is unset."""

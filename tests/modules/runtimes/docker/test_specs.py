@@ -181,6 +181,16 @@ def test_rights(tmp_path: Path) -> None:
         body_of(linux(security))
 
 
+def test_the_old_field_of_a_seccomp_profile_counts_too(tmp_path: Path) -> None:
+    """Clients of an older CRI know no other, and a container has no filter only if it asks for none."""
+    profile = tmp_path / "profile.json"
+    profile.write_text("{}")
+    wanted = {"runtime/default": [], f"localhost/{profile}": ["seccomp={}"], "unconfined": ["seccomp=unconfined"]}
+    for path, options in wanted.items():
+        security = cri.LinuxContainerSecurityContext(seccomp_profile_path=path)
+        assert body_of(linux(security))["HostConfig"]["SecurityOpt"] == options
+
+
 def test_all_rights_where_some_are_missing() -> None:
     """Docker can start no container with more than edgecore has: ALL and privileged are all that there are."""
     lacking = HERE._replace(machine=replace(UNIFIED, capabilities=frozenset(("CHOWN", "NET_ADMIN", "BPF"))))
@@ -240,13 +250,23 @@ def _image(config: cri.ContainerConfig) -> None:
     config.mounts.add(container_path="/a", readonly=True, image=cri.ImageSpec(image="x"))
 
 
+def _mount_options(config: cri.ContainerConfig) -> None:
+    config.mounts.add(container_path="/a", host_path="/tmp", mount_options=["nosuid"])
+
+
 def _unified(config: cri.ContainerConfig) -> None:
     config.linux.resources.unified["memory.high"] = "1"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(_strict, "Strict"), (_recursive, "recursively"), (_image, "image as a volume"), (_unified, "unified")],
+    [
+        (_strict, "Strict"),
+        (_recursive, "recursively"),
+        (_image, "image as a volume"),
+        (_mount_options, "options of a mount"),
+        (_unified, "unified"),
+    ],
 )
 def test_what_docker_cannot_do_is_refused(change: Callable[[cri.ContainerConfig], None], said: str) -> None:
     """It is refused when the container is created, instead of being ignored."""
