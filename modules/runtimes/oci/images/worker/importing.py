@@ -207,12 +207,16 @@ def plain_archive(descriptor: int, directory: Path, limits: UnpackLimits) -> Ite
         ImageWorkError: it cannot be decompressed, or is larger than the limits.
         OSError: the machine refuses something.
     """
-    if not is_compressed(os.pread(descriptor, _FIRST, 0)):
+    if not _is_compressed(LayerSource(descriptor, 0, 0)):
         yield descriptor
         return
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
         _decompress(descriptor, file.fileno(), limits)
         yield file.fileno()
+
+
+def _is_compressed(source: LayerSource) -> bool:
+    return is_compressed(os.pread(source.descriptor, _FIRST, source.offset))
 
 
 def _decompress(source: int, target: int, limits: UnpackLimits) -> None:
@@ -240,7 +244,7 @@ def _look_at_disk(descriptor: int, reserve: int) -> None:
 
 def import_archive(path: Path, layout: StoreLayout, request: Mapping[str, Any], conversation: Conversation) -> None:
     """Add the images of the archive at `path` to the store, and report them. Raises ImageWorkError and OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # nobody may write into a FIFO
     limits = UnpackLimits(**request["limits"])
     try:
         with plain_archive(descriptor, layout.ingest, limits) as plain:
@@ -284,8 +288,12 @@ class _Keeping:
         self._publication = publication
 
     def layers(self, image: ArchivedImage) -> dict[str, int]:
-        """Copy the layers that the store lacks; return the bytes of all by digest."""
-        found = dict(zip(image.layer_digests, image.layers, strict=True))
+        """Copy the layers that the store lacks; return the bytes of all by digest.
+
+        An archive of `docker save` names no digest of a compressed layer, as some builders have: such a one is left.
+        """
+        layers = zip(image.layer_digests, image.layers, strict=True)
+        found = {digest: source for digest, source in layers if image.digest or not _is_compressed(source)}
         for digest, source in found.items():
             if not self._layout.blob(digest).exists():
                 self._copy(digest, source)

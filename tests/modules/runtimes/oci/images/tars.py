@@ -8,7 +8,7 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,10 +76,15 @@ def config_of(layers: Sequence[bytes], **settings: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def docker_archive(path: Path, layers: Sequence[bytes], names: Iterable[str] = ("example.org/app:1",)) -> Path:
-    """An archive as `docker save` writes it."""
+def docker_archive(
+    path: Path,
+    layers: Sequence[bytes],
+    names: Iterable[str] = ("example.org/app:1",),
+    pack: Callable[[bytes], bytes] = bytes,
+) -> Path:
+    """An archive as `docker save` writes it; others pack the layers."""
     config = config_of(layers)
-    members = {f"{number}/layer.tar": layer for number, layer in enumerate(layers)}
+    members = {f"{number}/layer.tar": pack(layer) for number, layer in enumerate(layers)}
     manifest = [{"Config": "config.json", "RepoTags": list(names), "Layers": list(members)}]
     return write_archive(path, {"manifest.json": json.dumps(manifest).encode(), "config.json": config, **members})
 

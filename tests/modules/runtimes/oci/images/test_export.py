@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def test_an_imported_image_comes_back(keeping: ImageStore, store: ImageStore, sc
     annotations = {"io.containerd.image.name": "example.org/laid:1"}
     (laid,) = keeping.import_archive(oci_layout(scratch / "b.tar", LAYERS, annotations))
     assert _there_and_back(keeping, store, laid.id, scratch).repo_tags == ("example.org/laid:1",)
+
+
+def test_compressed_layers_of_a_saved_image_are_imported(keeping: ImageStore, scratch: Path) -> None:
+    """Some builders write them so. Nothing in the archive names their digests, so they are not kept as they came."""
+    (image,) = keeping.import_archive(docker_archive(scratch / "a.tar", LAYERS[:2], pack=gzip.compress))
+    assert (len(image.chain), image.layer_blobs) == (2, {})
 
 
 def test_kept_layers_go_with_their_image(keeping: ImageStore, scratch: Path) -> None:
