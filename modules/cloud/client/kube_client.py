@@ -126,6 +126,8 @@ class KubeClient:
         self._sent: dict[int, float] = {}
         """When each call in flight was sent, by number."""
         self._timer: Timer | None = None
+        self._effects: deque[LaneEffect] = deque()
+        self._is_carrying_out = False
         self._watches: list[_Watch] = []
         self._handover = Handover(thread.call_soon)
         self._is_closed = False
@@ -185,17 +187,28 @@ class KubeClient:
         return self._thread.clock.monotonic()
 
     def _carry_out(self, effects: Iterable[LaneEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case SendCall():
-                    self._sent[effect.number] = self._now()
-                    self._api.call(effect.call, partial(self._hand_over, effect.number))
-                case WakeLanesAt():
-                    self._wake_at(effect.time)
-                case _:
-                    then = self._then.pop(effect.number, None)
-                    if then is not None:
-                        then(effect)
+        """Carry out effects in order: those of a call that `then` makes come after the effects under way."""
+        self._effects.extend(effects)
+        if self._is_carrying_out:
+            return
+        self._is_carrying_out = True
+        try:
+            while self._effects:
+                self._carry_out_one(self._effects.popleft())
+        finally:
+            self._is_carrying_out = False
+
+    def _carry_out_one(self, effect: LaneEffect) -> None:
+        match effect:
+            case SendCall():
+                self._sent[effect.number] = self._now()
+                self._api.call(effect.call, partial(self._hand_over, effect.number))
+            case WakeLanesAt():
+                self._wake_at(effect.time)
+            case _:
+                then = self._then.pop(effect.number, None)
+                if then is not None:
+                    then(effect)
 
     def _hand_over(self, number: int, end: CallResponse | Exception) -> None:
         """Pass the end of a call on to the module's thread."""

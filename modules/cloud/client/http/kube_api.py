@@ -124,8 +124,8 @@ class HttpReading:
         if self._is_watch:
             self._received += len(data)
             if self._received - self._taken > UNREAD_BYTES and self.exchange is not None and not self._is_paused:
+                self.exchange.pause()  # before the module may resume it: its turn may come between the two lines
                 self._is_paused = True
-                self.exchange.pause()
             self._woken()
 
     def on_end(self) -> None:

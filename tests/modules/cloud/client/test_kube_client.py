@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -11,9 +12,9 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
-from modules.cloud.client.http.kube_api import HttpKubeApi
+from modules.cloud.client.http.kube_api import UNREAD_BYTES, HttpKubeApi, HttpReading
 from modules.cloud.client.kube_client import CallEnd, KubeClient, News
-from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.client.lane_calls import CallFailed, RequestLane
 from modules.cloud.client.reflector.effects import Added, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
@@ -23,6 +24,8 @@ POD = {"kind": "Pod", "apiVersion": "v1", "metadata": METADATA}
 PAGE = msgspec.json.encode(
     {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [POD]}
 )
+PIECE = b"\n".rjust(UNREAD_BYTES // 4)
+"""A part of a watch without an event."""
 EVENT = msgspec.json.encode({"type": "ADDED", "object": {**POD, "metadata": {**METADATA, "name": "second"}}})
 
 
@@ -158,3 +161,78 @@ def test_lists_failures_and_the_last_news_of_a_watch_are_counted() -> None:
     stream.on_error(OSError("cut"))
     thread.run()
     assert (watch.lists, watch.failures, watch.heard_at()) == (1, 1, listed_at + 7.0)
+
+
+def test_a_call_that_the_end_of_another_makes_has_its_own_deadline() -> None:
+    """Deadlines of other lanes are later, and known since before."""
+    simulation = Simulation(1)
+    thread, transport = Thread(simulation.clock), Transport()
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random)
+    failed_at: list[float] = []
+    began = thread.clock.monotonic()
+
+    def failed(end: CallEnd) -> None:
+        assert isinstance(end, CallFailed)
+        failed_at.append(thread.clock.monotonic() - began)
+        if len(failed_at) == 1:
+            call(RequestLane.QUERY, failed)
+
+    def call(lane: RequestLane, then: Callable[[CallEnd], None]) -> None:
+        client.call(lane, ApiCall(verb="get", api_version="v1", plural="nodes", name="n1"), then, key="n1")
+
+    for lane in (RequestLane.QUERY, RequestLane.EVENT):
+        call(lane, lambda _: None)  # is never answered, so that the next one waits
+    call(RequestLane.EVENT, lambda _: None)
+    call(RequestLane.QUERY, failed)
+    simulation.run_for(61.0)
+    assert failed_at == [30.0, 60.0]
+
+
+@dataclass
+class Connection:
+    """The connection of a watch, read by a thread that may be interrupted before it stops reading."""
+
+    is_paused: bool = False
+    interrupted: Callable[[], None] = lambda: None
+
+    def pause(self) -> None:
+        self.interrupted()
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def cancel(self) -> None: ...
+
+
+def test_a_watch_is_read_on_although_the_module_was_fast_while_the_reading_was_paused() -> None:
+    """The module has taken most of what was there when the reading thread goes on with pausing."""
+    reading = HttpReading(lambda: None, is_watch=True)
+    reading.exchange = connection = Connection()
+    reading.on_head(ResponseHead(200))
+    for _ in range(4):
+        reading.on_data(PIECE)
+    assert not connection.is_paused
+
+    def take() -> None:
+        for _ in range(4):
+            reading.take()
+
+    connection.interrupted = take
+    reading.on_data(PIECE)
+    reading.take()
+    assert not connection.is_paused
+
+
+def test_a_watch_is_read_on_when_half_of_what_waited_was_taken() -> None:
+    reading = HttpReading(lambda: None, is_watch=True)
+    reading.exchange = connection = Connection()
+    reading.on_head(ResponseHead(200))
+    states = []
+    for _ in range(5):
+        reading.on_data(PIECE)
+        states.append(connection.is_paused)
+    for _ in range(5):
+        reading.take()
+        states.append(connection.is_paused)
+    assert states == [False] * 4 + [True] * 3 + [False] * 3
