@@ -98,9 +98,11 @@ class KnownIdentities:
             for changed in listeners:
                 changed()
 
-    def remove(self, key: Key) -> None:
-        """Take that a record was deleted."""
+    def remove(self, key: Key, version: int = 0) -> None:
+        """Take that a record was deleted; one that was made since then, by the deletion's version, stays."""
         with self._lock:
+            if version and version < self._versions.get(key, 0):
+                return
             self._records.pop(key, None)
             self._versions.pop(key, None)
 

@@ -13,6 +13,7 @@ from beehive.module import Module
 from beehive.printable import printable
 from beehive.resource import Side
 from beehive.runtime import Runtime
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.client.kube_client import KubeClient, News
@@ -277,7 +278,7 @@ class IdentitiesModule(Module):
             case Deleted():
                 key = self._names.pop(news.object.name, None)
                 if key is not None:
-                    self._known.remove(key)
+                    self._known.remove(key, whole_number(news.object.resource_version) or 0)
             case Synced():
                 if not self._is_synced:
                     self._known.complete(set(self._names.values()))
@@ -326,7 +327,10 @@ def _revoked(asked: Revocation, found: Record | None, now: float) -> Record | No
             return None
         return msgspec.structs.replace(identity, revoked_at=identity.revoked_at or now, reason=asked.reason)
     if asked.kind == "user":
-        return RevokedUser(name=asked.name, revoked_at=now, serials=asked.serials, reason=asked.reason)
+        earlier = found if isinstance(found, RevokedUser) else RevokedUser(name=asked.name, revoked_at=0.0)
+        at = max(now, earlier.revoked_at)  # the clock may have been set back
+        serials = (*earlier.serials, *asked.serials) if int(at) == int(earlier.revoked_at) else asked.serials
+        return RevokedUser(name=asked.name, revoked_at=at, serials=serials, reason=asked.reason)
     return RevokedCertificate(name=asked.name, revoked_at=now, reason=asked.reason) if found is None else None
 
 

@@ -83,21 +83,22 @@ class IdentityStore:
                 self._perform(
                     ApiCall(verb="delete", api_version="v1", plural="configmaps", namespace=self._namespace,
                             name=object_name(key), options=version),
-                    lambda result: written(change, result),
+                    lambda result: written(change, obj, result),
                 )  # fmt: skip
             elif change.record is not None:
                 verb, name = ("create", "") if obj is None else ("update", object_name(key))
                 body = object_of(change.record, self._namespace, obj)
-                self._perform(call(verb, self._namespace, name, body), lambda result: written(change, result))
+                self._perform(call(verb, self._namespace, name, body), lambda result: written(change, obj, result))
             else:  # an attempt whose answer was lost may have written it
                 self._take_over(
                     key, RecordChange(record_in(obj) if obj is not None else None, deletes=obj is None), obj
                 )
                 done(change.answer, "")
 
-        def written(change: RecordChange, result: ApiResult) -> None:
+        def written(change: RecordChange, before: JsonObject | None, result: ApiResult) -> None:
             code = _code(result)
-            if code in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) and attempts > 1 and _is_race(code, change):
+            is_deleted = code == HTTPStatus.NOT_FOUND and before is not None  # of a creation: there is no namespace
+            if (code == HTTPStatus.CONFLICT or is_deleted) and attempts > 1:  # another writer was faster
                 self.change(key, decide, done, attempts - 1)
             elif code:
                 done(None, self._failure(result))
@@ -145,8 +146,3 @@ def _unanswered(error: BeehiveError) -> ApiResult:
 
 def _code(result: ApiResult) -> int:
     return int(result.refusal.get("code") or 500) if result.refusal is not None else 0
-
-
-def _is_race(code: int, change: RecordChange) -> bool:
-    """Return whether another writer was faster; a missing namespace is a 404 of a creation."""
-    return code == HTTPStatus.CONFLICT or change.deletes
