@@ -53,12 +53,13 @@ class _Waiting(NamedTuple):
 
     message: Message
     report: Report
+    uid: str
+    """The Device's: a later Device of its name does not get the values."""
 
 
 class _Device(msgspec.Struct):
     """The writes of one device's status."""
 
-    report: Report
     waiting: list[_Waiting] = []
     is_due: bool = False
     is_busy: bool = False
@@ -102,8 +103,7 @@ class StatusWriter:
         if len(device.waiting) >= MOST_WAITING:
             self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, "many reports of this device wait to be stored", {})
             return
-        device.report.add(report)
-        device.waiting.append(_Waiting(message.with_content(None), report))
+        device.waiting.append(_Waiting(message.with_content(None), report, self._uid_of(key)))
         self._due(key, device)
 
     def refresh(self, key: ObjectKey) -> None:
@@ -111,7 +111,11 @@ class StatusWriter:
         self._due(key, self._device(key))
 
     def _device(self, key: ObjectKey) -> _Device:
-        return self._devices.setdefault(key, _Device(Report()))
+        return self._devices.setdefault(key, _Device())
+
+    def _uid_of(self, key: ObjectKey) -> str:
+        device = self._known.devices.get(key)
+        return "" if device is None else device.uid
 
     def _due(self, key: ObjectKey, device: _Device) -> None:
         device.is_due = True
@@ -141,8 +145,11 @@ class StatusWriter:
         if result.object is None and code_of(result) != HTTPStatus.NOT_FOUND:
             self._finish(key, device, Report(), [], result)
             return
-        report, waiting = device.report, device.waiting
-        device.report, device.waiting = Report(), []
+        waiting, device.waiting = device.waiting, []
+        report, uid = Report(), self._uid_of(key)
+        for each in waiting:
+            if each.uid == uid:
+                report.add(each.report)
         live = result.object
         made = self._make(key, live, report)
         self._sizes.put(key, live)
@@ -181,8 +188,7 @@ class StatusWriter:
             if result.refusal is None and made is not None:
                 self._stored(key, made, report)
         else:
-            report.add(device.report)
-            device.report, device.waiting = report, [*waiting, *device.waiting]
+            device.waiting = [*waiting, *device.waiting]
         if result.refusal is not None:
             level = logging.INFO if code == HTTPStatus.CONFLICT else logging.WARNING  # somebody else was faster
             _log.log(level, "the status of device %s/%s is not stored: %s", key.namespace, key.name, reason)

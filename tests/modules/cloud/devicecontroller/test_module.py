@@ -276,9 +276,9 @@ def test_waiting_reports_hold_only_stored_fields(bee: Harness, monkeypatch: pyte
     kept: list[tuple[Any, set[str]]] = []
     real = status_writer._Waiting
 
-    def noted(message: Message, given: Report) -> Any:
+    def noted(message: Message, given: Report, uid: str) -> Any:
         kept.append((message.content, set(given.reported)))
-        return real(message, given)
+        return real(message, given, uid)
 
     monkeypatch.setattr(status_writer, "_Waiting", noted)
     started(bee, device())
@@ -310,6 +310,23 @@ def test_a_conflict_is_written_again_from_a_fresh_read(bee: Harness) -> None:
     bee.run_for(3 * INTERVAL)
     assert (answers(bee)[told.id], value(server)) == ("OK", "21")
     assert server.statuses["d"]["status"]["extensions"] == {"of": "others"}
+
+
+def test_a_device_does_not_get_the_values_of_an_earlier_one_of_its_name(bee: Harness) -> None:
+    """The API server was away when they came, and the earlier Device was deleted meanwhile."""
+    server = started(bee, device())
+    server.is_down = True
+    report(bee, "21")
+    server.change("DELETED", device())
+    later = device()
+    later["metadata"]["uid"] = "later"
+    server.change("ADDED", later)
+    server.is_down = False
+    bee.run_for(60.0)
+    assert server.statuses["d"]["status"]["twins"] == []
+    assert server.statuses["d"]["metadata"]["ownerReferences"][0]["uid"] == "later"
+    report(bee, "22")
+    assert value(server) == "22"
 
 
 def test_only_the_devices_own_node_counts(bee: Harness) -> None:
