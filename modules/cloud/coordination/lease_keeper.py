@@ -179,7 +179,8 @@ class LeaseKeeper:
     def release(self, done: Callable[[], None]) -> None:
         """Delete the Lease, as cloudcore stops: others take over its duties at once. `done` is called in any case."""
         self._is_released = True
-        self._perform(call("delete", self._settings, name=self._name), lambda _: done())
+        options = {"preconditions": {"uid": self._lease["metadata"]["uid"]}} if self._lease is not None else {}
+        self._perform(call("delete", self._settings, name=self._name, options=options), lambda _: done())
 
     def told(self, name: str, lease: JsonObject) -> None:
         """Take a Lease that exists, or has changed."""

@@ -46,7 +46,7 @@ _LANES: Final = {
     "events": RequestLane.EVENT,
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
-"""Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+"""Verbs of calls that may be made again when their outcome is unknown."""
 _WRITE_DELAY: Final = 0.1
 """Seconds to collect the states of disconnected nodes."""
 
@@ -244,11 +244,10 @@ class ClusterApi:
         if call.node != sender or call.author != author:
             call = msgspec.structs.replace(call, node=sender, author=author)
         key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
-        is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
         lane = _LANES.get(call.plural, RequestLane.QUERY)
         self._is_sending = True
         try:
-            self._client.call(lane, call, partial(self._ended, answered), key=key, idempotent=is_repeatable)
+            self._client.call(lane, call, partial(self._ended, answered), key=key, idempotent=_is_repeatable(call))
         except CallError as error:
             self._is_sending = False
             answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
@@ -307,6 +306,15 @@ class ClusterApi:
         self._is_loaded = True
         if self._reflectors.are_complete:
             self._loaded()
+
+
+def _is_repeatable(call: ApiCall) -> bool:
+    """Return whether a call may be made again when its outcome is unknown. A JSON patch may add something twice, and a
+    deletion without a precondition may delete the next object of the name.
+    """
+    if call.verb == "delete" and not call.options.get("preconditions"):
+        return False
+    return call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
 
 
 def _result(end: CallEnd) -> ApiResult:

@@ -8,6 +8,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.cloud import api_messages
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
@@ -129,6 +130,25 @@ def test_the_answer_of_a_lost_patch_comes_with_its_retry(core: ClusterController
     core.bee.run_for(30.0)
     assert core.answer_to(request).content["Err"] is None
     assert [one.verb for one in core.server.requests] == ["patch", "patch"]
+
+
+@pytest.mark.parametrize(("options", "times"), [({}, 1), ({"preconditions": {"uid": "u1"}}, 2)])
+def test_a_deletion_whose_answer_was_lost_deletes_no_later_object(
+    core: ClusterController, options: dict[str, Any], times: int
+) -> None:
+    """Without a precondition it is not made again: another object may have the name by then."""
+    core.server.apply(configmap(a="1"))
+    core.server.answers["configmaps"] = lambda exchange: exchange.break_off()
+    call = ApiCall(
+        verb="delete", api_version="v1", plural="configmaps", namespace="default", name="settings", options=options
+    )
+    request = core.bee.message("cloudcore/objects", "call", call, source=api_messages.SOURCE)
+    answer = core.bee.future(EdgeController.name, request)
+    core.bee.settle()
+    core.server.answers.clear()
+    core.bee.run_for(30.0)
+    assert [one.verb for one in core.server.requests] == ["delete"] * times
+    assert code(answer.get().content_as(ApiResult)) == (409 if options else 503)
 
 
 def test_a_429_is_waited_out(core: ClusterController) -> None:
