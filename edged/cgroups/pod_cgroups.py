@@ -62,10 +62,11 @@ class PodCgroups:
         if not anew and self._set.get(uid) == (path, limits):
             return
         self._removed.discard(uid)
+        self._set.pop(uid, None)  # until all has been set
         self._tree.make(path)
         self._tree.set(path, limits)
-        self._set[uid] = (path, limits)
         self._request_cpu(uid, milli_cpu_of_class(pod, qos))
+        self._set[uid] = (path, limits)
 
     def remove(self, uid: PodUid) -> None:
         """Remove the pod's cgroup in whichever class; nothing if that was done. Raises CgroupError, CgroupBusyError."""

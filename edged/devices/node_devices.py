@@ -3,6 +3,7 @@
 import logging
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -211,5 +212,6 @@ class NodeDevices:
 
 def _remove_sockets(directory: Path) -> None:
     for path in directory.iterdir():
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # its plug-in has removed it
+            if stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink()

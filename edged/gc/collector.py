@@ -207,6 +207,9 @@ class ContainerCollector:
 class ImageCollector:
     """Removes unused images (kubelet's image GC manager).
 
+    The housekeeper's and the evictor's threads use it at the same time. Each decides by its own listing: the images in
+    use of another one, a moment earlier, would count as unused since then.
+
     Args:
         runtime: lists and removes them.
         policy: thresholds and ages.
@@ -245,8 +248,8 @@ class ImageCollector:
             CriError: the runtime does not answer.
             MachineError: the file system cannot be measured.
         """
-        now = self._update_records()
-        self._remove(too_old(self._records, now, self._policy, self._began))
+        records, now = self._update_records()
+        self._remove(too_old(records, now, self._policy, self._began))
         file_system = self._machine_info.usage(self._root, images_directory(self._runtime)).images
         if not file_system.capacity:
             message = "invalid capacity 0 on image filesystem"
@@ -255,7 +258,8 @@ class ImageCollector:
         needed = bytes_to_free(file_system, self._policy)
         if not needed:
             return
-        freed = self._free(needed, now)
+        left = [each for each in unused(records, now, self._policy.minimum_age) if each.id in self._records]
+        freed = self._free(left, needed)
         if freed < needed:
             message = (
                 f"Failed to garbage collect required amount of images. Attempted to free {needed} bytes, but only found"
@@ -266,20 +270,22 @@ class ImageCollector:
 
     def remove_unused(self) -> int:
         """Remove every unused image (DeleteUnusedImages). Return the freed bytes. Raises CriError."""
-        return self._free(None, self._update_records())
+        records, now = self._update_records()
+        return self._remove(unused(records, now, self._policy.minimum_age))
 
-    def _update_records(self) -> float:
+    def _update_records(self) -> tuple[Records, float]:
+        """Return the records after a listing, and its time."""
         now = self._clock.monotonic()
         pinned = sandbox_images(self._runtime)
         in_use = names_in_use(self._runtime.list_containers(), self._pods())
-        self._records = updated_records(self._records, self._runtime.list_images(), in_use, pinned, now)
-        return now
+        self._records = records = updated_records(self._records, self._runtime.list_images(), in_use, pinned, now)
+        return records, now
 
-    def _free(self, needed: int | None, now: float) -> int:
-        """Remove unused images until so many bytes are free (None: all of them). Return the freed bytes."""
+    def _free(self, images: Iterable[ImageRecord], needed: int) -> int:
+        """Remove images until so many bytes are free. Return the freed bytes."""
         freed = 0
-        for record in unused(self._records, now, self._policy.minimum_age):
-            if needed is not None and freed >= needed:
+        for record in images:
+            if freed >= needed:
                 break
             freed += self._remove([record])
         return freed

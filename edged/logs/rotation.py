@@ -92,16 +92,21 @@ class LogRotation:
             self._rotate(log)
 
     def _rotate(self, log: RunningLog) -> None:
-        """Make room for one more file, pack the older ones, then rename the current one."""
+        """Make room for one more file, pack the older ones, then rename the current one: an older file that cannot be
+        removed or packed does not keep the log from being rotated.
+        """
         for unfinished in log.file.parent.glob(f"{log.file.name}.*{_UNFINISHED}"):
             unfinished.unlink()
         known = rotated(log.file)
         superfluous = max(0, len(known) - max(0, self._policy.files - 2))
-        for old in known[:superfluous]:
-            old.unlink()
-        for old in known[superfluous:]:
-            if old.suffix != ".gz":
-                pack(old)
+        for number, old in enumerate(known):
+            try:
+                if number < superfluous:
+                    old.unlink()
+                elif old.suffix != ".gz":
+                    pack(old)
+            except OSError as error:
+                _log.warning("the rotated log %s stays as it is: %s", old, error)
         self._rename(log)
 
     def _rename(self, log: RunningLog) -> None:

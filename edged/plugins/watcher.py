@@ -100,7 +100,7 @@ class PluginWatcher(Actor):
             self.actor_ref.tell(Scan())
 
     def _scan(self) -> None:
-        found = sockets_in(self._directory)
+        found = sockets_in(self._directory, {path: known.stamp for path, known in self._known.items()})
         for path in [path for path, known in self._known.items() if found.get(path) != known.stamp]:
             self._forget(path)
         now = self.clock.monotonic()
@@ -159,12 +159,17 @@ class PluginWatcher(Actor):
             _log.warning("%s", failure)
 
 
-def sockets_in(directory: Path) -> dict[Path, tuple[int, int]]:
+def sockets_in(directory: Path, known: Mapping[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
     """Return the sockets in a directory and below, with a stamp each; without hidden ones, targets of links, and levels
-    below `_DEEPEST`.
+    below `_DEEPEST`. Where a directory is there and cannot be read, as without a free descriptor, the known ones stay.
     """
     found: dict[Path, tuple[int, int]] = {}
-    for parent, directories, files in os.walk(directory):
+
+    def keep(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            found.update((path, stamp) for path, stamp in known.items() if path.is_relative_to(error.filename))
+
+    for parent, directories, files in os.walk(directory, onerror=keep):
         is_deep = len(Path(parent).relative_to(directory).parts) >= _DEEPEST
         directories[:] = [] if is_deep else sorted(name for name in directories if not name.startswith("."))
         for name in sorted(files):

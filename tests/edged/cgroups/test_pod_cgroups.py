@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -132,6 +133,30 @@ def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
         mine.apply(burstable("a", "1"))
     mine.apply(burstable("a", "1"))
     assert tree.pods == ["poda"]
+
+
+def test_the_former_limits_are_set_again_after_others_that_failed_half_way() -> None:
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    mine.apply(burstable("a", "1"))
+    tree.errors = [CgroupError("cannot set", "x")]
+    with pytest.raises(CgroupError):
+        mine.apply(burstable("a", "2"))
+    begun = len(tree.done)
+    mine.apply(burstable("a", "1"))
+    assert len(tree.done) > begun
+
+
+def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    with (
+        patch.object(tree, "set", side_effect=[None, CgroupError("cannot set", BURSTABLE)]),
+        pytest.raises(CgroupError),
+    ):
+        mine.apply(burstable("a", "1"))
+    mine.apply(burstable("a", "1"))
+    assert tree.there[BURSTABLE].cpu_shares == 1024
 
 
 @pytest.fixture

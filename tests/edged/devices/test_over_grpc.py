@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import grpc
 import pykka
@@ -182,6 +183,17 @@ def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
     with DevicePluginDouble(root, "a"):
         second.wait(DeviceCapacity(1, 1))
     second.close()
+
+
+def test_a_plugin_that_removes_its_own_socket_at_the_start_is_no_hindrance(root: Path) -> None:
+    """It ends between the listing of the directory and the removal."""
+    directory = root / "device-plugins"
+    directory.mkdir()
+    node = Node(root)
+    with patch.object(Path, "iterdir", lambda path: iter([path / "gone.sock"])):
+        node.devices.start()
+    assert (directory / "kubelet.sock").exists()
+    node.close()
 
 
 def test_the_pod_resources_api_lists_the_devices_of_containers(node: Node) -> None:

@@ -1,7 +1,10 @@
 """Which images go: the pure part, and the collector on a runtime in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
+from unittest.mock import patch
 
 import grpc
 import pytest
@@ -178,6 +181,46 @@ def test_unused_ones_all_go_when_the_disk_is_short(tmp_path: Path) -> None:
     collected = Collected(tmp_path)
     collected.collect()
     assert collected.collector.remove_unused() == 30 * GIB
+
+
+def test_an_eviction_at_the_same_time_removes_no_image_in_use(tmp_path: Path) -> None:
+    """It lists the images a moment later, and the housekeeper's earlier listing ends while it measures the disk."""
+    collected = Collected(tmp_path)
+    used = "docker.io/library/used:latest"
+    collected.runtime.pull_image(cri.ImageSpec(image=used))
+    collected.pods = (a_pod(a_container(image="used")),)
+    collected.collect()
+    lists, measures, has_listed = Event(), Event(), Event()
+    list_images, image_fs_info = collected.runtime.list_images, collected.runtime.image_fs_info
+
+    def late_list() -> Sequence[cri.Image]:
+        found = list_images()
+        lists.set()
+        measures.wait()
+        return found
+
+    def late_measurement() -> Sequence[cri.FilesystemUsage]:
+        measures.set()
+        has_listed.wait()
+        return image_fs_info()
+
+    def earlier() -> None:
+        with patch.object(collected.runtime, "list_images", late_list):
+            collected.collector.remove_unused()
+        has_listed.set()
+
+    collected.machine_info.left = replace(PLENTY, node_fs=disk(0))
+    housekeeper = Thread(target=earlier)
+    housekeeper.start()
+    lists.wait()
+    collected.simulation.run_for(1.0)
+    with (
+        patch.object(collected.runtime, "list_images", list_images),
+        patch.object(collected.runtime, "image_fs_info", late_measurement),
+    ):
+        collected.collector.collect()
+    housekeeper.join()
+    assert used in {each.repo_tags[0] for each in collected.runtime.list_images()}
 
 
 def test_old_ones_go_although_there_is_room(tmp_path: Path) -> None:

@@ -180,6 +180,16 @@ def test_an_interrupted_packing_is_restarted(tmp_path: Path) -> None:
         assert packed.read() == b"whole"
 
 
+def test_a_rotated_file_that_cannot_be_packed_or_removed_keeps_no_log_from_being_rotated(tmp_path: Path) -> None:
+    """A worn disk, or a container that has got hold of its logs: the log would grow until the disk is full."""
+    rotated = Rotated(tmp_path, files=3)
+    for name in ("0.log.20200101-000000", "0.log.20200102-000000", "0.log.20200103-000000"):
+        (rotated.file.parent / name).mkdir()
+    rotated.write()
+    assert "0.log" in rotated.look()
+    assert rotated.file.stat().st_size == 0
+
+
 def test_a_directory_without_the_runtimes_own_is_not_its_log(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path)
     rotated.file.parent.rmdir()

@@ -1,8 +1,11 @@
 """Plug-ins that put a socket into the directory are registered, get their status, and are deregistered when they go."""
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import grpc
 import pytest
@@ -113,6 +116,18 @@ def test_a_plugin_that_fails_does_not_prevent_others(directory: Path) -> None:
         assert watched.scan(3) == [("there", "z"), ("there", "a")]
 
 
+def test_a_directory_that_cannot_be_read_deregisters_no_plugin(directory: Path) -> None:
+    """All descriptors are in use: pods would lose their driver and their devices."""
+    with CsiDriver(directory, directory / "registry", name="d"):
+        watched = Watched(directory)
+        assert watched.scan(0.1) == [("there", "d")]
+        failure = OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(watched.registry))
+        with patch("os.scandir", side_effect=failure):
+            assert watched.scan(5) == [("there", "d")]
+        assert watched.scan(5) == [("there", "d")]
+    assert watched.scan(5) == [("there", "d"), ("gone", "d")]
+
+
 def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
     """Sockets, also in directories below; no files, no hidden ones, nothing behind a link."""
     with short_directory("plug-") as top:
@@ -123,8 +138,8 @@ def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
         for name in ("a.sock", ".b.sock", "below/c.sock", ".hidden/d.sock"):
             with socket.socket(socket.AF_UNIX) as made_socket:
                 made_socket.bind(str(top / name))
-        assert sorted(str(path.relative_to(top)) for path in sockets_in(top)) == ["a.sock", "below/c.sock"]
-    assert sockets_in(top) == {}
+        assert sorted(str(path.relative_to(top)) for path in sockets_in(top, {})) == ["a.sock", "below/c.sock"]
+    assert sockets_in(top, {}) == {}
 
 
 def test_directories_nested_deeply_are_no_hindrance(directory: Path) -> None:
@@ -132,6 +147,6 @@ def test_directories_nested_deeply_are_no_hindrance(directory: Path) -> None:
     make_deep(directory / "deep", 1500)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(directory / "a.sock"))
-        found = sockets_in(directory)
+        found = sockets_in(directory, {})
     remove_tree(directory / "deep")
     assert set(found) == {directory / "a.sock"}
