@@ -18,9 +18,7 @@ _MOST_BYTES: Final = 1024 * 1024
 
 def serve(service: GrpcService) -> GrpcServer:
     """Serve a service on a few threads of its own, so that a blocking request delays no other service."""
-    handlers = {
-        name: grpc.unary_unary_rpc_method_handler(_answering(answer)) for name, answer in service.methods.items()
-    }
+    handlers = {name: _handler(answer) for name, answer in service.methods.items()}
     return GrpcServer(
         {service.name: handlers}, "devices", threads=_THREADS, most_calls=_CALLS, largest_request=_MOST_BYTES
     )

@@ -65,6 +65,8 @@ def test_a_grace_period_that_begins_later_is_shortened_too(actors: Runtime) -> N
     for _ in range(2):
         with departures.begin(UID, 60_000) as late:
             assert late.stop_timeout() == about(500)
+    with departures.begin(UID, 100) as shorter:
+        assert shorter.stop_timeout() == about(100)
     departures.forget_pod(UID)
     with departures.begin(UID, 60_000) as another:
         assert another.stop_timeout() == about(60_000)
