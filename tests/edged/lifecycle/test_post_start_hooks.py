@@ -1,0 +1,111 @@
+"""postStart hooks of several containers, of pods that go and of pods that come again."""
+
+from collections.abc import Callable, Iterator
+from unittest.mock import Mock
+
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api.probes import ExecAction, LifecycleHandler
+from edged.cri.contract import ContainerId as CriContainerId
+from edged.cri.contract import ContainerRuntime, ExecResult
+from edged.lifecycle.hooks import HookTarget
+from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.pods.model import ContainerId, PodUid
+from edged.probes.network import Network
+from edged.sync_events import PodHealthChanged
+from tests.edged.pods.builders import a_container
+
+UID = PodUid("uid")
+HOOK = LifecycleHandler(exec=ExecAction(("x",)))
+
+
+class Hooked:
+    """The lifecycle of pods whose hooks end when they are told to."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.answers: dict[str, Callable[[], None]] = {}
+        self.ended: list[PodHealthChanged] = []
+        runtime = Mock(spec=ContainerRuntime, exec_sync=self._execute)
+        self.lifecycle = PodLifecycle(simulation, runtime, Mock(spec=Network), Mock(post=self.ended.append))
+        self._codes: dict[str, int | Exception] = {}
+
+    def _execute(self, container: CriContainerId, _command: object, _seconds: int) -> ExecResult:
+        over = self.simulation.future()
+        self.answers[container] = lambda: over.set(None)
+        over.get()
+        code = self._codes.get(container, 0)
+        if isinstance(code, Exception):
+            raise code
+        return ExecResult(b"", b"", code)
+
+    def begin(self, container: str, code: int | Exception = 0) -> None:
+        self._codes[container] = code
+        target = HookTarget(UID, a_container(container), ContainerId(container), "10.0.0.1")
+        self.lifecycle.post_start_hooks.begin(HOOK, target)
+        self.simulation.run_for(0.1)
+
+    def end(self, container: str) -> None:
+        self.answers[container]()
+        self.simulation.run_for(0.1)
+
+    @property
+    def results(self) -> tuple[str, str]:
+        """The containers whose hooks run, and those whose hooks have failed."""
+        facts = self.lifecycle.post_start_hooks.facts(UID)
+        return "".join(sorted(facts.running)), "".join(sorted(facts.failed))
+
+
+@pytest.fixture
+def hooked() -> Iterator[Hooked]:
+    simulation = Simulation(1)
+    yield Hooked(simulation)
+    simulation.close()
+
+
+def test_each_container_of_a_pod_has_a_result_of_its_own(hooked: Hooked) -> None:
+    """A failure is kept until its container is gone: it is killed for it."""
+    hooked.begin("a", code=1)
+    hooked.begin("b")
+    hooked.begin("c")
+    assert hooked.results == ("abc", "")
+    hooked.end("a")
+    hooked.end("b")
+    assert hooked.results == ("c", "a")
+    hooked.begin("d", code=1)
+    hooked.end("d")
+    assert hooked.results == ("c", "ad")
+    hooked.lifecycle.post_start_hooks.keep_only(UID, {ContainerId("c"), ContainerId("d")})
+    assert hooked.results == ("c", "d")
+    assert hooked.ended == [PodHealthChanged(UID)] * 3
+
+
+def test_a_hook_that_fails_as_nobody_foresaw_has_failed(hooked: Hooked) -> None:
+    hooked.begin("a", code=ZeroDivisionError())
+    hooked.end("a")
+    assert hooked.results == ("", "a")
+
+
+def test_a_pod_that_is_gone_leaves_nothing_behind_for_the_next_one_with_its_uid(hooked: Hooked) -> None:
+    """A static pod whose file states the uid."""
+    hooked.begin("a", code=1)
+    hooked.end("a")
+    hooked.begin("b")
+    hooked.lifecycle.terminate_pod(UID, 5)
+    hooked.simulation.run_for(0.1)
+    assert hooked.results == ("", "a"), "the hook is waited for no longer"
+    hooked.lifecycle.forget_pod(UID)
+    assert hooked.results == ("", "")
+    hooked.begin("c")
+    assert hooked.results == ("c", "")
+    hooked.end("c")
+    with hooked.lifecycle.grace_periods.begin(UID, 60) as grace_period:
+        assert grace_period.stop_timeout() == 60
+
+
+def test_a_hook_that_outlives_its_pod_says_nothing(hooked: Hooked) -> None:
+    hooked.begin("a", code=1)
+    hooked.lifecycle.forget_pod(UID)
+    hooked.end("a")
+    assert hooked.results == ("", "")
