@@ -64,6 +64,8 @@ class Connection:
     def _read(self) -> None:
         try:
             received = receive(self._sock, _DESCRIPTOR_LIMIT)
+        except BlockingIOError:  # the event was of an earlier connection, whose descriptor this one has got
+            return
         except (OSError, ValueError):
             received = None
         if received is None:

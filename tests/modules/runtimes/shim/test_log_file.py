@@ -1,0 +1,70 @@
+"""The log file of a container, and the pipes that fill it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.shim.log_file import LogFile, LogPipe
+
+
+def _entries(path: Path) -> list[tuple[str, str, str]]:
+    lines = (line.split(" ", 3) for line in path.read_text().splitlines())
+    return [(stream, tag, text) for _, stream, tag, text in lines]
+
+
+def test_output_comes_by_lines_and_its_rest_at_the_end(tmp_path: Path) -> None:
+    """The pipe may be open in another process, which says nothing more."""
+    log = LogFile(str(tmp_path / "log"))
+    pipe = LogPipe(b"stderr", log)
+    assert pipe.pump()
+    os.write(pipe.write_end, b"one\ntw")
+    assert pipe.pump()
+    os.write(pipe.write_end, b"o\nrest")
+    pipe.finish()
+    assert _entries(tmp_path / "log") == [("stderr", "F", "one"), ("stderr", "F", "two"), ("stderr", "P", "rest")]
+    os.close(pipe.write_end)
+    assert not pipe.pump()
+    os.close(pipe.read_end)
+
+
+def test_an_endless_writer_holds_up_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much is read as a pipe can hold."""
+    pipe, reads = LogPipe(b"stdout", LogFile(str(tmp_path / "log"))), list[int]()
+
+    def read(descriptor: int, most: int) -> bytes:
+        reads.append(descriptor)
+        assert len(reads) < 1000
+        return b"y" * (most - 1) + b"\n"
+
+    monkeypatch.setattr(os, "read", read)
+    pipe.finish()
+    assert len(reads) == 16
+    for each in (pipe.read_end, pipe.write_end):
+        os.close(each)
+
+
+def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    """The renamed one gets nothing more; if the new one cannot be made, the old one goes on. No link is followed."""
+    path = tmp_path / "log"
+    log = LogFile(str(path))
+    log.write(b"1\n")
+    old = path.rename(tmp_path / "old")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        log.reopen()
+    log.write(b"2\n")
+    path.unlink()
+    log.reopen()
+    log.write(b"3\n")
+    LogFile(str(path)).write(b"4\n")
+    assert (old.read_bytes(), path.read_bytes()) == (b"1\n2\n", b"3\n4\n")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_full_disk_loses_lines_and_nothing_else() -> None:
+    """The container goes on."""
+    log = LogFile("/dev/full")
+    log.write(b"lost\n")
