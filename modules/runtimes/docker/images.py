@@ -17,7 +17,6 @@ from beehive.decoding import decode_json
 from beehive.http.errors import HttpError
 from modules.runtimes.docker.answers import Image, Info, ListedContainer, Progress
 from modules.runtimes.docker.client import DockerClient, Exchange, Headers, part
-from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
 from modules.runtimes.engine.driver import OnEnd, call_at_end
@@ -168,8 +167,6 @@ class DockerImages:
     def _remove_name(self, name: str, image_id: str) -> None:
         try:
             self._docker.call("DELETE", f"/images/{part(name)}", f'remove the image "{name}"')
-        except DockerUnreachableError:
-            raise
         except RequestRefusedError as error:  # with its last name the image goes; or another call has removed it
             if not isinstance(error, NoSuchObjectError) and self._look(image_id) is not None:
                 raise
