@@ -60,3 +60,11 @@ def test_what_cannot_be_given() -> None:
     with pytest.raises(WrongStateError, match="this kernel does not have the capability BPF"):
         check_capabilities("create it", cri.Capability(add_ambient_capabilities=["BPF"]), machine)
     check_capabilities("create it", cri.Capability(add_capabilities=["ALL"]), machine)
+
+
+def test_ambient_ones_are_inheritable_and_granted() -> None:
+    """The kernel demands it; all others are neither."""
+    asked = cri.Capability(drop_capabilities=["ALL"], add_ambient_capabilities=["CAP_SYS_TIME"])
+    found = container_capabilities(cri.LinuxContainerSecurityContext(capabilities=asked), UNIFIED)
+    assert found.keys() == {"bounding", "permitted", "effective", "inheritable", "ambient"}
+    assert all(names == ["CAP_SYS_TIME"] for names in found.values())

@@ -19,7 +19,11 @@ _FILE: Json = {
     "cdiVersion": "0.6.0",
     "kind": "vendor.com/gpu",
     "annotations": {"what": "ever"},
-    "containerEdits": {"env": ["VENDOR=1"], "mounts": [{"hostPath": "/etc", "containerPath": "/driver"}]},
+    "containerEdits": {
+        "env": ["VENDOR=1"],
+        "mounts": [{"hostPath": "/etc", "containerPath": "/driver"}],
+        "hooks": [{"hookName": "poststop", "path": "/usr/bin/common"}],
+    },
     "devices": [
         {
             "name": "0",
@@ -32,7 +36,7 @@ _FILE: Json = {
                 "hooks": [
                     {"hookName": "createContainer", "path": "/usr/bin/hook", "args": ["hook", "a"], "timeout": 5}
                 ],
-                "additionalGids": [44, 44, 0],
+                "additionalGids": [44, 44, 0, -7],
             },
         },
         {"name": "1", "containerEdits": {"env": ["GPU=1"]}},
@@ -74,7 +78,8 @@ def test_a_device_by_name(tmp_path: Path) -> None:
     ]
     assert mount_at(spec, "/driver")["options"] == ["rbind"]
     hook = {"path": "/usr/bin/hook", "args": ["hook", "a"], "env": [], "timeout": 5}
-    assert spec["hooks"] == {"createContainer": [hook]}
+    common = {"path": "/usr/bin/common", "args": [], "env": []}
+    assert spec["hooks"] == {"createContainer": [hook], "poststop": [common]}
 
 
 def test_a_specification_without_such_devices_is_as_it_is(tmp_path: Path) -> None:

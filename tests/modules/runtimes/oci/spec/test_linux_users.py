@@ -14,7 +14,8 @@ from modules.runtimes.oci.spec.rooted_files import open_by_steps, read_inside, r
 from modules.runtimes.oci.spec.users import check_user, resolve_linux_user
 from protos.cri.v1 import api_pb2 as cri
 
-_PASSWD = "root:x:0:0::/:/bin/sh\nweb:x:33:34::/:/bin/sh\n# c\n\nbad:x:y:z\n77:x:5000:5001::/:/bin/sh\n"  # noqa: S105
+_USERS = ("#web:x:33:0::/:/bin/sh", "root:x:0:0::/:/bin/sh", "web:x:33:34::/:/bin/sh", "# c", "", "bad:x:y:z")
+_PASSWD = "".join(f"{line}\n" for line in (*_USERS, "77:x:5000:5001::/:/bin/sh"))
 _GROUP = "root:x:0:\nweb:x:34:\nlog:x:4:web,other\naudio:x:29:web\nnone\nbig:x:99999999999:web\n"
 
 
@@ -75,7 +76,9 @@ def test_resolution(
     assert resolve_linux_user(rootfs, context, image_user) == LinuxUser(*expected)
 
 
-@pytest.mark.parametrize("image_user", ["nobody", "bad", "web:nogroup", "٣", "1000 ", "0x1", "1_0", "+", "--1", "1.0"])
+@pytest.mark.parametrize(
+    "image_user", ["nobody", "bad", "#web", "web:nogroup", "٣", "1000 ", "0x1", "1_0", "+", "--1", "1.0"]
+)
 def test_unknown_names(rootfs: Path, image_user: str) -> None:
     """A name that the image does not have."""
     with pytest.raises(BadRequestError, match=r"the image has no (user|group)"):

@@ -132,15 +132,19 @@ def test_a_host_path_that_cannot_be_made(tmp_path: Path) -> None:
         ("/chain/x", "/no/such/x"),
         ("/loop/x", "/loop/x"),
         ("/back/x/y", "/else/x/y"),
+        ("/plain/deep/near/x", "/plain/no/x"),
+        ("/plain/far/x", "/no/x"),
         ("/gone", "/gone"),
         ("/file/x", "/file/x"),
     ],
 )
 def test_mount_points_below_links(tmp_path: Path, path: str, expected: str) -> None:
     """Only where the image lacks what a link leads to is the mount point named without links; never outside."""
-    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "deep").mkdir(parents=True)
     (tmp_path / "file").touch()
     links = {
+        "plain/deep/near": "./../no",
+        "plain/far": "/no",
         "there": "/plain",
         "gone": "/no/such",
         "up": "../../../no",
@@ -151,6 +155,14 @@ def test_mount_points_below_links(tmp_path: Path, path: str, expected: str) -> N
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
     assert mount_point(tmp_path, path) == expected
+
+
+def test_links_that_a_volume_hides_lead_nowhere(tmp_path: Path) -> None:
+    """What is mounted below the volume is where the volume has it."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "link").symlink_to("/gone")
+    config = _config(tmp_path, _mount("/data", tmp_path), _mount("/data/link/x", tmp_path))
+    assert mount_at(config, "/data/link/x")["source"] == str(tmp_path)
 
 
 _PIECES = st.lists(st.sampled_from(("a", "b", "..", ".", "", "c")), max_size=5).map("/".join)
@@ -227,10 +239,26 @@ def test_many_deep_mounts_are_linear_work(tmp_path: Path) -> None:
         check_container(request(linux(mounts=[*mounts, mounts[0]])), IMAGE, UNIFIED)
 
 
+def test_owners_of_a_volume_are_mapped_as_the_users_of_its_pod() -> None:
+    """Neither users nor groups in another way."""
+    ours, other = [cri.IDMapping(host_id=9000, length=9)], [cri.IDMapping(host_id=1, length=9)]
+    options = cri.NamespaceOption(userns_options=cri.UserNamespace(mode=cri.POD, uids=ours, gids=ours))
+    config = linux(cri.LinuxContainerSecurityContext(namespace_options=options))
+    machine = replace(UNIFIED, user_namespaces=True)
+    config.mounts.add(container_path="/v", host_path="/v", uidMappings=ours, gidMappings=ours)
+    check_container(request(config), IMAGE, machine)
+    for users, groups in ((ours, other), (other, ours)):
+        wrong = cri.Mount(container_path="/v", host_path="/v", uidMappings=users, gidMappings=groups)
+        config.mounts[0].CopyFrom(wrong)
+        with pytest.raises(NotProvidedError, match="id mappings"):
+            check_container(request(config), IMAGE, machine)
+
+
 def test_an_old_kernel_has_no_recursive_read_only() -> None:
     """mount_setattr came with Linux 5.12."""
     config = linux(mounts=[cri.Mount(container_path="/v", host_path="/v", readonly=True, recursive_read_only=True)])
-    check_container(request(config), IMAGE, UNIFIED)
+    for kernel in (UNIFIED.kernel, (5, 12)):
+        check_container(request(config), IMAGE, replace(UNIFIED, kernel=kernel))
     with pytest.raises(WrongStateError, match=r"5\.12"):
         check_container(request(config), IMAGE, replace(UNIFIED, kernel=(5, 10)))
 
@@ -284,5 +312,7 @@ def test_propagation_must_be_possible(tmp_path: Path) -> None:
     told = 'path "/slave/v" is mounted on "/slave" but it is not a shared mount'
     with pytest.raises(WrongStateError, match=told):
         check("/slave/v", cri.PROPAGATION_BIDIRECTIONAL)
-    with pytest.raises(WrongStateError, match="not a shared or slave mount"):
-        check("/plain/v", cri.PROPAGATION_HOST_TO_CONTAINER)
+    (tmp_path / "link").symlink_to("/plain/v")
+    for host in ("/plain/v", str(tmp_path / "link")):
+        with pytest.raises(WrongStateError, match="not a shared or slave mount"):
+            check(host, cri.PROPAGATION_HOST_TO_CONTAINER)

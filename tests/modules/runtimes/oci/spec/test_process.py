@@ -89,6 +89,7 @@ def test_the_working_directory(tmp_path: Path, asked: str, of_image: str, expect
         (cri.ContainerConfig(envs=[cri.KeyValue(key="", value=b"x")]), "name is empty"),
         (cri.ContainerConfig(envs=[cri.KeyValue(key="A=B", value=b"x")]), "name is empty or holds '='"),
         (cri.ContainerConfig(envs=[cri.KeyValue(key="A", value=b"\xff")]), "is not UTF-8"),
+        (cri.ContainerConfig(envs=[cri.KeyValue(key="AB", value=b"x" * 131_070)]), "longer than 131072"),
         (cri.ContainerConfig(log_path="../x"), "leaves the log directory"),
     ],
 )

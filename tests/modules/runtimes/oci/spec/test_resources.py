@@ -51,6 +51,8 @@ def test_limits(tmp_path: Path) -> None:
     }
     assert _resources(tmp_path, _LIMITS, _LEGACY) == {"memory": {"limit": 1000}, "cpu": cpu}
     assert _resources(tmp_path, cri.LinuxContainerResources()) == {}
+    for shares, bounded in ((1, 2), (1 << 20, 1 << 18)):
+        assert _resources(tmp_path, cri.LinuxContainerResources(cpu_shares=shares)) == {"cpu": {"shares": bounded}}
     unified = cri.LinuxContainerResources(unified={"memory.high": "900"})
     assert _resources(tmp_path, unified) == {"unified": {"memory.high": "900"}}
 
@@ -76,6 +78,12 @@ def test_limits_that_are_refused(fields: dict[str, Any]) -> None:
     """The kernel or the runtime would refuse them at the start."""
     with pytest.raises(BadRequestError):
         check_container(request(linux(resources=cri.LinuxContainerResources(**fields))), IMAGE, UNIFIED)
+
+
+def test_a_container_may_have_no_swap() -> None:
+    """Then both limits are equal, as the kubelet sets them."""
+    limits = cri.LinuxContainerResources(memory_limit_in_bytes=1000, memory_swap_limit_in_bytes=1000)
+    check_container(request(linux(resources=limits)), IMAGE, UNIFIED)
 
 
 def test_unified_needs_cgroup_v2() -> None:
@@ -172,7 +180,10 @@ def test_the_place_among_control_groups(tmp_path: Path, parent: str, machine: Ma
     assert spec.config["linux"]["cgroupsPath"] == expected
 
 
-@pytest.mark.parametrize(("parent", "machine"), [("/a/../b", UNIFIED), ("/kubepods/pod1", _SYSTEMD), ("/a\0", UNIFIED)])
+@pytest.mark.parametrize(
+    ("parent", "machine"),
+    [("/a/../b", UNIFIED), ("/kubepods/pod1", _SYSTEMD), ("/kubepods/a.slice.d", _SYSTEMD), ("/a\0", UNIFIED)],
+)
 def test_invalid_parents(parent: str, machine: Machine) -> None:
     """A path with `..`, and with systemd a name that is not a slice."""
     asked = request()
@@ -206,6 +217,9 @@ def test_namespaces(tmp_path: Path) -> None:
     assert _namespaces(tmp_path, machine, PATHS, _LEGACY) == {"mount": None}
     new = dict.fromkeys(("network", "uts", "ipc", "pid", "mount", "cgroup"))
     assert _namespaces(tmp_path, own, NamespacePaths()) == new | {"hostname": "web-host"}
+    security = cri.LinuxContainerSecurityContext(privileged=True)
+    privileged = translated(linux(security), tmp_path, privileged=True).config["linux"]["namespaces"]
+    assert "cgroup" not in {each["type"] for each in privileged}
 
 
 def _users(**options: Any) -> cri.NamespaceOption:
@@ -268,6 +282,16 @@ def test_a_process_namespace_that_is_gone(tmp_path: Path, pid: "cri.NamespaceMod
         (cri.NamespaceOption(pid=9), BadRequestError),  # type: ignore[arg-type]
         (cri.NamespaceOption(userns_options=cri.UserNamespace(mode=cri.CONTAINER)), BadRequestError),
         (cri.NamespaceOption(userns_options=cri.UserNamespace(mode=cri.POD)), BadRequestError),
+        (
+            cri.NamespaceOption(
+                userns_options=cri.UserNamespace(
+                    mode=cri.POD,
+                    uids=[cri.IDMapping(container_id=1, host_id=1000, length=9)],
+                    gids=[cri.IDMapping(host_id=1000, length=9)],
+                )
+            ),
+            BadRequestError,
+        ),
         (
             cri.NamespaceOption(
                 userns_options=cri.UserNamespace(

@@ -1,5 +1,7 @@
 """AppArmor, SELinux, masks and privilege as pure translation."""
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,7 @@ _LABELS: Any = {"type": "spc_t", "level": "s0:c1,c2"}
     ("options", "has_selinux", "process", "files"),
     [
         (_LABELS, True, "system_u:system_r:spc_t:s0:c1,c2", "system_u:object_r:container_file_t:s0:c1,c2"),
+        ({"level": "s0:c9"}, True, "system_u:system_r:container_t:s0:c9", "system_u:object_r:container_file_t:s0:c9"),
         ({"user": "u"}, True, "u:system_r:container_t:s0", "system_u:object_r:container_file_t:s0"),
         ({}, True, None, None),
         (_LABELS, False, None, None),
@@ -112,6 +115,27 @@ def test_other_texts_than_labels(options: Any) -> None:
     config = linux(cri.LinuxContainerSecurityContext(selinux_options=cri.SELinuxOption(**options)))
     with pytest.raises(BadRequestError, match="is no SELinux"):
         check_container(request(config), IMAGE, UNIFIED)
+
+
+@pytest.mark.parametrize("kind", ["masked_paths", "readonly_paths"])
+def test_paths_that_cannot_be_masked(kind: str) -> None:
+    """The OCI runtime would look for them outside of the container."""
+    paths: Any = {kind: ["/proc/../../etc"]}
+    with pytest.raises(BadRequestError, match="masked or read-only path"):
+        check_container(request(linux(cri.LinuxContainerSecurityContext(**paths))), IMAGE, UNIFIED)
+
+
+def test_a_privileged_container_has_the_devices_of_the_machine(tmp_path: Path) -> None:
+    """But for terminals and the like, which belong to each container. A volume at /dev has its own."""
+    (tmp_path / "pts").mkdir()
+    for name in ("one", "console", "pts/0"):
+        os.mknod(tmp_path / name, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    config = linux(cri.LinuxContainerSecurityContext(privileged=True))
+    machine = replace(UNIFIED, devices=tmp_path)
+    found = translated(config, tmp_path, machine=machine, privileged=True).config["linux"]
+    assert [each["path"] for each in found["devices"]] == ["/dev/one"]
+    config.mounts.add(container_path="/dev/", host_path="/dev")
+    assert translated(config, tmp_path, machine=machine, privileged=True).config["linux"]["devices"] == []
 
 
 def test_privileged_has_no_masks(tmp_path: Path) -> None:
