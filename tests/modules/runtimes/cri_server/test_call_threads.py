@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from modules.runtimes.cri_server.call_threads import CallLeftError, CallThreads
+from modules.runtimes.cri_server import call_threads
+from modules.runtimes.cri_server.call_threads import CallLeftError, CallThreads, TooManyCallsError
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS
 
 
@@ -48,3 +49,62 @@ def test_a_call_that_is_left_goes_on(way: str) -> None:
     release.set()
     assert ended.wait(DEADLINE_SECONDS)
     assert threads.close(DEADLINE_SECONDS) == 0
+
+
+def test_calls_beyond_the_limit_are_refused_until_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that were left count as long as they hang."""
+    monkeypatch.setattr(call_threads, "_MOST_CALLS", 1)
+    threads, release, ended = CallThreads(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        assert release.wait(DEADLINE_SECONDS)
+        ended.set()
+
+    with pytest.raises(TimeoutError):
+        threads.run(work, 0, _nowhere)
+    with pytest.raises(TooManyCallsError):
+        threads.run(lambda: 1, DEADLINE_SECONDS, _nowhere)
+    release.set()
+    assert ended.wait(DEADLINE_SECONDS)
+    with threads._changed:
+        threads._changed.wait_for(lambda: not threads._running, DEADLINE_SECONDS)
+    assert threads.run(lambda: 1, DEADLINE_SECONDS, _nowhere) == 1
+    assert threads.close(DEADLINE_SECONDS) == 0
+
+
+def test_a_call_for_which_the_machine_has_no_thread_is_not_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later calls begin as if it had never been."""
+    threads = CallThreads()
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(TooManyCallsError):
+            threads.run(lambda: 1, DEADLINE_SECONDS, _nowhere)
+    assert threads.run(lambda: 1, DEADLINE_SECONDS, _nowhere) == 1
+    assert threads.close(DEADLINE_SECONDS) == 0
+
+
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_only_some_threads_wait_for_the_next_call() -> None:
+    """Many calls at once, and then none, leave few threads."""
+    threads, together = CallThreads(), threading.Barrier(12)
+    made: list[threading.Thread] = []
+
+    def work() -> None:
+        made.append(threading.current_thread())
+        together.wait(DEADLINE_SECONDS)
+
+    callers = [threading.Thread(target=threads.run, args=(work, DEADLINE_SECONDS, _nowhere)) for _ in range(12)]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    with threads._changed:
+        threads._changed.wait_for(lambda: not threads._running, DEADLINE_SECONDS)
+    assert (len(set(made)), threads._idle) == (12, 4)
+    assert threads.close(DEADLINE_SECONDS) == 0
+    for each in made:
+        each.join(DEADLINE_SECONDS)
+        assert not each.is_alive()

@@ -16,7 +16,7 @@ import pytest
 from beehive.clock import Clock
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
-from modules.runtimes.engine import engine, state
+from modules.runtimes.engine import engine, model, state
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import (
@@ -463,6 +463,63 @@ def test_a_container_that_cannot_be_stored_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
     assert [each.name for each in (life.root / "containers").iterdir()] == [made]
+    life.engine.close()
+
+
+def test_a_pod_is_stopped_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it was stopped is known as long as this edgecore runs; the next one finds no process of it."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    life.engine.containers.start(made)
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(model, "write_record", fails)
+    sandbox = life.engine.registry.container(made).sandbox_id
+    life.engine.sandboxes.stop(sandbox)
+    assert (life.machine.running, life.machine.networks) == (set(), set())
+    assert life.engine.registry.sandbox(sandbox).state == cri.SANDBOX_NOTREADY
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="y"))
+    with pytest.raises(WrongStateError):
+        life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+    life.engine.close()
+
+
+def test_usage_is_listed_of_running_containers_that_a_filter_accepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By id, by sandbox, and by all labels of the filter."""
+    life = Life(1, tmp_path / "state")
+    running = created(life, monkeypatch)
+    containers, first = life.engine.containers, life.engine.registry.container(running).sandbox_id
+    second = life.engine.sandboxes.run(sandbox_request("b", 0))
+
+    def create(sandbox: str, name: str, **labels: str) -> ContainerId:
+        config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name), labels=labels)
+        return containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+
+    create(first, "waiting", app="web")
+    labelled, other = create(first, "labelled", app="web", tier="front"), create(second, "other", app="web")
+    for each in (running, labelled, other):
+        containers.start(each)
+
+    def stats(_driver: MemoryDriver, measured: Sequence[RuntimeContainer]) -> list[cri.ContainerStats]:
+        return [cri.ContainerStats(attributes=cri.ContainerAttributes(id=each.id)) for each in measured]
+
+    monkeypatch.setattr(MemoryDriver, "stats", stats)
+    monkeypatch.setattr(MemoryDriver, "why_not", {}, raising=False)
+    listing = CriMethods(life.engine).table()["ListContainerStats"]
+
+    def listed(**wanted: Any) -> set[str]:
+        request = cri.ListContainerStatsRequest(filter=cri.ContainerStatsFilter(**wanted))
+        return {each.attributes.id for each in listing(request).stats}
+
+    assert listed() == {running, labelled, other}
+    assert listed(pod_sandbox_id=first) == {running, labelled}
+    assert listed(label_selector={"app": "web"}) == {labelled, other}
+    assert listed(label_selector={"app": "web", "tier": "front"}) == listed(id=labelled) == {labelled}
+    assert listed(id=running, pod_sandbox_id=second) == set()
     life.engine.close()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
 import shutil
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -330,6 +332,27 @@ def test_a_token_in_a_body_reaches_no_other_server(code: int, monkeypatch: pytes
         assert sent == [("auth.example", "POST", b"secret"), ("other.example", "GET" if code == 303 else "POST", None)]
 
 
+def test_headers_for_a_registry_reach_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its hosts.toml, such as a key, and its authorization; the answer comes from where it leads."""
+    sent: list[tuple[str, dict[str, str]]] = []
+
+    def connect(_self: HttpExchange, target: ServerAddress, _proxy: object) -> Mock:
+        is_first = target.host == "registry.example"
+        answer = Mock(status=307 if is_first else 200, getheader=lambda _name: "https://other.example/x")
+        connection = Mock(getresponse=lambda: answer)
+        connection.request = lambda _method, _way, _body, headers: sent.append((target.host, headers))
+        return connection
+
+    monkeypatch.setattr(HttpExchange, "_connect", connect)
+    host = RegistryHost(ServerAddress("https", "registry.example", 443), "/v2", is_registry=True)
+    exchange = HttpExchange(host._replace(headers=(("X-Key", "own"),)), 60.0)
+    with exchange.get("https://registry.example/v2/", {"Range": "bytes=5-"}, authorization="Basic own"):
+        (first, second) = sent
+    common = {"User-Agent": "edgecore", "Range": "bytes=5-"}
+    assert first[1] == {**common, "Host": "registry.example", "Authorization": "Basic own", "X-Key": "own"}
+    assert second[1] == {**common, "Host": "other.example"}
+
+
 def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Path) -> None:
     """As registries send clients to a CDN: authorization stays at home, ranges go along."""
     ca, server = certificates(scratch)
@@ -463,6 +486,26 @@ def test_the_rest_of_a_layer_fits_where_the_whole_would_not(scratch: Path, monke
             second.start(1, 1001)
         second.start(1, 1000)
         assert second.take(sha256(_BLOB)).is_right()
+
+
+def test_a_layer_that_another_pull_fetches_is_waited_for(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both would write into its file."""
+    locks, waits, lock = list[int](), threading.Event(), fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        locks.append(descriptor)
+        if len(locks) > 1:
+            waits.set()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with TestRegistry() as registry:
+        registry.fail(sha256(_BLOB), lambda _: not waits.wait(60))
+        pulls = _downloads(registry, scratch, len(_BLOB), len(_BLOB))
+        for each in pulls:
+            each.start(1, 0)
+        assert all(each.take(sha256(_BLOB)).is_right() for each in pulls)
+        assert len(registry.paths("/blobs/")) == 1
 
 
 def test_a_manifest_that_lies_about_a_layers_size_does_not_cut_off_another_pulls(scratch: Path) -> None:
@@ -603,6 +646,23 @@ def test_docker_manifests_may_name_themselves(store: ImageStore, registry: TestR
     renamed = content.replace(OCI_MANIFEST.encode(), DOCKER_MANIFEST.encode())
     registry.put(renamed, f"{DOCKER_MANIFEST}; charset=utf-8", "1")
     assert pull(store, _name(registry))
+
+
+def test_a_certificate_that_is_not_trusted_is_no_reason_to_ask_again() -> None:
+    """It will not be trusted a moment later."""
+    fetched: list[object] = []
+
+    def fetch(server: object) -> None:
+        fetched.append(server)
+        error = ssl.SSLCertVerificationError(1, "self-signed")
+        error.verify_message = "self-signed certificate"
+        raise error
+
+    waiting = SimpleNamespace(_waiting=RetryPolicy(attempts=3, sleep=lambda _seconds: None))
+    server = SimpleNamespace(endpoint=SimpleNamespace(address=address_of("https://127.0.0.1:1")))
+    with pytest.raises(ImageWorkError, match="not trusted"):
+        Repository._tried(cast("Repository", waiting), cast("Any", server), 3, fetch, lambda: 0)
+    assert len(fetched) == 1
 
 
 @pytest.mark.parametrize(("piece", "made"), [(MIB // 8, 3), (MIB, 12)])

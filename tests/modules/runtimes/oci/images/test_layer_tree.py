@@ -78,6 +78,34 @@ def test_fractions_of_seconds_and_long_names_come_from_extended_headers(store: I
     assert (tree / name).stat().st_mtime_ns == 1_600_000_000_123_456_789
 
 
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_extended_headers_belong_to_one_entry(store: ImageStore, form: int) -> None:
+    """The next one has its own name, target, time, owner and attributes, and nothing of the entry before."""
+    headers = {"mtime": "5.5", **xattrs(user__note=b"hi")} if form == tarfile.PAX_FORMAT else {}
+    first, target = "f" * 150, "t" * 150
+    tree = unpacked(
+        store,
+        tar(
+            file(first, b"first", uid=3_000_000, pax_headers=headers),
+            file("second", b"second", mtime=7),
+            symlink("l" * 150, target),
+            symlink("link", "second"),
+            form=form,
+        ),
+    )
+    assert sorted(path.name for path in tree.iterdir()) == [first, "link", "l" * 150, "second"]
+    second = (tree / "second").stat()
+    assert (second.st_uid, second.st_mtime, os.listxattr(tree / "second")) == (0, 7, [])
+    assert (str((tree / "link").readlink()), (tree / "second").read_bytes()) == ("second", b"second")
+
+
+def test_a_directory_has_its_own_time_although_it_was_left_out_before(store: ImageStore) -> None:
+    """Its entry comes behind one that is in it, and another layer has the directory, too."""
+    below = tar(directory("d", mtime=1000), file("d/old"))
+    tree = unpacked(store, below, tar(file("d/new"), directory("d", mtime=2000)))
+    assert (tree / "d").stat().st_mtime == 2000
+
+
 def test_times_that_no_file_system_has_become_1970(store: ImageStore) -> None:
     """As containerd does it, instead of failing."""
     tree = unpacked(store, tar(file("old", pax_headers={"mtime": "-5"}), file("new", pax_headers={"mtime": "9" * 15})))

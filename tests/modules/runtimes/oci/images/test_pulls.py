@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore, LayerProgress
 from modules.runtimes.oci.images.errors import (
     BadRequestError,
@@ -297,6 +298,33 @@ def test_collection_during_a_pull_takes_nothing_of_it(store: ImageStore, registr
     assert all(store.layout.tree(each).is_dir() for each in image.chain)
 
 
+def test_what_two_images_share_outlives_the_first_during_a_pull_of_the_second(
+    scratch: Path, registry: TestRegistry
+) -> None:
+    """The unpacked layer, and the layer as it came."""
+    store = ImageStore(scratch / "keeping", RealClock(), scratch / "certs.d", keep_blobs=True)
+    registry.add(LAYERS[:1])
+    registry.add(LAYERS[:2], "2")
+    first, second = (f"{registry.address}/team/app:{tag}" for tag in "12")
+    pull(store, first)
+
+    def remove(_: LayerProgress) -> None:
+        store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image=first)))
+
+    image = store.get(pull(store, second, progress=remove))
+    assert store.find(first) is None
+    assert image.layer_blobs.keys() == set(registry.layer_digests("2"))
+    assert all(store.layout.blob(digest).exists() for digest in image.blobs)
+    assert all(store.layout.tree(each).is_dir() for each in image.chain)
+
+
+def test_nothing_is_left_of_the_layers_as_they_came(store: ImageStore, registry: TestRegistry) -> None:
+    """Once they are unpacked; they would take half as much space again."""
+    registry.add(LAYERS)
+    pull(store, f"{registry.address}/team/app:1")
+    assert [path.name for path in store.layout.ingest.iterdir() if path.suffix != ".lock"] == []
+
+
 def _trust(directory: Path, registry: TestRegistry, text: str) -> None:
     """Write a hosts.toml for a registry."""
     path = directory / registry.address
@@ -335,12 +363,18 @@ def test_mirrors_are_asked_first(store: ImageStore, scratch: Path) -> None:
         _trust(scratch / "certs.d", registry, text)
         assert pull(store, f"{registry.address}/team/app:1", RIGHT)
         assert registry.seen == []
-        assert {each.authorization for each in (*mirror.seen, *empty.seen)} == {""}
         assert all(path.endswith(f"?ns={registry.address}") for path in (*mirror.paths(), *empty.paths()))
         mirror.manifests.clear()
         registry.add(LAYERS[:1], "2")
         assert pull(store, f"{registry.address}/team/app:2", RIGHT)
         assert registry.seen[-1].authorization == basic(USER, PASSWORD)
+        mirror.wants = "basic"
+        mirror.add(LAYERS[1:2], "3")
+        empty.fail("/manifests/3", status(503), status(503))
+        registry.add(LAYERS[1:2], "3")
+        assert pull(store, f"{registry.address}/team/app:3", RIGHT)
+        assert {each.authorization for each in (*mirror.seen, *empty.seen)} == {""}
+        assert len(empty.paths("/manifests/3")) == 1
 
 
 def test_a_mirror_without_resolve_is_asked_for_content_only(store: ImageStore, scratch: Path) -> None:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.images import ImageStore, StorageUsage, StoredImage
+from modules.runtimes.oci.images import ImageStore, StorageUsage, StoredImage, index
 from modules.runtimes.oci.images.errors import (
     BadRequestError,
     DeadlinePassedError,
@@ -153,6 +153,35 @@ def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:
     imported(store, _TWO, name="example.org/other:1")
     assert list(_status(store, new.id).repo_tags) == ["example.org/app:1", "example.org/other:1"]
     assert len(store.listing(cri.ListImagesRequest()).images) == 2
+
+
+def test_an_index_that_cannot_be_written_changes_nothing(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What requests find is what is there after a restart."""
+    image = imported(store, _ONE)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(index, "replace_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        _remove(store, image.id)
+    with pytest.raises(OSError, match="No space left"):
+        imported(store, _TWO)
+    assert store.find("example.org/app:1") == image == _again(store).find("example.org/app:1")
+    assert _layers(store) >= set(image.chain)
+
+
+def test_one_workers_end_leaves_what_another_unpacks(store: ImageStore) -> None:
+    """Only when none works is a layer that is not whole a leftover."""
+    unfinished = store.layout.layers / ".tmp-0.1"
+    unfinished.mkdir()
+    with store._working_on():
+        with store._working_on():
+            pass
+        store.collect()
+        assert unfinished.exists()
+    store.collect()
+    assert not unfinished.exists()
 
 
 def test_removal_by_id_removes_all_names(store: ImageStore) -> None:

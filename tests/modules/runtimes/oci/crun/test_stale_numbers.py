@@ -1,0 +1,136 @@
+"""Files name processes that have ended: their numbers may be others' by now, or of an earlier attempt."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.runtimes.engine.records import Exit
+from modules.runtimes.oci.crun.commands import kill_commands
+from modules.runtimes.oci.crun.conmon import BUNDLE, PERSIST, Conmon, conmon_pid, find_conmon, search_conmon
+from modules.runtimes.oci.crun.launching import Launcher
+from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
+from modules.runtimes.oci.first_process import FirstProcess
+from modules.runtimes.oci.model import OciContainer
+from modules.runtimes.oci.processes import ContainerProcesses
+
+_ID = "c" * 64
+_SLEEP = "import sys; sys.stdin.read()"
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Path:
+    """The directory of a container."""
+    directory = tmp_path / _ID
+    for name in (BUNDLE, PERSIST, "commands/1"):
+        (directory / name).mkdir(parents=True)
+    return directory
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the machine, which ends with the test."""
+    with subprocess.Popen([sys.executable, "-S", "-c", _SLEEP], stdin=subprocess.PIPE) as process:
+        yield process
+
+
+def test_a_stranger_is_no_conmon(container: Path, stranger: subprocess.Popen[bytes]) -> None:
+    """It would be killed in its place."""
+    (container / BUNDLE / "conmon.pid").write_text(str(stranger.pid))
+    assert find_conmon(container) is None
+    assert search_conmon(container) is None
+    argv = [sys.executable, "-S", "-c", _SLEEP, str(container / BUNDLE)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as conmon:
+        (container / BUNDLE / "conmon.pid").write_text(str(conmon.pid))
+        for found in (find_conmon(container), search_conmon(container)):
+            assert found is not None
+            os.close(found)
+
+
+def test_a_stranger_is_no_command_of_a_container(container: Path, stranger: subprocess.Popen[bytes]) -> None:
+    """Only its file goes."""
+    (container / "commands/1/pid").write_text(str(stranger.pid))
+    kill_commands(container, _ID)
+    assert list((container / "commands").iterdir()) == []
+    assert stranger.poll() is None
+
+
+def test_a_stranger_is_no_first_process(stranger: subprocess.Popen[bytes]) -> None:
+    """Nor is a process that has ended."""
+    assert FirstProcess.of(stranger.pid, _ID) is None
+    stranger.communicate()
+    assert FirstProcess.of(stranger.pid, _ID) is None
+
+
+def _conmon(tmp_path: Path, script: str) -> Conmon:
+    program = tmp_path / "conmon"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    launcher = Launcher(hides_unified=False)
+    return Conmon(launcher, [str(program)], RuntimeCommand(launcher, Path("/bin/crun"), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo '{\"data\": 5}' > /proc/self/fd/$_OCI_SYNCPIPE", "has not written its process id"),
+        ('echo \'{"data": -1, "message": "no such \\u0007file"}\' > /proc/self/fd/$_OCI_SYNCPIPE', "no such  file"),
+        ("echo '{\"data\": -1}' > /proc/self/fd/$_OCI_SYNCPIPE", "did not say why"),
+        ("echo [5] > /proc/self/fd/$_OCI_SYNCPIPE", "without an answer"),
+        ("exit 3", "without an answer"),
+    ],
+)
+def test_a_conmon_that_fails_is_none_of_an_earlier_attempt(
+    container: Path, tmp_path: Path, script: str, reason: str
+) -> None:
+    """The numbers of an attempt before say nothing about this one."""
+    for name in ("conmon.pid", "init.pid"):
+        (container / BUNDLE / name).write_text(str(os.getpid()))
+    with pytest.raises(CommandFailedError, match=reason):
+        _conmon(tmp_path, script).create(_ID, container, "")
+    assert conmon_pid(container) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "oom", "expected"),
+    [
+        (0, False, "Completed"),
+        (0, True, "Completed"),
+        (3, True, "Error"),
+        (137, False, "Error"),
+        (137, True, "OOMKilled"),
+    ],
+)
+def test_how_a_container_has_ended(container: Path, code: int, oom: bool, expected: str) -> None:
+    """It ran out of memory if that killed its first process; its end is never before its start."""
+    (container / PERSIST / "exit").write_text(str(code))
+    if oom:
+        (container / PERSIST / "oom").touch()
+    started_at = (container / PERSIST / "exit").stat().st_mtime_ns + 1_000_000
+    own = SimpleNamespace(directory=container, has_own_processes=True, run=SimpleNamespace(started_at=started_at))
+    ended = ContainerProcesses._end_of(cast("Any", None), cast("OciContainer", own))
+    assert ended == Exit(code, started_at, expected, "")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "expected"),
+    [
+        (b"", ""),
+        (b"first\nlast\n", "last"),
+        (b'noise\n{"msg": "it \\u001b[31mfails", "level": "error"}\n', "it  [31mfails"),
+        (b"\x1b[31mred\x1b[0m", "red"),
+        (b'{"level": "error"}', '{"level": "error"}'),
+        (b"[1]", "[1]"),
+        (b"x" * 10_000, "x" * 2048),
+    ],
+)
+def test_messages_of_programs(stderr: bytes, expected: str) -> None:
+    """The last line in plain text, and not too long."""
+    assert message_in(stderr) == expected
