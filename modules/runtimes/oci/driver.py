@@ -215,8 +215,8 @@ class OciDriver(Driver[OciContainer]):
         )
         container_id = ContainerId(self._new_id())
         container = OciContainer(container_id, self._state.containers / container_id, request, record)
-        self._bundles.hold(container)
         try:
+            self._bundles.hold(container)
             self._bundles.check_image_paths(container)
         except BaseException:
             self._bundles.forget(container)

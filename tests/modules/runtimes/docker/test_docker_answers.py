@@ -246,8 +246,22 @@ def test_a_container_that_somebody_has_removed_has_ended(life: Life) -> None:
     assert life.events.told == ["stopped"]
 
 
+def test_an_end_that_two_threads_notice_is_one(life: Life) -> None:
+    """An event of Docker's, and the comparison after a lost connection."""
+    life.answer(**_TIMES)
+    life.processes.refresh(life.container)
+    first = life.container.exit
+    life.processes._end(life.container, Exit(255, 0, "Unknown", "it is not there"))
+    assert (life.container.exit, life.events.told) == (first, ["started", "stopped"])
+
+
+_RUNS: dict[str, Run | None] = {"waiting": None, "running": Run(1, 1), "begun": None, "gone": Run(2, 1)}
+
+
 def test_after_a_lost_connection_everything_is_compared() -> None:
-    """A container without a record goes, unless its creation may be under way; one that waits for its start stays."""
+    """A container without a record goes, unless its creation may be under way; one that waits for its start stays, and
+    one whose start had no answer has begun.
+    """
     clock = Simulation(1).clock
     now = int(clock.now())
     listed = [
@@ -255,9 +269,10 @@ def test_after_a_lost_connection_everything_is_compared() -> None:
         ListedContainer(id="new", state="created", created=now - 500),
         ListedContainer(id="waiting", state="created", created=now - 5000),
         ListedContainer(id="running", state="running", created=now - 5000),
+        ListedContainer(id="begun", state="running", created=now - 5000),
     ]
     done: list[str] = []
-    containers = [SimpleNamespace(id=name, run=run) for name, run in (("waiting", None), ("running", 1), ("gone", 1))]
+    containers = [SimpleNamespace(id=name, run=run) for name, run in _RUNS.items()]
     known = {each.id: each for each in containers}
     driver = SimpleNamespace(
         _listed=lambda: listed,
@@ -271,7 +286,8 @@ def test_after_a_lost_connection_everything_is_compared() -> None:
     )
     driver._remove_unknown = lambda which: DockerDriver._remove_unknown(cast("Any", driver), which)
     DockerDriver.compare(cast("Any", driver))
-    assert done == ["DELETE /containers/lost", "holders ['running']", "refresh running", "refresh gone"]
+    refreshed = ["refresh running", "refresh begun", "refresh gone"]
+    assert done == ["DELETE /containers/lost", "holders ['begun', 'running']", *refreshed]
 
 
 # the connection
@@ -312,7 +328,7 @@ def test_states_are_unknown_until_all_were_compared() -> None:
 
     def compare() -> None:
         told.append("compared")
-        if len(told) > 1:
+        with pytest.raises(DockerUnreachableError):
             watch.settle()
 
     watch = _watch(lambda: connection, compare, told)

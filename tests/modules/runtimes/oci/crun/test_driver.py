@@ -5,15 +5,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from beehive.simulation import Simulation
+from modules.runtimes.engine.errors import NoSuchObjectError
+from modules.runtimes.oci.bundles import Bundles, Places
 from modules.runtimes.oci.crun import conmon
 from modules.runtimes.oci.crun.launching import Launcher, must_hide_unified
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
+from modules.runtimes.oci.driver import OciDriver
+from modules.runtimes.oci.images import ImageConfig, StoredImage
 from modules.runtimes.oci.leftovers import mount_points
 from modules.runtimes.oci.programs import ProgramMissingError, find_programs
 from modules.runtimes.oci.stats import control_group
+from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root
 
 REPOSITORY = Path(__file__).parents[5]
@@ -29,12 +37,43 @@ REPOSITORY = Path(__file__).parents[5]
         (b'{"msg":', '{"msg":'),
         (b"[1, 2]\n", "[1, 2]"),
         (b"bell\x07 and \xff\n", "bell  and \ufffd"),
+        (b"\x1b[31mred\x1b[0m", "red"),
         (b"x" * 10_000, "x" * 2048),
     ],
 )
 def test_output_of_a_program(stderr: bytes, message: str) -> None:
     """The message of its last line, as text that can be printed, and of a bounded length."""
     assert message_in(stderr) == message
+
+
+def test_a_container_whose_second_image_has_just_gone_keeps_none(tmp_path: Path) -> None:
+    """The first one could not be removed any more."""
+    held: dict[str, str] = {}
+
+    def hold(holder: str, image_id: str) -> None:
+        if image_id == "gone":
+            raise NoSuchObjectError("find image gone", "it is not in the store")
+        held[holder] = image_id
+
+    images = SimpleNamespace(hold=hold, release=lambda holder: held.pop(holder, None))
+    places = Places(cast("Any", None), cast("Any", None), cast("Any", None))
+    bundles = Bundles(cast("Any", None), cast("Any", images), places, *[cast("Any", None)] * 3)
+    first = StoredImage("first", (), (), ImageConfig(), (), {})
+    made = SimpleNamespace(
+        check=lambda _request: (first, (("app:1", "gone"),)),
+        hold=bundles.hold,
+        forget=bundles.forget,
+        check_image_paths=bundles.check_image_paths,
+    )
+    driver = SimpleNamespace(
+        _bundles=made,
+        _clock=Simulation(1).clock,
+        _new_id=lambda: "c" * 64,
+        _state=SimpleNamespace(containers=tmp_path),
+    )
+    with pytest.raises(NoSuchObjectError):
+        OciDriver.create(cast("Any", driver), cri.CreateContainerRequest(), cast("Any", None))
+    assert held == {}
 
 
 def test_hybrid_control_groups(tmp_path: Path) -> None:

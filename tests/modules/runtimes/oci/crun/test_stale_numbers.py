@@ -16,7 +16,7 @@ from modules.runtimes.engine.records import Exit
 from modules.runtimes.oci.crun.commands import kill_commands
 from modules.runtimes.oci.crun.conmon import BUNDLE, PERSIST, Conmon, conmon_pid, find_conmon, search_conmon
 from modules.runtimes.oci.crun.launching import Launcher
-from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
+from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand
 from modules.runtimes.oci.first_process import FirstProcess
 from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.processes import ContainerProcesses
@@ -117,20 +117,3 @@ def test_how_a_container_has_ended(container: Path, code: int, oom: bool, expect
     own = SimpleNamespace(directory=container, has_own_processes=True, run=SimpleNamespace(started_at=started_at))
     ended = ContainerProcesses._end_of(cast("Any", None), cast("OciContainer", own))
     assert ended == Exit(code, started_at, expected, "")
-
-
-@pytest.mark.parametrize(
-    ("stderr", "expected"),
-    [
-        (b"", ""),
-        (b"first\nlast\n", "last"),
-        (b'noise\n{"msg": "it \\u001b[31mfails", "level": "error"}\n', "it  [31mfails"),
-        (b"\x1b[31mred\x1b[0m", "red"),
-        (b'{"level": "error"}', '{"level": "error"}'),
-        (b"[1]", "[1]"),
-        (b"x" * 10_000, "x" * 2048),
-    ],
-)
-def test_messages_of_programs(stderr: bytes, expected: str) -> None:
-    """The last line in plain text, and not too long."""
-    assert message_in(stderr) == expected
