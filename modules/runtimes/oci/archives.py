@@ -2,7 +2,8 @@
 
 The archives in the directory are imported when edgecore starts, and when a client asks for images. A new or changed
 archive is imported immediately; an unchanged one again when a client asks for one of its images that was removed. An
-archive that cannot be imported is logged, and not tried again until it changes or edgecore starts again.
+archive that cannot be imported is logged, and not tried again until it changes or edgecore starts again; if the machine
+was the reason, such as a full disk, it is tried again when a client asks for an image that is missing.
 """
 
 import logging
@@ -15,7 +16,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.engine.errors import RequestRefusedError
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.names import name_of
 
@@ -34,6 +35,8 @@ class ImportedArchive(msgspec.Struct, frozen=True):
     size: int
     names: tuple[str, ...] = ()
     """Names and ids of its images."""
+    may_work: bool = False
+    """Whether it failed for a reason that may pass."""
 
 
 class ImageArchives:
@@ -71,16 +74,18 @@ class ImageArchives:
             status = path.stat()
         except OSError:
             return ImportedArchive(0, 0)
-        found = ImportedArchive(status.st_mtime_ns, status.st_size, before.names if before else ())
-        if found == before and wanted not in found.names:
+        before = before or ImportedArchive(0, 0)
+        found = msgspec.structs.replace(before, changed=status.st_mtime_ns, size=status.st_size)
+        if found == before and wanted not in found.names and not (wanted and found.may_work):
             return found
         try:
             imported = self._images.import_archive(path)
         except (OSError, RequestRefusedError) as error:
             _log.error("%s", error)
-            return msgspec.structs.replace(found, names=())
+            return msgspec.structs.replace(found, names=(), may_work=not isinstance(error, BadRequestError))
         _log.info("imported the images of %s", path)
-        return msgspec.structs.replace(found, names=tuple(name for each in imported for name in (each.id, *each.names)))
+        names = tuple(name for each in imported for name in (each.id, *each.names))
+        return msgspec.structs.replace(found, names=names, may_work=False)
 
 
 def _read(record: Path) -> dict[str, ImportedArchive]:

@@ -2,10 +2,14 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import pytest
 
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, TooManyError
+from modules.runtimes.oci.archives import ImageArchives
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode
 from tests.support.images import busybox_image, docker_archive
@@ -70,3 +74,44 @@ def test_an_image_that_a_container_uses_stays_for_it(node: OciNode) -> None:
     assert node.ended(container).exit_code == 0
     with pytest.raises(grpc.RpcError, match="there is no image"):
         node.create(["true"], cri.ContainerConfig(image=cri.ImageSpec(image=NAME)))
+
+
+class Store:
+    """A store that cannot import archives; it has one image."""
+
+    def __init__(self, root: Path, error: RequestRefusedError | None) -> None:
+        self.layout = SimpleNamespace(root=root)
+        self.error = error
+        self.tried = 0
+
+    def find(self, name: str) -> str | None:
+        """Find an image."""
+        return name if name == "example.org/there:1" else None
+
+    def import_archive(self, _: Path) -> tuple[Any, ...]:
+        """Import an archive."""
+        self.tried += 1
+        if self.error is not None:
+            raise self.error
+        return (SimpleNamespace(id="sha256:1", names=(NAME,)),)
+
+
+def test_an_archive_for_which_there_was_no_room_is_tried_again_for_a_missing_image(tmp_path: Path) -> None:
+    """And for nothing else: an import takes long. A wrong one would be wrong again."""
+    (tmp_path / "own.tar").write_bytes(b"archive")
+    full = Store(tmp_path, TooManyError("import it", "less than 9 bytes of the disk would stay free"))
+    archives = ImageArchives(tmp_path, cast("Any", full))
+    for wanted, tried in (("", 1), ("", 1), ("example.org/there:1", 1), (NAME, 2), ("", 2), ("other", 3)):
+        archives.refresh(wanted)
+        assert full.tried == tried
+    full.error = None
+    for tried, wanted in ((3, ""), (4, NAME), (4, ""), (4, "other")):
+        archives.refresh(wanted)
+        assert full.tried == tried
+    assert ImageArchives(tmp_path, cast("Any", full))._known == archives._known
+    (tmp_path / "archives.json").unlink()
+    wrong = Store(tmp_path, BadRequestError("import it", "it is no archive of images"))
+    archives = ImageArchives(tmp_path, cast("Any", wrong))
+    for wanted in ("", NAME, "other"):
+        archives.refresh(wanted)
+    assert wrong.tried == 1

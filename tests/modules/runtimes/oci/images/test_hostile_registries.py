@@ -34,7 +34,7 @@ from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
 from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of
-from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside
+from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside, _PacedReader
 from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
 from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.pulling import Downloads
@@ -552,6 +552,16 @@ def test_answers_must_come_at_a_least_rate(spread: str) -> None:
         ):
             while response.read1(1):
                 pass
+
+
+def test_an_answer_that_came_fast_must_not_drip_later() -> None:
+    """Each minute has to bring its bytes; one that brought many makes up for no other."""
+    times, counts = iter([0.0, 61.0, 61.0, 100.0, 122.0]), iter([20_000, 1, 1])
+    raw = SimpleNamespace(readinto=lambda _buffer: next(counts))
+    reader = _PacedReader(cast("Any", raw), 60.0, times.__next__)
+    assert [reader.readinto(bytearray(1)) for _ in range(2)] == [20_000, 1]
+    with pytest.raises(TimeoutError, match="bytes came in 60 s"):
+        reader.readinto(bytearray(1))
 
 
 def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:
