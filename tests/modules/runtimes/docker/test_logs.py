@@ -54,6 +54,17 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert [line[-1] for line in path.read_text().splitlines()] == list("abcde")
 
 
+def test_a_lost_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """As often as the connection breaks off, with as many entries of one moment as there are by then."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    for texts in ("ab", "abc", "abcd", "abcd"):
+        stream, _ = log.resume()
+        log.take(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in texts))
+    log.close()
+    assert [line[-1] for line in path.read_text().splitlines()] == list("abcd")
+
+
 def test_after_a_rotation_and_a_full_disk(tmp_path: Path) -> None:
     """The rotated file tells where to go on; an entry that was cut is removed, and comes again."""
     path = tmp_path / "0.log"

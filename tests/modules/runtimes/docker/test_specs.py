@@ -127,6 +127,15 @@ def test_a_pod_of_the_machine() -> None:
     )
 
 
+def test_network_and_ipc_are_the_pods() -> None:
+    """Whatever a container says of its own, as with containerd."""
+    asked = request()
+    options = asked.config.linux.security_context.namespace_options
+    options.network = options.ipc = cri.NODE
+    host = container_body(asked, "sha256:1", FILES, HERE)["HostConfig"]
+    assert (host["NetworkMode"], host["IpcMode"], "UTSMode" in host) == (HOLDER, HOLDER, False)
+
+
 def test_the_holder_of_a_sandbox() -> None:
     """It has no rights and no network of Docker's; parameters of the pod's interface are left to the network."""
     config = request().sandbox_config
