@@ -86,8 +86,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
         if has_run:
             if chosen.stop:
                 _stop(root)
-                found = leftovers(config, location)  # it has written files since, such as the file of the chains
             take_root_directory(root, stack)
+            found, uids = leftovers(config, location), pod_uids(config)  # it may have run on until now
             kinds = kinds_with_records(config)
             if not config.runs_container_runtime:
                 end_pods(config, uids, _say)

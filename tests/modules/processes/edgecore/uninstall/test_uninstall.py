@@ -197,6 +197,16 @@ def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str
     assert "edgecore is running" in capsys.readouterr().err
 
 
+def test_a_pod_that_came_before_the_stop_is_ended_too(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = set[str]()
+    monkeypatch.setattr(commands, "_stop", lambda root: (root / "pods/late").mkdir())
+    monkeypatch.setattr(commands, "end_pods", lambda *_: None)
+    monkeypatch.setattr(commands, "remove_cgroups", lambda _config, uids, _say: ended.update(uids))
+    assert main(["uninstall", "--yes", "--stop", "--root", str(node)]) == ExitCode.OK
+    assert ended == {UID, "late"}
+    assert not (node / "edged/pods").exists()
+
+
 def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """That is no error."""
     assert main(["uninstall", "--root", str(tmp_path / "no"), "--yes"]) == ExitCode.OK
