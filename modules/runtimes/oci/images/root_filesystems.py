@@ -29,6 +29,8 @@ _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN: Final = re.compile(r"[\w/.-]+", re.ASCII)
 """Paths that need no escape in the options."""
 _SECTOR: Final = 512
+_PASSING: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+"""Errors that say nothing about overlays."""
 _MOST_MOUNTS: Final = 16
 """Mounts on one directory that `unmount` undoes."""
 
@@ -180,14 +182,19 @@ def _statuses(*tops: Path) -> Iterator[os.stat_result]:
 
 
 def _try_overlay(directory: Path) -> bool:
-    """Return whether an overlay can be mounted below a directory; the trial leaves nothing."""
+    """Return whether an overlay can be mounted below a directory; the trial leaves nothing.
+
+    Raises RunFailedError if that is not known, because the machine is short of something.
+    """
     with tempfile.TemporaryDirectory(prefix="trial-", dir=directory) as name:
         parts = {each: Path(name) / each for each in ("lower", "upper", "work", "rootfs")}
         for part in parts.values():
             part.mkdir()
         try:
             _mount_overlay([parts["lower"]], parts["rootfs"], Path(name), None)
-        except RunFailedError:
+        except RunFailedError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _PASSING:
+                raise
             return False
         unmount_lazily(parts["rootfs"])
         return True

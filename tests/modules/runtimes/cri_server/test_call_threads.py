@@ -87,6 +87,17 @@ def _no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
+def test_calls_at_once_have_a_thread_each() -> None:
+    """Also while one waits for the next call."""
+    threads, together = CallThreads(), threading.Barrier(2, timeout=DEADLINE_SECONDS)
+    threads.run(lambda: 1, DEADLINE_SECONDS, _nowhere)
+    other = threading.Thread(target=threads.run, args=(together.wait, DEADLINE_SECONDS, _nowhere))
+    other.start()
+    threads.run(together.wait, DEADLINE_SECONDS, _nowhere)
+    other.join()
+    assert threads.close(DEADLINE_SECONDS) == 0
+
+
 def test_only_some_threads_wait_for_the_next_call() -> None:
     """Many calls at once, and then none, leave few threads."""
     threads, together = CallThreads(), threading.Barrier(12)

@@ -318,6 +318,21 @@ def test_what_two_images_share_outlives_the_first_during_a_pull_of_the_second(
     assert all(store.layout.tree(each).is_dir() for each in image.chain)
 
 
+def test_an_image_that_is_removed_while_it_is_looked_for_is_pulled(store: ImageStore, registry: TestRegistry) -> None:
+    """The registry has it unchanged, and the store no more."""
+    registry.add(LAYERS)
+    name = f"{registry.address}/team/app:1"
+    pull(store, name)
+
+    def removing(_: object) -> bool:
+        store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image=name)))
+        return False
+
+    registry.fail("/manifests/1", removing)
+    image = store.get(pull(store, name))
+    assert all(store.layout.tree(each).is_dir() for each in image.chain)
+
+
 def test_nothing_is_left_of_the_layers_as_they_came(store: ImageStore, registry: TestRegistry) -> None:
     """Once they are unpacked; they would take half as much space again."""
     registry.add(LAYERS)

@@ -211,6 +211,23 @@ def test_without_overlayfs_each_container_has_a_copy(store: ImageStore, image: S
     assert [each.name for each in store.layout.root.iterdir() if each.name.startswith("trial-")] == []
 
 
+def test_a_machine_that_is_short_of_memory_has_overlays_all_the_same(
+    store: ImageStore, image: StoredImage, container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container does not start then; later ones would be copies of their images until the next start."""
+    roots = RootFilesystems(store)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with monkeypatch.context() as short:
+        short.setattr(root_filesystems, "mount", refuse)
+        with pytest.raises(RunFailedError, match="Cannot allocate memory"):
+            roots.mount(image.id, container)
+    assert roots.mount(image.id, container).is_mount()
+    roots.remove(container)
+
+
 def test_a_copy_is_like_an_overlay(store: ImageStore, container: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types, owners, modes, times, links and content of all files, also where a layer changes a type."""
     base = tar(
