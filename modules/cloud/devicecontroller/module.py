@@ -59,12 +59,21 @@ class Loading:
         module: devicecontroller.
         take: takes over an object that there is.
         done: called when all objects are known.
+        failed: called when they are not, and it is tried again later.
     """
 
-    def __init__(self, module: Module, *, take: Callable[[ObjectChanged], None], done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        *,
+        take: Callable[[ObjectChanged], None],
+        done: Callable[[], None],
+        failed: Callable[[], None],
+    ) -> None:
         self._module = module
         self._take = take
         self._done = done
+        self._failed = failed
         self._told = ""
         """The last trouble in the log."""
         self.kinds: set[str] = set()
@@ -108,6 +117,7 @@ class Loading:
         level = logging.DEBUG if is_incomplete or not is_new else logging.INFO if code else logging.WARNING
         _log.log(level, "devices are not served yet: %s", why)
         self._module.after(_SOON if is_incomplete else _AGAIN, self.start)
+        self._failed()
 
 
 class DeviceController(Module):
@@ -136,7 +146,7 @@ class DeviceController(Module):
         self._cloudcores = known or KnownCloudcores()
         self._deletes = deletes
         self._known = DevicesByKey()
-        self._loading = Loading(self, take=self._take, done=self._begin)
+        self._loading = Loading(self, take=self._take, done=self._begin, failed=self._take_waiting)
         self._is_loaded = False
         self._connected: dict[str, str] = {}
         """The connected nodes, with the ids of their connections."""
@@ -309,6 +319,10 @@ class DeviceController(Module):
         for node in sorted(self._connected):
             self._tell_members(node)
         self._start_review()
+        self._take_waiting()
+
+    def _take_waiting(self) -> None:
+        """Handle the messages that wait; those for which it is too early go on waiting."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self.take(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -49,10 +50,12 @@ class ApiServer:
 
     def __init__(self, bee: Harness, *devices: Json) -> None:
         self._bee = bee
-        self._lists = {DEVICE_MODEL.key_name: [MODEL], DEVICE.key_name: list(devices)}
+        self.lists = {DEVICE_MODEL.key_name: [MODEL], DEVICE.key_name: list(devices)}
         self.statuses: dict[str, Json] = {}
         self.calls: list[ApiCall] = []
         self.is_down = False
+        self.watches: list[str] = []
+        """The kinds of all watches."""
         self.absent = 0
         """The status of the refusal of watches, or 0."""
         self.refusal: Json | None = None
@@ -80,7 +83,9 @@ class ApiServer:
                 return message.reply(
                     self._bee.clock, WatchStart(refusal={"code": self.absent, "message": "no devices"})
                 )
-            found = self._lists[message.content_as(WatchQuery).kind]
+            kind = message.content_as(WatchQuery).kind
+            self.watches.append(kind)
+            found = self.lists[kind]
             return message.reply(self._bee.clock, WatchStart(1, [ObjectChanged("ADDED", each) for each in found]))
         if message.route.operation != Verb.CALL:
             return None
@@ -143,6 +148,15 @@ def answers(bee: Harness) -> dict[str, Any]:
     """The answers to nodes, by the id of what they answer."""
     found = [each for each in bee.sent_to(ModuleName.CLOUDHUB) if each.parent_id]
     return {each.parent_id: each.content_as(Any) for each in found}
+
+
+def handled(bee: Harness) -> Json:
+    """How many messages of each node are reported as handled."""
+    found: Counter[str] = Counter()
+    for each in bee.sent_to(ModuleName.CLOUDHUB):
+        if each.route.operation == HANDLED:
+            found.update(each.content_as(dict[str, int]))
+    return dict(found)
 
 
 def value(server: ApiServer, name: str = "d") -> str:
@@ -433,6 +447,21 @@ def test_a_cluster_without_the_kinds_is_looked_at_again_quietly(bee: Harness, ca
     assert (answers(bee)[told.id], value(server)) == ("OK", "6")
 
 
+def test_reports_that_wait_end_when_there_turn_out_to_be_no_devices(bee: Harness) -> None:
+    """cloudhub passes few messages of a node on before these are handled."""
+    server = ApiServer(bee)
+    server.absent = 503
+    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    bee.start()
+    told = report(bee, "5")
+    bee.run_for(1.0)
+    assert bee.sent_to(ModuleName.CLOUDHUB) == []
+    server.absent = 404
+    bee.run_for(1.0)
+    assert answers(bee)[told.id]["code"] == 404
+    assert handled(bee) == {NODE: 1}
+
+
 def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
     """The excess is asked to come again: devices are not known yet."""
     server = ApiServer(bee, device())
@@ -442,6 +471,7 @@ def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
     last = [report(bee, str(at)) for at in range(1005)][-1]
     assert len(answers(bee)) == 5
     assert answers(bee)[last.id]["code"] == 429
+    assert handled(bee) == {NODE: 5}
 
 
 def test_unchanged_statuses_are_not_read_again_at_a_start(bee: Harness) -> None:
@@ -485,6 +515,9 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
     server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "absent"}))
     assert set(server.statuses) == {*mine, other}
     link(bee, "disconnected", f"n-{other}", "an earlier one")
+    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "another"}))
+    bee.run_for(2 * INTERVAL)
+    assert "another" in server.statuses[other]["status"]["conditions"][0]["message"]
     link(bee, "disconnected", f"n-{other}")
     third = next(name for name in names if name not in server.statuses)
     server.change("MODIFIED", device(third, node=f"n-{third}", deviceModelRef={"name": "absent"}))
@@ -492,6 +525,25 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
     known.alive = ("b",)
     bee.run_for(60)
     assert set(server.statuses) == set(names)
+
+
+def test_after_a_restart_of_edgecontroller_the_devices_are_read_again_once(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Device that was deleted meanwhile is gone, and one that was made is there."""
+    server = started(bee, device(), device("old"))
+    link(bee, "connected")
+    bee.forget()
+    server.lists[DEVICE.key_name] = [device(), device("new")]
+    monkeypatch.setattr(bee.hive, "restarts", lambda: {ModuleName.EDGECONTROLLER: 1})
+    bee.run_for(200.0)
+    assert server.watches == [DEVICE_MODEL.key_name, DEVICE.key_name] * 2
+    assert set(server.statuses) == {"d", "new"}
+    assert memberships(bee) == [
+        (NODE, ["default/new"], []), (NODE, [], ["default/old"]), (NODE, ["default/d", "default/new"], []),
+    ]  # fmt: skip
+    told = report(bee, "5", name="new")
+    assert answers(bee)[told.id] == "OK"
 
 
 def test_few_devices_are_written_at_a_time(bee: Harness) -> None:
