@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
-from modules.cloud.client.transport_errors import no_credentials
+from modules.cloud.client.transport_errors import KubeCredentialsError, no_credentials
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -165,7 +165,8 @@ class WatchedFile:
         self._read_at = 0.0
 
     def content(self) -> bytes:
-        """Return the file's bytes.
+        """Return the file's bytes; the last ones while it cannot be read again, as client-go's cachingTokenSource does:
+        somebody may be writing it.
 
         Raises:
             KubeCredentialsError: it cannot be read, is too long, or empty.
@@ -175,7 +176,11 @@ class WatchedFile:
             identity = self._stat()
             if identity != self._identity or now >= self._read_at + PERIOD:
                 self._content, self._identity, self._read_at = self._read(), identity, now
-        except OSError as error:
+        except (OSError, KubeCredentialsError) as error:
+            if self._content:
+                return self._content
+            if isinstance(error, KubeCredentialsError):
+                raise
             why = f"{self._field}: {error.strerror}: name a file that this user may read"
             raise no_credentials(self._path, why) from error
         return self._content

@@ -122,6 +122,24 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     assert source.current() == RequestCredentials("Bearer ten")
 
 
+def test_while_a_token_file_is_being_written_the_last_token_counts(tmp_path: Path) -> None:
+    """It is empty, a directory, or not there."""
+    file = tmp_path / "token"
+    file.write_text("one")
+    source = source_of(ManualClock(), token_file=str(file))
+    first = source.current()
+    assert first == RequestCredentials("Bearer one")
+    file.write_text("")
+    assert source.current() is first
+    file.unlink()
+    assert source.current() is first
+    file.mkdir()
+    assert source.current() is first
+    file.rmdir()
+    file.write_text("second")
+    assert source.current() == RequestCredentials("Bearer second")
+
+
 @pytest.mark.parametrize("content", [b"", b" \n", b"two tokens", b"a\nb", b"\xff\xfe", b"x" * 2_000_000])
 def test_a_token_file_without_a_token(tmp_path: Path, content: bytes) -> None:
     """It is an error that does not contain what is in the file."""
