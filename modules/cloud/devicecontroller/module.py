@@ -90,7 +90,6 @@ class Loading:
 
     def _watch(self, rest: Sequence[Kind]) -> None:
         if not rest:
-            self.are_absent = False
             self._done()
             return
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -56,10 +56,16 @@ class ApiServer:
         self.is_down = False
         self.watches: list[str] = []
         """The kinds of all watches."""
+        self.before_devices: Callable[[], None] = lambda: None
+        """Called before the answer to a watch of Devices."""
         self.absent = 0
         """The status of the refusal of watches, or 0."""
         self.refusal: Json | None = None
         """The answer to writes."""
+        self.loses_writes = False
+        """Whether no write is answered, or carried out."""
+        self.is_unreadable = False
+        """Whether a read is answered with 500."""
         self._version = 100
         bee.answer(ModuleName.EDGECONTROLLER, self._answer)
 
@@ -85,19 +91,24 @@ class ApiServer:
                 )
             kind = message.content_as(WatchQuery).kind
             self.watches.append(kind)
+            if kind == DEVICE.key_name:
+                self.before_devices()
             found = self.lists[kind]
             return message.reply(self._bee.clock, WatchStart(1, [ObjectChanged("ADDED", each) for each in found]))
         if message.route.operation != Verb.CALL:
             return None
         call = message.content_as(ApiCall)
         self.calls.append(call)
-        return None if self.is_down else message.reply(self._bee.clock, self._serve(call))
+        is_lost = self.is_down or (self.loses_writes and call.verb not in ("get", "list"))
+        return None if is_lost else message.reply(self._bee.clock, self._serve(call))
 
     def _serve(self, call: ApiCall) -> ApiResult:
         if call.plural != "devicestatuses":
             return ApiResult({})
         if call.verb == "list":
             return ApiResult({"metadata": {}, "items": deepcopy(list(self.statuses.values()))})
+        if call.verb == "get" and self.is_unreadable:
+            return ApiResult(refusal={"code": 500, "message": "etcd is away"})
         if call.verb == "get":
             found = self.statuses.get(call.name)
             return ApiResult(deepcopy(found)) if found else ApiResult(refusal={"code": 404})
@@ -226,6 +237,30 @@ def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(bee: Ha
     bee.run_for(60)
     assert value(server) == "2"
     assert answers(bee) == {each.id: "OK" for each in told}
+
+
+def test_of_two_reports_the_later_one_counts_although_the_first_is_written_again(bee: Harness) -> None:
+    """The second comes while the write of the first is not answered; neither has a time."""
+    server = started(bee, device())
+    server.loses_writes = True
+    first = report(bee, "21")
+    second = report(bee, "22")
+    server.loses_writes = False
+    bee.run_for(60.0)
+    assert value(server) == "22"
+    assert (answers(bee)[first.id], answers(bee)[second.id]) == ("OK", "OK")
+
+
+def test_a_status_that_cannot_be_read_is_not_made(bee: Harness) -> None:
+    server = started(bee, device())
+    server.calls.clear()
+    server.is_unreadable = True
+    report(bee, "21")
+    bee.run_for(5.0)
+    assert server.writes() == []
+    server.is_unreadable = False
+    bee.run_for(30.0)
+    assert (server.writes(), value(server)) == (["update"], "21")
 
 
 def test_a_device_that_floods_is_asked_to_retry_later(bee: Harness) -> None:
@@ -386,6 +421,9 @@ def test_a_node_gets_its_devices_when_it_connects_and_when_they_change(bee: Harn
         (NODE, ["default/d", "default/e"], []), (NODE, ["default/f"], []), (NODE, [], ["default/e"]),
         ("n2", ["default/e"], []), (NODE, [], ["default/d"]),
     ]  # fmt: skip
+    bee.forget()
+    link(bee, "connected", connection="c2")
+    assert memberships(bee) == [(NODE, ["default/f"], [])]
 
 
 def test_reports_before_the_devices_are_known_wait(bee: Harness) -> None:
@@ -418,6 +456,12 @@ def test_a_changed_model_changes_the_condition(bee: Harness) -> None:
     server.change("DELETED", MODEL)
     bee.run_for(2 * INTERVAL)
     assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "ModelNotFound"
+    server.change("MODIFIED", device(deviceModelRef={"name": "another"}))
+    bee.run_for(2 * INTERVAL)
+    server.calls.clear()
+    server.change("ADDED", MODEL)
+    bee.run_for(2 * INTERVAL)
+    assert server.calls == [], "the device has another model by now"
 
 
 def test_in_a_cluster_no_status_is_deleted(bee: Harness) -> None:
@@ -544,6 +588,20 @@ def test_after_a_restart_of_edgecontroller_the_devices_are_read_again_once(
     ]  # fmt: skip
     told = report(bee, "5", name="new")
     assert answers(bee)[told.id] == "OK"
+
+
+def test_a_model_that_comes_while_the_devices_are_read_again_stays(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in the list of models, which was answered before."""
+    server = started(bee, device())
+    later = obj("DeviceModel", "later", {"properties": [{"name": "t", "type": "INT"}]})
+    server.before_devices = lambda: server.change("ADDED", later)
+    monkeypatch.setattr(bee.hive, "restarts", lambda: {ModuleName.EDGECONTROLLER: 1})
+    bee.run_for(60.0)
+    server.change("MODIFIED", device(deviceModelRef={"name": "later"}))
+    bee.run_for(2 * INTERVAL)
+    assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "FitsModel"
 
 
 def test_few_devices_are_written_at_a_time(bee: Harness) -> None:

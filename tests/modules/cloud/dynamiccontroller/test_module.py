@@ -11,6 +11,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
+from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, ApiCall, ApiResult
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.messages import HANDLED
@@ -99,6 +100,18 @@ def test_a_patch_is_unpacked(bee: Harness) -> None:
 def test_what_cannot_be_asked_is_rejected_with_a_reason(bee: Harness, changes: dict[str, str]) -> None:
     content = content_of(ask(bee, app(**changes)))
     assert (content["Status"], bool(content["Reason"])) == ("Rejected", True)
+
+
+@pytest.mark.parametrize("place", ["ReqBody", "Option", "Data"])
+def test_an_application_with_too_many_values_is_rejected_without_a_call(bee: Harness, place: str) -> None:
+    """Whether they are in the body, in the option, or in the patch that is in the option."""
+    asked = answering(bee, ApiResult({}))
+    many = f"[{'0,' * NODE_VALUES}0]".encode()
+    data = base64.b64encode(many).decode()
+    patch = base64.b64encode(json.dumps({"Name": "web", "PatchType": "p", "Data": data}).encode()).decode()
+    changes = {"Verb": "patch", "Option": patch} if place == "Data" else {place: data}
+    content = content_of(ask(bee, app(**changes)))
+    assert (content["Status"], NODE_LIMIT in content["Reason"], asked) == ("Rejected", True, [])
 
 
 def test_a_silent_edgecontroller_is_a_rejection(bee: Harness) -> None:

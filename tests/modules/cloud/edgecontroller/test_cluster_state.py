@@ -223,6 +223,13 @@ def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_sin
     assert ("disconnected node/n1" in fast.down()) is claims
 
 
+def test_a_node_without_a_state_is_claimed_when_it_connects(site: Site) -> None:
+    """Another cloudcore can look for it at once, and not only after the next write of changed states."""
+    site.states.objects.clear()
+    site.core("n1")
+    assert site.states.of().holder.cloudcore == "cloudcore-2"
+
+
 def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Site) -> None:
     """The cloudcore of the former connection may have written meanwhile; what only that one knew counts."""
     former, newest = site.core(), site.core()
