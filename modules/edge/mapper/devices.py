@@ -38,7 +38,7 @@ class MappedDevices:
         self._drivers = drivers
         self._reports = reports
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._models: dict[str, dmi.DeviceModel] = {}
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
         self._ending: dict[str, DeviceThread] = {}
@@ -48,9 +48,8 @@ class MappedDevices:
         """Store a model, and update its devices."""
         with self._lock:
             self._models[_id(model)] = model
-            devices = [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]
-        for device in devices:
-            self.put(device)
+            for device in [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]:
+                self.put(device)
 
     def remove_model(self, key: str) -> None:
         """Remove a model."""

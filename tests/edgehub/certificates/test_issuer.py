@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive import RealClock
-from edgehub.certificates import issuer
+from edgehub.certificates import files, issuer
 from edgehub.certificates.certificate import Certificate, format_time
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.issuer import SubprocessIssuer
@@ -29,6 +31,7 @@ from edgehub.errors import (
 )
 from edgehub.install import CertifiedLink
 from edgehub.link import Link, LinkEvents
+from edgehub.tls import client_context
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
 from tests.edgehub.clouds import TIMEOUT
 from tests.edgehub.links import RunningLink
@@ -100,6 +103,22 @@ def test_a_certificate_that_will_do_is_not_fetched_again(
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
         running.wait_open()
     assert server.requests == []
+
+
+def test_a_link_dials_with_a_pair_that_fits_after_a_crash(
+    server: CertificateServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renewal was interrupted between key and certificate."""
+    settings = server.settings(tmp_path, token="")
+    put(settings, authority)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(files, "_put_certificate_in_place", Mock(side_effect=KeyboardInterrupt))
+        key = ec.generate_private_key(ec.SECP256R1())
+        issued = authority.sign(key.public_key(), name(f"system:node:{NODE}", "system:nodes"))
+        store(settings.paths, None, issued.public_bytes(Encoding.PEM), key_pem(key))
+    with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
+        running.wait_open()
+    client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
 
 
 @pytest.mark.parametrize(("since", "node"), [(-2 * DAY, NODE), (-60.0, "somebody-else")])
@@ -202,6 +221,37 @@ def test_a_slow_cloud_is_given_up(server: CertificateServer, tmp_path: Path) -> 
     server.silent.set()
     with pytest.raises(IssuerError, match="in time"):
         SubprocessIssuer(timeout=1.0).obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+
+
+def test_an_attempt_that_is_wanted_no_more_is_ended(server: CertificateServer, tmp_path: Path) -> None:
+    """Also when `cancel` came before the process was there."""
+    server.silent.set()
+    with pytest.raises(IssuerError, match="it was killed"):
+        SubprocessIssuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: False)
+
+
+def test_certificates_are_fetched_one_at_a_time(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two attempts would write the same files."""
+    monkeypatch.setattr(issuer, "COMMAND", ("/bin/cat",))
+    one, settings, order = SubprocessIssuer(), server.settings(tmp_path), list[str]()
+
+    def wanted_too() -> bool:
+        order.append("the second runs")
+        return True
+
+    other = threading.Thread(target=lambda: one.obtain(settings, renew=True, wanted=wanted_too))
+
+    def wanted() -> bool:
+        other.start()
+        other.join(0.3)
+        order.append("the first ends")
+        return True
+
+    one.obtain(settings, renew=True, wanted=wanted)
+    other.join()
+    assert order == ["the first ends", "the second runs"]
 
 
 @pytest.mark.parametrize("command", [("/nonexistent",), ("/bin/false",), ("/bin/true",)])

@@ -1,5 +1,6 @@
 """Laws of the certificate's files over crashes at any step, again and again, and of renewals over random clocks."""
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final, cast
@@ -94,6 +95,28 @@ def test_key_and_certificate_fit_after_any_crashes(tmp_path: Path, seed: int, mo
         assert pair >= stored
         stored = pair
         assert paths.key.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("at", range(1, 14))
+@pytest.mark.parametrize("how", ["before", "within", "after"])
+def test_the_key_of_a_join_is_found_again_after_a_crash_at_any_step(
+    tmp_path: Path, at: int, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the moment when it was kept: the cloud may have given the name to it."""
+    random = Random(0)  # noqa: S311 - the choice is the test's
+    disk = Disk(monkeypatch, random)
+    settings = CertificateSettings(
+        node="n1", server="https://cloud", authority=str(tmp_path / "ca.crt"), certificate=str(tmp_path / "node.crt"),
+        key=str(tmp_path / "node.key"),
+    )  # fmt: skip
+    paths: CertificatePaths = settings.paths
+    files.keep_joining_key(paths, b"key")
+    monkeypatch.setattr(random, "choice", lambda _: how)
+    disk.left = at
+    with suppress(CrashError):
+        files.store(paths, b"ca", b"certificate", b"key")
+    disk.left = -1
+    assert b"key" in files.read_keys(paths, is_of_node=True)
 
 
 _LIFE: Final = 24 * 3600.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import re
 import stat
@@ -17,7 +19,7 @@ from cryptography.x509 import load_der_x509_csr
 
 from beehive import RealClock
 from edgehub.certificates import obtain
-from edgehub.certificates.files import finish_replacement, read_certificate, store
+from edgehub.certificates.files import finish_replacement, pem, read_certificate, store
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
 from edgehub.certificates.settings import CertificatePaths
@@ -60,7 +62,7 @@ def everything_in(directory: Path) -> dict[str, bytes]:
 def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) -> None:
     """CA, certificate and key are in their files, fit, and are nobody else's to read where they are secret."""
     settings = server.settings(tmp_path)
-    previous = os.umask(0o077)
+    previous = os.umask(0o027)
     try:
         certificate = join(settings, CLOCK)
     finally:
@@ -135,6 +137,13 @@ def test_the_token_of_another_cloud(server: CertificateServer, tmp_path: Path) -
     with pytest.raises(AuthorityError, match="not the token's"):
         join(server.settings(tmp_path, token=Authority().token()), CLOCK)
     assert [path for path, *_ in server.requests] == ["/ca.crt"]
+
+
+def test_a_token_of_something_that_is_no_authority(server: CertificateServer, tmp_path: Path) -> None:
+    server.answers["/ca.crt"] = b"no certificate"
+    token = hashlib.sha256(b"no certificate").hexdigest() + "." + server.authority.token().partition(".")[2]
+    with pytest.raises(AuthorityError, match="is no certificate"):
+        join(server.settings(tmp_path, token=token), CLOCK)
 
 
 def test_an_expired_token(server: CertificateServer, tmp_path: Path) -> None:
@@ -389,6 +398,44 @@ def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(
     join(settings, CLOCK)
     assert key_of_request(server) == first
     assert sorted(path.name for path in (tmp_path / "certs").iterdir()) == ["server.crt", "server.key"]
+
+
+def test_a_machine_joins_again_with_its_key_though_the_certificate_is_damaged(
+    server: CertificateServer, tmp_path: Path
+) -> None:
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    key = settings.paths.key.read_bytes()
+    settings.paths.certificate.write_bytes(b"damaged")
+    join(settings, CLOCK)
+    assert settings.paths.key.read_bytes() == key
+
+
+def test_the_authority_that_signs_may_be_any_of_the_file(server: CertificateServer, tmp_path: Path) -> None:
+    """A cloud changes its authority while nodes know both."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    strange = Authority()
+    other = strange.sign(strange.key.public_key(), name("Other"), authority=True).public_bytes(Encoding.DER)
+    for order in ((server.authority.der, other), (other, server.authority.der)):
+        settings.paths.authority.write_bytes(b"".join(map(pem, order)))
+        renew(settings, CLOCK)
+
+
+def test_a_certificate_that_cannot_be_put_in_place_is_an_error(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = server.settings(tmp_path)
+    replace = Path.replace
+
+    def failing(source: Path, target: Path) -> Path:
+        if target == settings.paths.certificate:
+            raise OSError(errno.EROFS, "read-only")
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(FilesError, match="cannot replace"):
+        join(settings, CLOCK)
 
 
 def test_a_join_that_is_killed_is_repeated_with_its_key(

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import ssl
+from datetime import UTC, datetime
 
 import pytest
 from cryptography import x509
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive import RealClock
 from edgehub.certificates import rules
 from edgehub.certificates.certificate import Certificate, format_duration, format_time, pem_blocks
 from edgehub.certificates.diagnosis import explain
@@ -28,7 +30,7 @@ from edgehub.errors import (
     WrongNodeError,
 )
 from tests.edgehub.certificates import recorded
-from tests.edgehub.certificates.authority import NODE, Authority
+from tests.edgehub.certificates.authority import NODE, Authority, name
 
 NOW = 1_795_139_667.0
 GOOD = Certificate(f"system:node:{NODE}", "system:nodes", "KubeEdge", NOW - 10, NOW + 90)
@@ -127,6 +129,15 @@ def test_a_certificate_is_read_from_pem() -> None:
     assert certificate.not_before == authority.certificate.not_valid_before_utc.timestamp()
     assert certificate.not_after == authority.certificate.not_valid_after_utc.timestamp()
     assert pem(authority.der) == authority.certificate.public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize("year", [1950, 1999, 2049, 2050])
+def test_years_are_read_as_openssl_reads_them(year: int) -> None:
+    """Years before 2050 have two digits (RFC 5280 §4.1.2.5)."""
+    authority = Authority()
+    since = datetime(year, 1, 1, tzinfo=UTC).timestamp() - RealClock().now()
+    made = authority.sign(authority.key.public_key(), name("n"), since=since)
+    assert Certificate.from_der(made.public_bytes(Encoding.DER)).not_before == made.not_valid_before_utc.timestamp()
 
 
 @given(st.binary(max_size=64), st.integers(0, 400), st.integers(0, 64))

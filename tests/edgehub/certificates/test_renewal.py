@@ -147,6 +147,9 @@ def test_a_renewal_that_fails_is_tried_again_and_the_link_stays(bed: Bed) -> Non
     bed.bee.run_for(660)
     assert bed.counters.certificates["issued"] == 1
     assert len(bed.cloud.dialled) == 2
+    bed.issuer.failing, before = True, len(bed.renewals)
+    bed.bee.run_for(0.91 * DAY)
+    assert bed.renewals[before + 1] - bed.renewals[before] <= 11, "the next failure is a first one again"
 
 
 def test_a_certificate_that_is_due_at_its_issue_is_renewed_ever_more_rarely(bed: Bed) -> None:

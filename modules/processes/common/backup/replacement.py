@@ -82,9 +82,9 @@ def replace_all(replacements: Sequence[Replacement], suffix: str) -> list[Path]:
             _stage(each)
         for each in replacements:
             present = os.path.lexists(each.target)
+            done.append((each.target, each.kept(suffix) if present else None))
             if present:
                 put_in_place(each.target, each.kept(suffix))
-            done.append((each.target, each.kept(suffix) if present else None))
         for each in coming:
             put_in_place(each.staged, each.target)
     except OSError as error:
@@ -115,6 +115,7 @@ def _stage(each: Replacement) -> None:
 def _undo(done: Sequence[tuple[Path, Path | None]]) -> None:
     for target, kept in reversed(done):
         with suppress(OSError):
-            target.unlink(missing_ok=True)
+            if kept is None or os.path.lexists(kept):
+                target.unlink(missing_ok=True)
             if kept is not None:
                 put_in_place(kept, target)

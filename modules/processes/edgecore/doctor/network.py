@@ -120,8 +120,8 @@ def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext 
     problem, date, body, answers = "", None, b"", False
     try:
         with connection if context is None else context.wrap_socket(connection, server_hostname=host) as secured:
-            answers, date, body = _converse(secured, host, path)
-    except (ssl.SSLError, ConnectionError, TimeoutError) as error:
+            answers, date, body = _converse(secured, host, port, path)
+    except OSError as error:
         problem = explain(error) if context is not None else ""
     finally:
         connection.close()
@@ -140,9 +140,9 @@ def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext 
     )
 
 
-def _converse(connection: socket.socket, host: str, path: str) -> tuple[bool, float | None, bytes]:
+def _converse(connection: socket.socket, host: str, port: int, path: str) -> tuple[bool, float | None, bytes]:
     """Return whether there was an HTTP answer, its date, and its body if the status is 200."""
-    http = HTTPConnection(host)
+    http = HTTPConnection(host, port)
     http.sock = connection
     try:
         http.request("GET", path, headers={"Connection": "close", "User-Agent": "edgecore-doctor"})

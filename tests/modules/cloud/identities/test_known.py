@@ -1,5 +1,9 @@
 """The servers' answers before and after all records are known."""
 
+from unittest.mock import Mock
+
+import msgspec
+
 from beehive.simulation import Simulation
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import CertifiedPeer
@@ -61,3 +65,22 @@ def test_a_key_that_is_new_is_noted_and_a_known_one_is_not() -> None:
     known.put(OWN)
     known.accepted(PEER)
     assert noted == [PEER]
+    renewed = msgspec.structs.replace(PEER, key="b")
+    known.put(msgspec.structs.replace(OWN, next_key="b"))
+    known.accepted(renewed)
+    assert noted == [PEER, renewed]
+
+
+def test_connections_of_before_are_looked_at_once_all_records_are_known() -> None:
+    """A node without TLS did not wait for them. While records are read, nobody is cut off for that."""
+    known = KnownIdentities(Simulation(0).clock)
+    server = Mock()
+    known.end_connections(server)
+    certificate = {"serialNumber": "1F", "subject": ((("commonName", "admin"),),)}
+    known.put(RevokedCertificate(name="2F", revoked_at=5.0), 1)
+    (is_refused,) = server.end_connections.call_args.args
+    assert not is_refused(certificate, "")
+    known.complete([("certificate", "2F")])
+    assert server.end_connections.call_count == 2
+    assert not is_refused(certificate, "")
+    assert is_refused({**certificate, "serialNumber": "2F"}, "")

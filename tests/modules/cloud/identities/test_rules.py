@@ -103,6 +103,9 @@ def test_a_cloud_of_an_earlier_backup_knows_its_nodes() -> None:
         (OWN, None, "b", "belongs to the key"),
         (OWN, REPLACING, "b", ""),
         (OWN, token(node="n2"), "b", "for node n2 only"),
+        (None, token(node="n"), "b", "for node n only"),
+        (None, token(once=True, used_by="n1", used_key="a"), "b", "n1 has joined with it"),
+        (msgspec.structs.replace(OWN, next_key="b"), TOKEN, "b", ""),
         (None, token(once=True, used_by="n2", used_key="b"), "a", "n2 has joined with it"),
         (OWN, token(once=True, used_by="n1", used_key="a"), "a", ""),
         (msgspec.structs.replace(OWN, revoked_at=850.0), TOKEN, "a", "is revoked"),
@@ -117,7 +120,17 @@ def test_who_joins(identity: NodeIdentity | None, by: JoinToken | None, key: str
     assert words in outcome.refusal
     assert (outcome.identity is None) == bool(words)
     if outcome.identity is not None:
-        assert (outcome.identity.key, outcome.identity.revoked_at) == (key, 0.0)
+        assert key in (outcome.identity.key, outcome.identity.next_key)
+        assert outcome.identity.revoked_at == 0.0
+
+
+def test_labels_are_of_the_last_token_that_had_some() -> None:
+    labelled = token(labels={"zone": "a"})
+    joined = rules.joined(None, labelled, "n1", "a", NOW).identity
+    for by in (TOKEN, REPLACING, None):
+        again = rules.joined(joined, by, "n1", "a", NOW).identity
+        assert again is not None
+        assert again.labels == {"zone": "a"}
 
 
 def test_a_replaced_machine_is_out_also_when_the_cloud_s_clock_was_put_back() -> None:
@@ -125,6 +138,9 @@ def test_a_replaced_machine_is_out_also_when_the_cloud_s_clock_was_put_back() ->
     assert replaced is not None
     assert rules.refusal(peer("a", 900.0), replaced)
     assert rules.refusal(peer("b", 100.0), replaced) == ""
+    renewed = rules.used(peer("c", 110.0), msgspec.structs.replace(replaced, next_key="c"), 120.0)
+    assert renewed is not None
+    assert rules.refusal(peer("a", 900.0), renewed)
 
 
 def test_a_token_for_one_is_used_up_once() -> None:

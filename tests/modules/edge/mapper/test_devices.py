@@ -189,3 +189,25 @@ def _unread(desired: str = "") -> dmi.Device:
 
 def _are_written(bench: Bench, values: Sequence[Value]) -> bool:
     return bench.writes == [*values]
+
+
+def test_a_changed_model_brings_no_device_back(
+    devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KubeEdge's edgecore does not wait for one call before the next: the device is removed meanwhile."""
+    bench.goes_on.set()
+    put = devices.put
+    removal = threading.Thread(target=devices.remove, args=("ns/d",))
+
+    def late(device: dmi.Device) -> None:
+        removal.start()
+        removal.join(0.3)
+        put(device)
+
+    monkeypatch.setattr(devices, "put", late)
+    changed = dmi.DeviceModel()
+    changed.CopyFrom(MODEL)
+    changed.spec.properties[0].type = "INT"
+    devices.put_model(changed)
+    removal.join()
+    assert devices.get("ns/d") is None

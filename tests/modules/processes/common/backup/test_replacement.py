@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beehive.files import durable
 from beehive.files.removal import remove_tree
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database
@@ -79,6 +80,27 @@ def test_after_an_error_all_is_as_before(
     with pytest.raises(BackupError, match="nothing was changed"):
         replace_all([*wanted, Replacement(None, place / "a-wal")], ".was")
     assert failed
+    assert content(place) == before
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_after_an_error_of_a_directory_all_is_as_before(
+    at: int, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name was changed already, and the disk does not say that it is durable."""
+    new, place = files
+    before = content(place)
+    flushed = []
+
+    def failing(directory: Path) -> None:
+        flushed.append(directory)
+        if len(flushed) == at:
+            raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(durable, "sync_directory", failing)
+    wanted = [Replacement(new / name, place / name) for name in ("a", "b", "c")]
+    with pytest.raises(BackupError, match="nothing was changed"):
+        replace_all([*wanted, Replacement(None, place / "a-wal")], ".was")
     assert content(place) == before
 
 

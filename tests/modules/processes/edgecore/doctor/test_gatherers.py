@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import threading
 from contextlib import ExitStack
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,18 @@ def test_a_healthy_cloud_is_reached(tmp_path: Path) -> None:
     assert abs(found.link.ahead) < 30
     assert identity.certificate is not None
     assert (identity.certificate_problem, identity.authority_problem, identity.key_problem) == ("", "", "")
+
+
+def test_a_cloud_with_an_address_of_ipv6_is_asked(tmp_path: Path) -> None:
+    """Whose last part is no number; this one stands for 127.0.0.10."""
+    server = HTTPServer(("127.0.0.10", 0), SimpleHTTPRequestHandler)
+    answering = threading.Thread(target=server.handle_request)
+    answering.start()
+    address = CloudAddress(f"ws://[::ffff:7f00:a]:{server.server_port}", "https://127.0.0.1:1")
+    found = network.cloud(joined(EdgeCoreConfig.below(tmp_path), address, NODE), clock)
+    answering.join()
+    server.server_close()
+    assert found.link.answers
 
 
 def test_a_cloud_of_another_authority_is_named(tmp_path: Path) -> None:
