@@ -113,3 +113,17 @@ def test_the_devices_of_a_plugin_that_goes_are_counted_for_five_minutes_from_the
     assert world.manager.capacity()[RESOURCE].capacity == 1
     world.simulation.run_for(301.0)
     assert world.manager.capacity()[RESOURCE].capacity == 0
+
+
+def test_a_pod_that_starts_again_waits_for_no_devices_of_others(tmp_path: Path) -> None:
+    world = World(tmp_path, "a", "b")
+    world.manager.allocate(wanting(0), anew=True)
+    world.manager.listed(RESOURCE, world.connection, (Device("a"), Device("b", healthy=False)))
+    world.manager.allocate(wanting(0), anew=True)
+
+
+def test_a_container_that_runs_without_devices_gets_none(tmp_path: Path) -> None:
+    """The checkpoint was lost: a second Allocate might reset the device that the container has."""
+    world = World(tmp_path, "a")
+    world.manager.allocate(wanting(0), anew=False, running={"main"})
+    assert (world.double.allocated, world.manager.pods()) == ([], {})
