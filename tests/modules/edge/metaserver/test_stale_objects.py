@@ -206,6 +206,13 @@ def test_a_long_list_comes_in_parts(node: _Node) -> None:
     assert list(node.stored()) == ["a", "c"]
 
 
+def test_the_rest_of_a_list_is_not_asked_for_when_all_that_is_stored_was_in_it(node: _Node) -> None:
+    node.put("a")
+    node.answers = [named("a", **{"continue": "more"})]
+    node.follow()
+    assert len(node.lists) == 1
+
+
 def test_a_list_whose_rest_is_refused_ends_nothing_and_begins_again(node: _Node) -> None:
     """As when its continue token has expired."""
     node.put("a", "b", "c")
