@@ -175,11 +175,13 @@ def test_each_connection_compares_again(node: _Node) -> None:
     ids=["silence", "refusal", "incomplete", "no list", "an object without metadata", "another form"],
 )
 def test_without_a_complete_list_nothing_ends(node: _Node, answer: Answer) -> None:
+    """The list is asked for again, unless the cloud has given one and may lack objects."""
     node.put("web")
     node.answers = [answer]
     node.follow()
     node.bee.run_for(5 * FIRST_DELAY)
     assert (list(node.stored()), node.ended) == (["web"], [])
+    assert len(node.lists) == (1 if answer == named(remainingItemCount=1) else 3)
 
 
 def test_an_answer_that_is_no_application_ends_nothing(node: _Node) -> None:
