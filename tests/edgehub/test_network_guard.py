@@ -135,6 +135,27 @@ def test_a_change_that_waits_is_dropped_when_the_cloud_is_dialled_anyway() -> No
     assert guarded.reported == []
 
 
+def test_each_change_that_comes_too_soon_is_reported_again() -> None:
+    guarded = Guarded(act=NetworkGuard.may_dial)
+    assert guarded.guard.may_dial()
+    for _ in range(2):
+        guarded.run_for(1.0)
+        assert not guarded.guard.may_dial()
+        guarded.run_for(DIAL_INTERVAL - 1.0)
+    assert guarded.acted == [DIAL_INTERVAL, 2 * DIAL_INTERVAL]
+
+
+def test_a_change_after_a_dial_is_reported_like_the_one_that_the_dial_has_served() -> None:
+    guarded = Guarded()
+    for acts in (True, False):
+        assert guarded.guard.may_dial() is acts
+    guarded.guard.dialled()
+    guarded.run_for(1.0)
+    assert not guarded.guard.may_dial()
+    guarded.run_for(10 * DIAL_INTERVAL)
+    assert guarded.reported == [(DIAL_INTERVAL, False)]
+
+
 def test_dials_are_broken_off_ever_more_seldom_until_the_link_is_up() -> None:
     """The intervals double up to the longest, as a dial takes half a minute at most."""
     guarded = Guarded()

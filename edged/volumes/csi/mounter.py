@@ -115,6 +115,7 @@ class CsiMounter:
         """
         problem: EdgedError | None = None
         for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
+            self._published.discard(data.parent / "mount")
             volume = _read(data)
             if volume is None:
                 _log.error("what a storage driver was asked for cannot be read: %s; only its mounts are undone", data)
@@ -192,7 +193,6 @@ class CsiMounter:
     def _unpublish(self, volume: PublishedVolume, data: Path) -> None:
         driver, client = self._drivers.get(volume.driverName)
         place = data.parent / "mount"
-        self._published.discard(place)
         client.unpublish(volume.volumeHandle, place)
         _remove_empty(place)
         if not self._is_used_by_others(volume, data):

@@ -227,6 +227,14 @@ def test_a_volume_that_cannot_be_unpublished_keeps_no_other_published(node: Node
     assert (node.driver.published, node.driver.staged) == ({}, {})
 
 
+def test_a_pod_that_comes_again_gets_its_volume_though_the_record_of_the_first_was_damaged(node: Node) -> None:
+    place = node.publish()
+    (place.parent / "vol_data.json").write_text("{")
+    node.mounter.tear_down(PodUid("u1"))
+    node.publish()
+    assert node.driver.made().count("NodePublishVolume") == 2
+
+
 def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
     """A reboot has removed the mounts, and a driver accepts a repeated call."""
     node.publish()
