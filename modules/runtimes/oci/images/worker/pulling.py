@@ -246,8 +246,10 @@ class Downloads:
 
     def _present(self, descriptor: Descriptor) -> int:
         """Return the bytes of a blob that an earlier pull has left."""
-        part = self._part(descriptor)
-        return min(part.stat().st_size, descriptor.size) if part.exists() else 0
+        try:
+            return min(self._part(descriptor).stat().st_size, descriptor.size)
+        except FileNotFoundError:
+            return 0
 
     def _part(self, descriptor: Descriptor) -> Path:
         return self._layout.part(descriptor.digest, descriptor.size, self._registry.name)
