@@ -17,12 +17,17 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from beehive.clock import Clock
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
 from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
 from beehive.http.events import Receive
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Stream, Takeover, text
+from beehive.message import Message
+from beehive.names import ModuleName
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud import api_messages
 from modules.cloud.apiserver.endpoints.pod_streams import NodeReplies
 from modules.cloud.authentication.users import user_of_certificate
 from modules.cloud.cloudstream.opening import (
@@ -39,7 +44,7 @@ from modules.cloud.cloudstream.opening import (
 from modules.cloud.cloudstream.relay import ClientSocket, relay
 from modules.cloud.cloudstream.stream_service import check_path
 from modules.cloud.cloudstream.tunnels import Tunnels
-from modules.cloud.messages import Cloudcores
+from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, Cloudcores
 from modules.cloud.router.other_cloudcores import WITHOUT_PROOF, OtherCloudcores
 from modules.cloud.router.rest_service import NODE_HEADER
 from modules.streams.connect import ConnectError, passed_on
@@ -52,6 +57,7 @@ MOST_ASKED: Final = 8
 """Cloudcores that are asked for one node; the one to which it is connected is the first of them."""
 OPENING: Final = 32
 """Streams that wait for another cloudcore's answer, at a time."""
+_CLOUDCORES_SECONDS: Final = 5.0
 _MARGIN: Final = 5.0
 """Seconds that the answer may take longer than the node's."""
 _READ_BYTES: Final = 64 * 1024
@@ -59,6 +65,22 @@ _WAIT_SECONDS: Final = 3600.0
 _HEAD_SECONDS: Final = 30.0
 _PARALLEL: Final = 8
 _CONNECTION: Final = ("connection", "upgrade")
+
+
+def ask_cloudcores(hive: Hive, clock: Clock, node: str) -> Cloudcores:
+    """Return the live cloudcores, and the one that has a node, with "" for all nodes; none without an answer of
+    edgecontroller. Blocks.
+    """
+    request = Message.new(
+        clock, source=api_messages.SOURCE, resource=CLOUDCORES_RESOURCE, operation=CLOUDCORES, content=node
+    )
+    try:
+        answer = hive.request(ModuleName.EDGECONTROLLER, request, _CLOUDCORES_SECONDS).get()
+        found: Cloudcores = answer.content_as(Cloudcores)
+    except BeehiveError as error:
+        _log.warning("which cloudcore has which node is not known: %s", error)
+        return Cloudcores("", ())
+    return found
 
 
 class PassedStream:
@@ -129,11 +151,11 @@ class StreamsElsewhere:
 
     Args:
         others: reaches them; None when this cloudcore cannot prove that it is one.
-        cloudcores: returns the live cloudcores and the nodes that they have; blocks.
+        cloudcores: returns the live cloudcores and the one that has a node, with "" all nodes that they have; blocks.
         clock: for deadlines.
     """
 
-    def __init__(self, others: OtherCloudcores | None, cloudcores: Callable[[], Cloudcores], clock: Clock) -> None:
+    def __init__(self, others: OtherCloudcores | None, cloudcores: Callable[[str], Cloudcores], clock: Clock) -> None:
         self._others = others
         self._cloudcores = cloudcores
         self._clock = clock
@@ -156,7 +178,7 @@ class StreamsElsewhere:
         if not self._opening.acquire(blocking=False):
             raise ApiStatusError(429, f"{OPENING} streams wait for other cloudcores already: try again soon")
         try:
-            answer = self._first_answer(self._cloudcores(), node, wanted)
+            answer = self._first_answer(self._cloudcores(node), node, wanted)
         finally:
             self._opening.release()
         if answer is None:
@@ -185,7 +207,7 @@ class StreamsElsewhere:
         """
         if self._others is None:
             return None
-        known = self._cloudcores()
+        known = self._cloudcores("")
         elsewhere = known.elsewhere()
         wanted = [node for node in nodes if node in elsewhere]
         if not wanted:

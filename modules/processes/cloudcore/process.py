@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
-from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere
+from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere, ask_cloudcores
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
@@ -40,12 +41,10 @@ from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import (
-    CLOUDCORES,
     CLOUDCORES_RESOURCE,
     DRAIN,
     DRAIN_RESOURCE,
     RELEASE_LEASE,
-    Cloudcores,
     Drain,
 )
 from modules.cloud.refusals import Refusals
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.cloudhub.certificates.authority import Authority
     from modules.cloud.cloudstream.stream_service import StreamListener
+    from modules.cloud.router.other_cloudcores import OtherCloudcores
 
 _DRAIN_SECONDS = 8.0
 """Time limit for ending the connections of nodes; a kubelet gives a pod 30 s to stop."""
@@ -87,7 +87,6 @@ _LIST_SECONDS = 10.0
 """Time limit of edgecontroller for listing the objects of the embedded API server; after it, nodes are served later."""
 _RELEASE_SECONDS = 3.0
 """Time limit for giving up the Lease; a Lease left behind expires."""
-_CLOUDCORES_SECONDS = 5.0
 _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
@@ -213,7 +212,7 @@ class CloudCore:
             self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities, received)
             timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
             self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others, self._own_ports)
-        nodes = self._add_streams(StreamsElsewhere(others, self._known_cloudcores, clock) if may_be_several else None)
+        nodes = self._add_streams(others, may_be_several=may_be_several)
         self._listeners = self._api_listeners(selected)
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
         self.hive.add(
@@ -364,20 +363,10 @@ class CloudCore:
         )
         self.hive.add(CloudHub, settings, self._make_server, counters.sessions, refusals, counters)
 
-    def _known_cloudcores(self) -> Cloudcores:
-        """Return the live cloudcores, with the nodes that they have; none without an answer of edgecontroller."""
-        try:
-            request = self._message(CLOUDCORES_RESOURCE, CLOUDCORES, "")
-            answer: Message = self.hive.request(ModuleName.EDGECONTROLLER, request, _CLOUDCORES_SECONDS).get()
-            found: Cloudcores = answer.content_as(Cloudcores)
-        except BeehiveError as error:
-            _log.warning("which cloudcore has which node is not known: %s", error)
-            return Cloudcores("", ())
-        return found
-
-    def _add_streams(self, elsewhere: StreamsElsewhere | None) -> NodeStreams:
+    def _add_streams(self, others: "OtherCloudcores | None", *, may_be_several: bool) -> NodeStreams:
         """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
-        nodes = NodeStreams(self._tunnels, self._clock, elsewhere)
+        elsewhere = StreamsElsewhere(others, partial(ask_cloudcores, self.hive, self._clock), self._clock)
+        nodes = NodeStreams(self._tunnels, self._clock, elsewhere if may_be_several else None)
         self._streams: StreamListener | None = stream_listener(self._config, self._tunnels, nodes)
         if self._config.cloud_stream is not None:
             make = tunnel_server(self._config, self._tunnels, self._clock, self._websocket_context, self._identities)

@@ -12,7 +12,8 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream import opening
 from modules.cloud.cloudstream.opening import ANSWER_BYTES, NODE_SECONDS, NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
-from modules.streams.frames import MAX_DATA, FrameType
+from modules.cloud.websocket.connection import WebsocketLink
+from modules.streams.frames import MAX_DATA, Frame, FrameType, data_frames, decode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import Edge
 from tests.modules.cloud.cloudstream.sites import Site
@@ -94,3 +95,22 @@ def test_without_a_tunnel_server_the_error_names_the_option(site: Site) -> None:
     with pytest.raises(ApiStatusError, match="--tunnel-listen") as refused:
         NodeStreams(Tunnels(site.clock), site.clock).gather(["n1"], TARGET, lambda *_: None)
     assert refused.value.code == 503
+
+
+@pytest.mark.parametrize("size", [ANSWER_BYTES, ANSWER_BYTES + 1], ids=["longest", "too-long"])
+def test_an_answer_that_is_too_long_is_none_though_it_has_ended(size: int) -> None:
+    """All of it has come before the first byte is read."""
+    clock, found = StandingClock(), dict[str, bytes]()
+    tunnels = Tunnels(clock)
+
+    def answer(link: WebsocketLink) -> None:
+        frame = decode(link.take()) if link.waiting else None
+        if frame is not None and frame.kind == FrameType.METRICS:
+            for each in (*data_frames(frame.connection, bytes(size)), Frame(frame.connection, FrameType.REMOVE)):
+                tunnels.receive("n1", link, each.encode())
+
+    tunnels.port = 10004
+    tunnels.add("n1", "", WebsocketLink(answer))
+    assert NodeStreams(tunnels, clock).gather(["n1"], TARGET, found.__setitem__) == []
+    assert list(found) == (["n1"] if size == ANSWER_BYTES else [])
+    clock.close()

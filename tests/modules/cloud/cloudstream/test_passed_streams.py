@@ -15,6 +15,7 @@ import pytest
 from beehive import Clock, RealClock
 from beehive.http.http_server import HttpServer
 from beehive.http.request import Request
+from beehive.http.responses import Reply, Stream
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreCredentials
@@ -62,7 +63,7 @@ class Pair:
         self.cloudcores = Cloudcores("here", ("here", "there"), {"n1": "there"})
         credentials = CloudcoreCredentials(self.there.files, self.there.authority, "here", _Earlier(clock))
         self.others = OtherCloudcores(self.known, credentials.context, "127.0.0.1")
-        self.elsewhere = StreamsElsewhere(self.others, lambda: self.cloudcores, clock)
+        self.elsewhere = StreamsElsewhere(self.others, lambda _: self.cloudcores, clock)
         self.here = Site(directory, clock, self.elsewhere)
 
     def close(self) -> None:
@@ -253,7 +254,7 @@ def test_nobody_has_it(pair: Pair, router: str, told: str) -> None:
 
 
 def test_without_certificates_the_other_one_is_named(pair: Pair) -> None:
-    nodes = NodeStreams(Tunnels(pair.clock), pair.clock, StreamsElsewhere(None, lambda: pair.cloudcores, pair.clock))
+    nodes = NodeStreams(Tunnels(pair.clock), pair.clock, StreamsElsewhere(None, lambda _: pair.cloudcores, pair.clock))
     with pytest.raises(ApiStatusError, match=r"cloudcore there, to which it is connected,: ask that one \(with --tls"):
         nodes.reply("n1", "/containerLogs/n1/web/main", Request(method="GET", target="/", parts=()))
 
@@ -311,7 +312,7 @@ def test_an_answer_that_cannot_be_read(pair: Pair) -> None:
 def test_few_wait_for_others_at_a_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that two cloudcores that ask each other leave room for their callers."""
     monkeypatch.setattr(passed_streams, "OPENING", 1)
-    elsewhere = StreamsElsewhere(pair.others, lambda: pair.cloudcores, pair.clock)
+    elsewhere = StreamsElsewhere(pair.others, lambda _: pair.cloudcores, pair.clock)
     with (
         closing(Site(pair.here.directory, pair.clock, elsewhere)) as here,
         pair.there.edge() as edge,
@@ -399,7 +400,7 @@ def test_the_cloudcore_of_the_node_is_asked_first_and_few_others() -> None:
     clock, others = GoingClock(), Unreachable()
     crowd = [f"c{number}" for number in range(20)]
     known = Cloudcores("own", ("own", "without-router", *crowd, "holder"), {"n1": "holder", "n2": "own"})
-    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda: known, clock)
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda _: known, clock)
     assert elsewhere.gather(["n1", "n2", "unknown"], "/stats/summary", lambda _node, _body: None) == ["n1"]
     assert others.asked == ["holder", *crowd[: passed_streams.MOST_ASKED - 1]]
     clock.close()
@@ -409,9 +410,92 @@ def test_streams_that_were_refused_wait_no_longer() -> None:
     """However many have failed, the next one is told why, and not that too many wait."""
     clock, others = GoingClock(), Unreachable()
     known = Cloudcores("own", ("own", "holder"), {"n1": "holder"})
-    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda: known, clock)
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda _: known, clock)
     request = Request(method="GET", target="/", parts=())
     for _ in range(passed_streams.OPENING + 1):
         with pytest.raises(ApiStatusError, match="to which it is connected, cannot be reached"):
             elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False)
+    clock.close()
+
+
+class Scripted:
+    """Routers of other cloudcores with an answer each; one without an answer is not reached."""
+
+    def __init__(self, **answers: bytes) -> None:
+        self.answers = answers
+        self.connections: list[socket.socket] = []
+        self.reached: list[str] = []
+        self._theirs: list[socket.socket] = []
+
+    def router_of(self, cloudcore: str) -> tuple[str, int]:
+        return cloudcore, 443
+
+    def connect(self, cloudcore: str, _clock: Clock, _seconds: float) -> socket.socket:
+        if cloudcore not in self.answers:
+            raise ConnectionRefusedError(111, "refused")
+        here, there = socket.socketpair()
+        there.sendall(self.answers[cloudcore])
+        self._theirs.append(there)
+        self.reached.append(cloudcore)
+        self.connections.append(here)
+        return here
+
+    def asked(self, holder: str, *others: str) -> Reply | None:
+        """The reply for a node that is connected to `holder`."""
+        clock = GoingClock()
+        known = Cloudcores("own", ("own", holder, *others), {"n1": holder})
+        elsewhere = StreamsElsewhere(cast("OtherCloudcores", self), lambda _: known, clock)
+        try:
+            request = Request(method="GET", target="/", parts=())
+            return elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False)
+        finally:
+            clock.close()
+            for each in self._theirs:
+                each.close()
+
+
+MISDIRECTED = b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("answers", [{}, {"other": MISDIRECTED}], ids=["all-away", "other-has-no-tunnel"])
+def test_the_error_names_the_cloudcore_that_has_the_node(answers: dict[str, bytes]) -> None:
+    """Not another one that is away as well, and not that no cloudcore has a tunnel: that one may have it."""
+    with pytest.raises(ApiStatusError, match="cloudcore holder, to which it is connected, cannot be reached") as raised:
+        Scripted(**answers).asked("holder", "other")
+    assert raised.value.code == 503
+
+
+def test_connections_without_a_stream_are_closed() -> None:
+    """To cloudcores that have no tunnel of the node, each of which is asked once, and to one that refuses."""
+    routers = Scripted(holder=MISDIRECTED, other=MISDIRECTED)
+    assert routers.asked("holder", "other") is None
+    assert routers.reached == ["holder", "other"]
+    assert [each.fileno() for each in routers.connections] == [-1, -1]
+    routers = Scripted(holder=b"HTTP/1.1 404 Not Found\r\nContent-Length: 7\r\n\r\nno such")
+    with pytest.raises(ApiStatusError, match="no such"):
+        routers.asked("holder")
+    assert [each.fileno() for each in routers.connections] == [-1]
+
+
+def test_the_connection_of_a_stream_ends_with_it() -> None:
+    routers = Scripted(holder=MISDIRECTED, other=b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlog\n")
+    reply = routers.asked("holder", "other")
+    assert isinstance(reply, Stream)
+    assert routers.connections[-1].fileno() >= 0
+    reply.done()
+    assert routers.connections[-1].fileno() == -1
+
+
+def test_edgecontroller_is_asked_for_the_one_node() -> None:
+    """The states of all nodes may be many pages of the API server's."""
+    clock, wanted = GoingClock(), list[str]()
+
+    def cloudcores(node: str) -> Cloudcores:
+        wanted.append(node)
+        return Cloudcores("own", ("own",), {})
+
+    elsewhere = StreamsElsewhere(None, cloudcores, clock)
+    request = Request(method="GET", target="/", parts=())
+    assert elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False) is None
+    assert wanted == ["n1"]
     clock.close()
