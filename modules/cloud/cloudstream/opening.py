@@ -28,6 +28,7 @@ from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
 from modules.streams.connect import ConnectError, StreamRequest, passed_on
 from modules.streams.frames import FrameType
+from modules.streams.waiting import MakePoll, new_poll
 
 _log = logging.getLogger(__name__)
 
@@ -272,9 +273,13 @@ class NodeStreams:
         tunnels: of all nodes.
         clock: for idle times.
         others: reaches nodes whose tunnel is elsewhere; None: they are not reached.
+        make_poll: for the threads that wait for an answer.
     """
 
-    def __init__(self, tunnels: Tunnels, clock: Clock, others: OtherTunnels | None = None) -> None:
+    def __init__(
+        self, tunnels: Tunnels, clock: Clock, others: OtherTunnels | None = None, make_poll: MakePoll = new_poll
+    ) -> None:
+        self._make_poll = make_poll
         self._tunnels = tunnels
         self._clock = clock
         self._others = others
@@ -363,7 +368,7 @@ class NodeStreams:
             stream.close()
             raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, no_answer(node))
         if first and len(first) < _LONGEST_ERROR:
-            _wait(stream, ERROR_SECONDS)
+            self._wait(stream, ERROR_SECONDS)
         if stream.is_over and stream.failure:
             stream.close()
             raise _error(node, first, stream.failure)
@@ -376,8 +381,14 @@ class NodeStreams:
             data = stream.take(self._clock.monotonic())
             if data or stream.is_over:
                 return data
-            _wait(stream, left)
+            self._wait(stream, left)
         return stream.take(self._clock.monotonic())
+
+    def _wait(self, stream: TunnelStream, seconds: float) -> None:
+        """Wait for something to take, or the end."""
+        poll = self._make_poll()
+        poll.register(stream, select.POLLIN)
+        poll.poll(seconds * 1000)
 
     def _pieces(self, node: str, stream: TunnelStream, first: bytes, peer: Peer) -> Generator[bytes, None, None]:
         if first:
@@ -401,13 +412,6 @@ def _check_upgrade(request: Request) -> None:
         raise ApiStatusError(400, "Upgrade request required")
     if is_sent_by_another_site(request):
         raise ApiStatusError(403, "pages of browsers are not served")
-
-
-def _wait(stream: TunnelStream, seconds: float) -> None:
-    """Wait for something to take, or the end."""
-    poll = select.poll()
-    poll.register(stream, select.POLLIN)
-    poll.poll(seconds * 1000)
 
 
 def _error(node: str, body: bytes, failure: str) -> ApiStatusError:

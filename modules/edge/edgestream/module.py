@@ -11,6 +11,7 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.session import TunnelSession
 from modules.edge.edgestream.tunnel import DialNode, MakeLink
+from modules.streams.waiting import MakePoll, new_poll
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class EdgeStream(Module):
         counters: outlive a restart of the module.
         most_streams: at one time.
         has_edged: whether edged is part of this process; if not, the tunnel is dialled when edgehub is connected.
+        make_poll: for the thread of the streams.
     """
 
     name = ModuleName.EDGESTREAM
@@ -73,8 +75,10 @@ class EdgeStream(Module):
         *,
         most_streams: int = MOST_STREAMS,
         has_edged: bool = True,
+        make_poll: MakePoll = new_poll,
     ) -> None:
         super().__init__()
+        self._make_poll = make_poll
         self._most_streams = most_streams
         self._has_edged = has_edged
         self._may_dial = False
@@ -146,7 +150,13 @@ class EdgeStream(Module):
             self._next.cancel()
             self._next = None
         session = TunnelSession(
-            self._make_link(), self._dial_node, self.clock, self._counters, self._most_streams, self
+            self._make_link(),
+            self._dial_node,
+            self.clock,
+            self._counters,
+            self._most_streams,
+            self,
+            self._make_poll,
         )
         self._session = session
         self._tunnel.tell(session)

@@ -42,6 +42,7 @@ from modules.streams.frames import (
     data_frames,
     decode,
 )  # fmt: skip
+from modules.streams.waiting import MakePoll, new_poll
 
 if TYPE_CHECKING:
     from modules.edge.edgestream.module import EdgeStream
@@ -71,6 +72,7 @@ class TunnelSession:
         counters: of edgestream.
         most_streams: at one time.
         module: takes on the link's thread that the tunnel is up.
+        make_poll: for the streams' thread.
     """
 
     def __init__(
@@ -81,7 +83,9 @@ class TunnelSession:
         counters: StreamCounters,
         most_streams: int,
         module: EdgeStream,
+        make_poll: MakePoll = new_poll,
     ) -> None:
+        self._make_poll = make_poll
         self._most_streams = most_streams
         self._link = link
         self._dial = dial
@@ -275,7 +279,7 @@ class TunnelSession:
 
     def _poll(self, patience: float | None) -> None:
         """Wait until a stream can go on, a frame comes, or the time is over; serve the streams that can."""
-        poll = select.poll()
+        poll = self._make_poll()
         poll.register(self._intake.bell, select.POLLIN)
         waiting: dict[int, Stream] = {}
         share = self._share()

@@ -49,6 +49,7 @@ from modules.lab.simulate.network import CloudEndpoint, CloudListener
 from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
 from modules.lab.simulate.plan import Write, Writer
 from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.streams import CloudcoreStreams, StreamSite
 from modules.lab.simulate.workload_watch import WorkloadWatch
 from modules.lab.simulate.world import Process, WallClock, World
 from modules.lab.simulate.writers import OF_NODES, OF_STATUS, call_of
@@ -110,6 +111,9 @@ class SimulatedCloud:
     """When cloudcore has lost its objects, last: it cannot know that earlier ones have ended."""
     has_groups = False
     """Whether there are NodeGroups, whose controller labels nodes."""
+    stream_site: StreamSite | None = None
+    """Has the stream tunnels and their users; None without tunnels."""
+    _streams: CloudcoreStreams | None = None
 
     def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         self.world = world
@@ -185,6 +189,8 @@ class SimulatedCloud:
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, self._lease, self.known, NodeWatches())
         hive.add(DynamicController)
+        if self.stream_site is not None:
+            self._streams = CloudcoreStreams(self.stream_site, process, hive, self.known, "cloud")
         if self.has_workloads:
             self.workloads.blind(_BEGINS)
             hive.add(Controllers, self._subscriptions, self.known, may_be_several=False)
@@ -316,6 +322,8 @@ class SimulatedCloud:
             process.kill()
             if self._embeds_api_server:
                 self._statuses.writes_lost()
+        if self._streams is not None:
+            self._streams.end()
         if self._listener is not None:
             self.endpoint.end(self._listener)
             for connection in list(self._listener.connections):

@@ -43,6 +43,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         workloads=chosen.workloads,
         services=chosen.services,
         lockouts=chosen.lockouts,
+        streams=chosen.streams,
         days=chosen.days,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)

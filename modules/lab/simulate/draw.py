@@ -125,6 +125,7 @@ def draw_plan(
     workloads: bool = False,
     services: bool = False,
     lockouts: bool = False,
+    streams: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -144,6 +145,7 @@ def draw_plan(
             controllers are its own.
         services: whether nodes follow two Services, as with edgemesh, which people change, and move between groups.
         lockouts: whether an administrator locks nodes out, and lets them in again.
+        streams: whether there are stream tunnels and users who follow logs; always with the profile `state`.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -213,6 +215,7 @@ def draw_plan(
         first_version=first_version,
         hostile=hostile,
         cluster=in_a_cluster,
+        streams=streams or profile is FaultProfile.STATE,
         compares_sizes=compares_sizes and seed % 4 == 0,
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),

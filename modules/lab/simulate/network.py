@@ -30,6 +30,7 @@ from modules.lab.simulate.frame_channel import FrameChannel
 from modules.lab.simulate.world import Process, World
 
 if TYPE_CHECKING:
+    from modules.lab.simulate.tunnel_wire import SimulatedTunnel
     from modules.lab.simulate.wire_watch import WireWatch
 
 READ_DEADLINE = 10.0
@@ -76,6 +77,8 @@ class NetworkLine:
         self.leaves = False
         """Whether the node's process is stopping: then it may close a healthy connection."""
         self.connection: SimulatedConnection | None = None
+        self.tunnel: SimulatedTunnel | None = None
+        """The newest stream tunnel, which may have ended."""
         self.certificate = CertifiedPeer("1", EPOCH, node=node, user=common_name_of(node), key=f"first key of {node}")
         """The node's; only with `KnownIdentities` does it matter."""
         self.arrived: Callable[[bytes], None] = lambda _frame: None
@@ -87,23 +90,26 @@ class NetworkLine:
 
     def break_connection(self) -> None:
         """Break the connection at both ends; frames under way are lost."""
-        if self.connection is not None:
-            self.connection.break_both("the line was cut")
+        for each in self._both():
+            each.break_both("the line was cut")
 
     def roam(self, seconds: float) -> None:
         """Change the node's address: its end breaks immediately, the cloud's end `seconds` later."""
-        if self.connection is not None:
-            self.connection.break_at_node(seconds)
+        for each in self._both():
+            each.break_at_node(seconds)
 
     def stall(self) -> None:
         """Let the node notice a dead direction, if it lasts."""
-        if self.connection is not None:
-            self.connection.watch_silence()
+        for each in self._both():
+            each.watch_silence()
 
     def resume(self) -> None:
         """Deliver the held frames."""
-        if self.connection is not None:
-            self.connection.release()
+        for each in self._both():
+            each.release()
+
+    def _both(self) -> "list[SimulatedConnection | SimulatedTunnel]":
+        return [each for each in (self.connection, self.tunnel) if each is not None]
 
 
 class CloudEndpoint:
@@ -115,6 +121,8 @@ class CloudEndpoint:
         """By node, until when the cloud has a reason to end its connections."""
         self.all_excused = -1.0
         """Until when it has a reason to end the links of all nodes."""
+        self.linked: dict[tuple[str, str], float] = {}
+        """The time of the last connection of a node to a cloudcore, by the names of both."""
         self.has_node: Callable[[str], bool] = lambda _node: True
         """Whether the cloud has the Node object of a node."""
 
@@ -229,6 +237,7 @@ class SimulatedConnection:
         """Whether the cloud had the Node object when it began: else cloudcore may find now that it was deleted."""
         self._is_refused = False
         """Whether nothing more that the node has sent is taken."""
+        listener.cloud.linked[line.node, listener.process.identity] = self._began
         listener.connections.append(self)
         listener.process.run(self._read)
 

@@ -42,6 +42,7 @@ from modules.lab.simulate.row_watch import RowWatch
 from modules.lab.simulate.service_documents import follow_messages
 from modules.lab.simulate.static_files import StaticFiles
 from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.streams import EdgeStreams, StreamSite
 from modules.lab.simulate.wire_watch import WireWatch
 from modules.lab.simulate.world import Process, World
 
@@ -119,6 +120,10 @@ class SimulatedNode:
         root.mkdir(parents=True)
         self.follows_services = False
         """Whether it follows Services and their endpoints, as with edgemesh."""
+        self.stream_site: StreamSite | None = None
+        """Has the tunnels' servers; None: there is no edgestream."""
+        self.streams: EdgeStreams | None = None
+        """Of the process."""
         self.broker = SimulatedBroker(world)
         self.devices: dict[str, SimulatedDevice] = {}
         """By the name of the Device; see `with_devices`."""
@@ -275,8 +280,9 @@ class SimulatedNode:
         if process is not None:
             process.kill()
             self.broker.end_session()
-        if self.line.connection is not None:
-            self.line.connection.close_from_node()
+        for connection in (self.line.connection, self.line.tunnel):
+            if connection is not None:
+                connection.close_from_node()
 
     def _start_later(self) -> None:
         self.world.at(self.world.now() + _RESTART_AFTER, self.start)
@@ -306,6 +312,8 @@ class SimulatedNode:
             hive.add(BrokerSession, self.broker, self.publications)
         if self.follows_services:
             hive.add(WatchAgent, self.name, ClientWatches())
+        if self.stream_site is not None:
+            self.streams = EdgeStreams(self.stream_site, process, hive, self.line)
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:

@@ -262,6 +262,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether cloudcore keeps its state of nodes in that cluster, and has no database."""
     hostile: float = 0.0
     """Seconds between two messages of a hostile node; 0 for no such node."""
+    streams: bool = False
+    """Whether there are stream tunnels, and users who follow logs of the nodes."""
     compares_sizes: bool = False
     """Whether in the end all nodes restart, and what they kept in memory is compared with what they keep then."""
     devices: tuple[DeviceStep, ...] = ()

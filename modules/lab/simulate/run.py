@@ -42,6 +42,7 @@ from modules.lab.simulate.service_agreement import group_disagreements, service_
 from modules.lab.simulate.service_documents import documents, group_documents
 from modules.lab.simulate.sizes import grown, sizes_of
 from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.streams import StreamSite
 from modules.lab.simulate.world import Entry, Violation, World
 from protos.cri.v1 import api_pb2 as pb
 
@@ -146,7 +147,10 @@ class Simulation:
             for node in self.nodes:
                 own = [step for step in plan.devices if self._node(step) is node]
                 node.with_devices(dict.fromkeys(step.name for step in own if step.action is not DeviceAction.MODEL))
+        self.streams = StreamSite(world, self.cloud.endpoint) if plan.streams else None
+        self.cloud.stream_site = self.streams
         for node in self.nodes:
+            node.stream_site = self.streams
             node.follows_services = bool(plan.services)
         self.cloud.has_workloads = bool(plan.rollouts)
         self.cloud.has_groups = bool(plan.rollouts and plan.services)
@@ -154,8 +158,8 @@ class Simulation:
         """The numbers of the nodes' groups, if a controller labels nodes."""
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
-        self.cloud.has_identities = any(fault.kind is FaultKind.LOCKED_OUT for fault in plan.faults)
-        self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
+        self.cloud.has_identities = _have(plan, FaultKind.LOCKED_OUT)
+        self.cloud.is_shared = _have(plan, FaultKind.TAKEN_OVER)
         if isinstance(self.cloud, ClusteredCloud):
             self.cloud.keeps_state = plan.keeps_state
             self.cloud.is_shared &= not plan.keeps_state
@@ -227,6 +231,10 @@ class Simulation:
         while self.faults.open and not self.world.violations:
             self._go_on()
         self.world.note("run", "no more faults")
+        if self.streams is not None:
+            if isinstance(self.cloud, ClusteredCloud) and _have(self.plan, FaultKind.TAKEN_OVER):
+                self.cloud.second.start()
+            self.streams.settle(self.nodes)
         self._repeat_reports()
         while not self.world.violations:
             problem = next(self._disagreements(), None)
@@ -275,6 +283,9 @@ class Simulation:
             self.hostile.check()
         for node in self.nodes:
             self._check(node)
+        if self.streams is not None:
+            is_calm = not self.faults.open and self.cloud.is_running and all(node.is_connected for node in self.nodes)
+            self.streams.look(self.nodes, is_calm=is_calm)
         self._look_at_delays(pods)
         self._look_at_services()
 
@@ -385,6 +396,7 @@ class Simulation:
         yield from self.cloud.disagreements()
         yield from self.faults.lockouts.disagreements()
         yield from group_disagreements(self._groups, self.cloud)
+        yield from self.streams.disagreements(self.nodes) if self.streams is not None else ()
         for node in self.nodes:
             for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
                 yield f"{node.name}: {problem}"
@@ -418,6 +430,10 @@ class Simulation:
         for each, began in self._open_since[node.number].items():
             if now - began > _LONGEST_REQUEST:
                 self.world.violated("no request waits for ever", f"{node.name}: request {each} since {began:.0f} s")
+
+
+def _have(plan: Plan, kind: FaultKind) -> bool:
+    return any(fault.kind is kind for fault in plan.faults)
 
 
 @contextmanager

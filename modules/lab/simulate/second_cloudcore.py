@@ -20,6 +20,7 @@ from modules.lab.simulate.cloud import add_identities, start_or_end
 from modules.lab.simulate.failing_database import FailingDatabase
 from modules.lab.simulate.network import CloudListener
 from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
+from modules.lab.simulate.streams import CloudcoreStreams
 from modules.lab.simulate.world import Process, WallClock
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class SecondCloudcore:
         self.known = KnownCloudcores()
         """The cloudcores that it takes for alive."""
         self._listener: CloudListener | None = None
+        self._streams: CloudcoreStreams | None = None
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +72,8 @@ class SecondCloudcore:
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known, NodeWatches())
         hive.add(DynamicController)
+        if self._cloud.stream_site is not None:
+            self._streams = CloudcoreStreams(self._cloud.stream_site, process, hive, self.known, "second")
         world.note("second", f"life {self._starts} begins")
         start_or_end(process, hive, self._start_again)
 
@@ -93,6 +97,8 @@ class SecondCloudcore:
         if process is None:
             return
         process.kill()
+        if self._streams is not None:
+            self._streams.end()
         if self._listener is not None:
             self._cloud.endpoint.end(self._listener)
             for connection in list(self._listener.connections):

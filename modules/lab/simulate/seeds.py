@@ -40,6 +40,7 @@ class SeedSettings(msgspec.Struct, frozen=True):
     workloads: bool = False
     services: bool = False
     lockouts: bool = False
+    streams: bool = False
     days: float = 0.0
 
     def plan(self, seed: int) -> Plan:

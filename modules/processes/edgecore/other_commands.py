@@ -220,6 +220,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--services", action="store_true", help="Services whose endpoints nodes follow as well")
     parser.add_argument("--lockouts", action="store_true", help="an administrator who locks nodes out as well")
+    parser.add_argument("--streams", action="store_true", help="users who follow logs over stream tunnels as well")
     parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
     parser.add_argument(
         "--cloud",
