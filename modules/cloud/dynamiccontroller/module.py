@@ -168,7 +168,7 @@ def _done(app: Application, answer: Message | BeehiveError, *, names_only: bool 
 
 def _names_in(listed: JsonObject) -> JsonObject:
     """Return a list without all but the namespaces and names of its objects."""
-    heads = (each["metadata"] for each in listed["items"] or ())
+    heads = (each["metadata"] for each in listed.get("items") or ())
     names = [{name: head[name] for name in ("namespace", "name") if name in head} for head in heads]
     return {**listed, "items": [{"metadata": each} for each in names]}
 

@@ -170,6 +170,23 @@ def test_a_list_of_names_has_the_names_only(bee: Harness) -> None:
     assert asked == [ApiCall(verb="list", api_version="v1", plural="services", options={"limit": 2}, node="n1")]
 
 
+@pytest.mark.parametrize(
+    ("verb", "found", "body"),
+    [
+        ("get", FOUND, FOUND),
+        ("list", FOUND, {**FOUND, "items": []}),
+        ("list", {"kind": "PodList", "items": None}, {"kind": "PodList", "items": []}),
+        ("list", None, None),
+    ],
+)
+def test_an_answer_without_objects_has_no_names(bee: Harness, verb: str, found: Any, body: Any) -> None:
+    """A node may ask for them all the same, also for the list of a single object."""
+    answering(bee, ApiResult(found))
+    option = base64.b64encode(b'{"namesOnly":true}').decode()
+    content = content_of(ask(bee, app(Verb=verb, Option=option)))
+    assert json.loads(base64.b64decode(content["RespBody"] or "bnVsbA==")) == body
+
+
 def test_a_refused_list_of_names_is_a_refusal(bee: Harness) -> None:
     answering(bee, ApiResult(refusal={"code": 403, "message": "no"}))
     option = base64.b64encode(b'{"namesOnly":true}').decode()
