@@ -67,7 +67,7 @@ class Shim:
         self._spec = spec
         self._directory = Path(spec["directory"])
         self._poller = Poller()
-        self._commands = Commands(spec["namespacing"], spec["process"])
+        self._commands = Commands(spec["namespacing"], spec["process"], spec["oom_score_adj"])
         self._connections = Connections(listener, self._poller, self._handle)
         self._connections.on_close = self._commands.kill_all_of
         self._connections.add(control)
@@ -138,9 +138,7 @@ class Shim:
 
     def _prepare(self) -> None:
         """Build the private root; runs in the container's process, before exec."""
-        if (score := self._spec["oom_score_adj"]) is not None:
-            with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE
-                Path("/proc/self/oom_score_adj").write_text(str(score))
+        _take_score(self._spec["oom_score_adj"])
         if not self._spec["namespacing"]:
             return
         try:
@@ -263,15 +261,17 @@ class Commands:
     any more.
     """
 
-    def __init__(self, namespacing: Namespacing, like: ProcessSpec) -> None:
+    def __init__(self, namespacing: Namespacing, like: ProcessSpec, oom_score_adj: int | None) -> None:
         """Begin without commands.
 
         Args:
             namespacing: the mounts of the container.
             like: the main process; commands get its environment, directory and user.
+            oom_score_adj: of the main process and of commands; None for the shim's own.
         """
         self._namespacing = namespacing
         self._like = like
+        self._oom_score_adj = oom_score_adj
         self._running: dict[Pid, _Asked] = {}
 
     def start(self, asker: Connection, request: int, main: Pid, descriptors: list[int]) -> None:
@@ -286,13 +286,18 @@ class Commands:
         arguments, stdout, stderr = descriptors
         try:
             spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
-            pid = launch(spec, OutputStreams(stdout, stderr), lambda: join(main, self._namespacing))
+            pid = launch(spec, OutputStreams(stdout, stderr), lambda: self._prepare(main))
         except (LaunchError, OSError) as error:
             asker.send({"id": request, "error": str(error)})
         else:
             self._running[pid] = _Asked(asker, request)
         finally:
             close_all([stdout, stderr])
+
+    def _prepare(self, main: Pid) -> None:
+        """Enter the container; runs in the command's process, before exec."""
+        _take_score(self._oom_score_adj)
+        join(main, self._namespacing)
 
     def kill(self, asker: Connection, request: int) -> None:
         """Kill the command that `asker` started with `request`, with its process group."""
@@ -310,6 +315,13 @@ class Commands:
         """Send the exit code of a reaped child, if it was a command."""
         if asked := self._running.pop(pid, None):
             asked.by.send({"id": asked.request, "exit_code": exit_code})
+
+
+def _take_score(score: int | None) -> None:
+    """Set the OOM score of the calling process."""
+    if score is not None:
+        with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE
+            Path("/proc/self/oom_score_adj").write_text(str(score))
 
 
 def _kill_group(pid: Pid) -> None:

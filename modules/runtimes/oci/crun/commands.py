@@ -29,6 +29,9 @@ _LOOK_SECONDS: Final = 0.005
 _MOST_ROUNDS: Final = 100
 """Looks for new descendants of a command that is being killed: stopped processes make no new ones."""
 
+_WITH_SCORE: Final = ("/bin/sh", "-c", '{ echo "$0" > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"')
+"""Begins a command with the container's OOM score: crun 1.8 lets it inherit edgecore's, which is -999 as a service."""
+
 START_FAILED: Final = 255
 """Exit status of `crun exec` and `runc exec` when the command was not started; a command may end with it too."""
 
@@ -68,10 +71,13 @@ class Command:
     def start(self, streams: tuple[Stream, Stream, Stream], options: Sequence[str] = ()) -> int:
         """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError."""
         process = self.files / _PROCESS
-        process.write_text(json.dumps(self._process))
+        content = dict(self._process)
+        score = content.pop("oomScoreAdj", None)
+        process.write_text(json.dumps(content))
         pid_file = str(self.files / _PID)
         argv = self._runtime.argv("exec", "--process", str(process), "--pid-file", pid_file, *options, self._container)
-        self._child = self._launcher.start(argv, streams)
+        begin = [] if score is None else [*_WITH_SCORE, str(score)]
+        self._child = self._launcher.start([*begin, *argv], streams)
         return os.pidfd_open(self._child.pid)
 
     @property

@@ -91,9 +91,8 @@ def working_directory(config: cri.ContainerConfig, image: ImageDefaults) -> str:
 
 
 def exec_process(spec_config: Json, command: Sequence[str], *, tty: bool) -> Json:
-    """Return the process.json of `crun exec`: a command in the container's environment, with its user and rights."""
+    """Return the process of a command in the container's environment, with its user and rights."""
     process: Json = {**spec_config["process"], "args": list(command), "terminal": tty}
-    process.pop("oomScoreAdj", None)
     if tty and not any(variable.startswith("TERM=") for variable in process["env"]):
         process["env"] = [*process["env"], f"TERM={_TERM}"]
     return process

@@ -345,6 +345,14 @@ def test_execution(node: OciNode) -> None:
     assert refusal.value.code() is grpc.StatusCode.UNKNOWN
 
 
+def test_a_command_has_the_oom_score_of_its_container(node: OciNode) -> None:
+    """As a service edgecore has a score with which the kernel ends everything else first."""
+    config = cri.ContainerConfig()
+    config.linux.resources.oom_score_adj = 700
+    container = node.shell(_LOOP, config)
+    assert node.execute(container, "cat", "/proc/self/oom_score_adj").stdout == b"700\n"
+
+
 def test_a_command_past_its_time(node: OciNode) -> None:
     """It is killed with what it has started, and nothing of it is left in the container."""
     container = node.shell(_LOOP)

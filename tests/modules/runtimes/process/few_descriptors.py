@@ -103,7 +103,8 @@ def start() -> None:
 def child() -> None:
     """A shim without a descriptor for the report of a command's process."""
     answers: list[dict[str, Any]] = []
-    commands = Commands("", cast("ProcessSpec", {"env": {}, "cwd": "/", "user": None, "no_new_privileges": False}))
+    like = cast("ProcessSpec", {"env": {}, "cwd": "/", "user": None, "no_new_privileges": False})
+    commands = Commands("", like, None)
     asker = cast("Connection", SimpleNamespace(send=answers.append))
     descriptors = [to_memory_file("x", ["true"]), *(os.open(os.devnull, os.O_WRONLY) for _ in range(2))]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -48,6 +48,14 @@ def test_output_and_exit_code(node: LocalNode, container: str) -> None:
     assert (answer.stdout, answer.stderr, answer.exit_code) == (b"out", b"err", 3)
 
 
+def test_a_command_has_the_oom_score_of_its_container(node: LocalNode) -> None:
+    """As a service edgecore has a score with which the kernel ends everything else first."""
+    config = cri.ContainerConfig()
+    config.linux.resources.oom_score_adj = 700
+    container = node.shell("exec sleep 1000", config)
+    assert node.execute(container, "cat", "/proc/self/oom_score_adj").stdout == b"700\n"
+
+
 def test_killed_by_a_signal(node: LocalNode, container: str) -> None:
     """A command that dies of a signal has 128 and its number as exit code."""
     assert node.execute(container, "sh", "-c", "kill -TERM $$").exit_code == 143
@@ -185,7 +193,7 @@ def test_a_start_without_descriptors_keeps_none() -> None:
 def test_a_shim_without_descriptors_answers_and_lives_on() -> None:
     """The kernel drops the descriptors: the command is refused, the container goes on."""
     answers: list[dict[str, Any]] = []
-    commands = Commands("", cast("ProcessSpec", {}))
+    commands = Commands("", cast("ProcessSpec", {}), None)
     asker = cast("Connection", SimpleNamespace(send=answers.append))
     commands.start(asker, 7, Pid(1), [os.open(os.devnull, os.O_RDONLY)])
     assert answers == [{"id": 7, "error": "the shim may open no more files"}]

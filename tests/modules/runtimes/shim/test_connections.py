@@ -108,7 +108,7 @@ def test_commands_are_their_edgecores(monkeypatch: pytest.MonkeyPatch) -> None:
     killed, numbers = list[int](), count(100)
     monkeypatch.setattr(shim, "launch", lambda *_: Pid(next(numbers)))
     monkeypatch.setattr(shim, "_kill_group", killed.append)
-    commands, first, second = Commands("", cast("Any", {"argv": []})), Asker(), Asker()
+    commands, first, second = Commands("", cast("Any", {"argv": []}), None), Asker(), Asker()
     for asker, request in ((first, 1), (first, 2), (second, 1)):
         commands.start(asker.connection, request, Pid(1), _descriptors())
     commands.kill(second.connection, 1)
@@ -123,7 +123,7 @@ def test_commands_are_their_edgecores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_whose_descriptors_were_lost_is_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its requester learns it, and the shim keeps none of them."""
     monkeypatch.setattr(shim, "launch", lambda *_: pytest.fail("it is executed"))
-    commands, asker, left = Commands("", cast("Any", {"argv": []})), Asker(), _descriptors()[1:]
+    commands, asker, left = Commands("", cast("Any", {"argv": []}), None), Asker(), _descriptors()[1:]
     commands.start(asker.connection, 5, Pid(1), left)
     assert [(each["id"], "no more files" in each["error"]) for each in asker.told] == [(5, True)]
     for each in left:
