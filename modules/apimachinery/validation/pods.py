@@ -40,7 +40,7 @@ def pod_creation(obj: JsonObject, found: Causes) -> None:
 
 
 def pod_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a pod changes only in what Kubernetes allows. Binding sets the node of a pod without one."""
+    """Check that a pod changes only in what Kubernetes allows. Its node is set by a Binding alone."""
     _annotation_updates(new, live, found)
     wanted, before = new["spec"], live["spec"]
     for field in _OF_CONTAINERS:
@@ -79,9 +79,9 @@ def changed_fields(wanted: JsonObject, before: JsonObject) -> list[str]:
     one, other = _comparable(wanted), _comparable(before)
     if (before.get("terminationGracePeriodSeconds") or 0) < 0 and wanted.get("terminationGracePeriodSeconds") == 1:
         one["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
-    free = [] if before.get("nodeName") else ["nodeName"]
+    free: tuple[str, ...] = ()
     if before.get("schedulingGates"):
-        free.append("nodeSelector")
+        free = ("nodeSelector",)
         for each in (one, other):
             each["affinity"] = {
                 name: value for name, value in (each.get("affinity") or {}).items() if name != "nodeAffinity"

@@ -98,6 +98,8 @@ ROWS = (
     Row("Pod", _spec(containers=[{**_CONTAINER, "command": ["true"]}]), "spec", _OF_PODS),
     Row("Pod", _spec(containers=[_CONTAINER, {**_CONTAINER, "name": "b"}]), "spec.containers", "add or remove"),
     Row("Pod", _spec(nodeName="n2"), "spec", _OF_PODS),
+    Row("Pod", _spec(nodeName="n2"), "spec", _OF_PODS, _spec(nodeName=None)),
+    Row("Pod", _spec(nodeName="n2"), "spec", _OF_PODS, _GATED),
     Row("Pod", _spec(restartPolicy="Never"), "spec", _OF_PODS),
     Row("Pod", _spec(nodeSelector={"b": "c"}), before=_GATED),
     Row("Pod", _spec(nodeSelector={"a": "c"}), "spec.nodeSelector", "only additions to spec.nodeSelector", _GATED),

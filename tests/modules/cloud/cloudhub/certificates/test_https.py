@@ -20,7 +20,7 @@ from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentResponse
-from modules.cloud.cloudhub.certificates.https import HttpsServer
+from modules.cloud.cloudhub.certificates.https import MAX_CONNECTIONS, HttpsServer
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, chain, csr
 from tests.support.clocks import StandingClock
 
@@ -170,6 +170,18 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_connections_that_have_ended_take_no_room(server: Server) -> None:
+    """More of them than may be open at a time."""
+    for _ in range(2 * MAX_CONNECTIONS + 1):
+        with socket.create_connection(server.server.address, timeout=DEADLINE) as client:
+            client.sendall(b"no TLS" * 10)
+            client.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionError):
+                while client.recv(100):
+                    pass
+    assert server.get("/ca.crt")[0] == 200
 
 
 def test_many_may_come_at_once(server: Server) -> None:
