@@ -245,6 +245,8 @@ class StreamsElsewhere:
         one, if a load balancer has led its two connections apart. None if there is none.
         """
         holder = known.elsewhere().get(node, "")
+        if not known.own:
+            raise _refused(node, "which cloudcore has it is not known, as edgecontroller has not answered: try again")
         if self._others is None:
             if not holder:
                 return None

@@ -7,12 +7,13 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from beehive import Clock, RealClock
+from beehive import Clock, Hive, RealClock, Threads
 from beehive.http.http_server import HttpServer
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Stream
@@ -22,7 +23,12 @@ from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreC
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudstream import passed_streams
 from modules.cloud.cloudstream.opening import NodeStreams
-from modules.cloud.cloudstream.passed_streams import PassedStream, ReceivedStreams, StreamsElsewhere
+from modules.cloud.cloudstream.passed_streams import (
+    PassedStream,
+    ReceivedStreams,
+    StreamsElsewhere,
+    ask_cloudcores,
+)
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import Cloudcores
@@ -484,6 +490,18 @@ def test_the_connection_of_a_stream_ends_with_it() -> None:
     assert routers.connections[-1].fileno() >= 0
     reply.done()
     assert routers.connections[-1].fileno() == -1
+
+
+def test_without_an_answer_of_edgecontroller_the_error_is_not_that_the_node_has_no_tunnel() -> None:
+    """It may have one at any cloudcore: nobody is to change its configuration."""
+    clock, hive = GoingClock(), Hive(Threads())
+    nodes = NodeStreams(Tunnels(clock), clock, StreamsElsewhere(None, partial(ask_cloudcores, hive, clock), clock))
+    with pytest.raises(ApiStatusError, match=r"node n1 .* which cloudcore has it is not known") as raised:
+        nodes.reply("n1", "/containerLogs/default/web/main", Request(method="GET", target="/", parts=()))
+    assert raised.value.code == 503
+    assert "edgeStream" not in raised.value.message
+    hive.clock.close()
+    clock.close()
 
 
 def test_edgecontroller_is_asked_for_the_one_node() -> None:
