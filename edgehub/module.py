@@ -175,7 +175,8 @@ class EdgeHub(Module):
 
         The content is a list of texts: the topic of each message, and the message. The resource names the session that
         they came by. When one of a session has found no room, the later ones are refused, too: the broker sends all
-        again, and otherwise they would be before it.
+        again, and otherwise they would be before it. One that is too large for the cloud is dropped and counts as kept:
+        the broker would send it, and nothing behind it, without end.
         """
         try:
             texts: Iterator[str] = iter(request.content_as(list))
@@ -185,7 +186,11 @@ class EdgeHub(Module):
         session, kept = request.route.resource, 0
         why = _AFTER_ANOTHER if session in self._refused_sessions else None
         for topic, text in zip(texts, texts, strict=False):
-            why = why or self._offer(_uploaded(self.clock, topic, text))
+            said = _uploaded(self.clock, topic, text)
+            why = why or self._offer(said)
+            if why is not None and why[0] is Refusal.TOO_LARGE:
+                self._refuse(said, *why)
+                why = None
             if why is not None:
                 break
             kept += 1

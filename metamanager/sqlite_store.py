@@ -289,10 +289,7 @@ class SqliteStore:
             return self._execute(wanted, parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             self._raise_if_damaged(attempt, error)
-            lost = not self._connection.in_transaction
-            if lost:
-                self._puts.forget()
-            raise _write_error(attempt, on, error, batch_lost=lost) from error
+            raise _write_error(attempt, on, error, batch_lost=not self._connection.in_transaction) from error
 
     def _write_waiting(self) -> None:
         """Write the waiting rows. `put` has reported them as stored: if they cannot be written, all changes since the

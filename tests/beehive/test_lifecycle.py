@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 
 import pykka
 import pytest
@@ -343,6 +344,33 @@ def test_a_module_forgets_actors_that_have_ended(bed: Bed, log: Log) -> None:
     hive.start()
     hive.send("hiring", bed.message("null/node/n"))
     bed.until(lambda: isinstance(log.entries[-1], dict) and not log.entries[-1])
+
+
+def test_a_module_forgets_an_actor_that_has_ended_before_its_start_returns(log: Log) -> None:
+    class Brief(Actor):
+        def on_start(self) -> None:
+            self.stop()
+
+    class AtOnce(Threads):
+        def _spawn(self, function: Callable[[], None], name: str) -> None:
+            thread = threading.Thread(target=function, name=name, daemon=True)
+            thread.start()
+            if name == "hiring/Brief":
+                thread.join()
+
+    class Hiring(Noting):
+        name = "hiring"
+
+        def on_start(self) -> None:
+            self.start_actor(Brief)
+            self.log(dict(self._Module__children))  # type: ignore[attr-defined]
+
+    bed = Bed(AtOnce())
+    hive = bed.hive()
+    hive.add(Hiring, log)
+    hive.start()
+    bed.close()
+    assert log.entries == [{}, "stop hiring"]
 
 
 def test_the_threads_carry_their_module_s_name(log: Log) -> None:

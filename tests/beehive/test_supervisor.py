@@ -125,6 +125,26 @@ def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:
     assert log.entries == ["start", "poison", "start"]
 
 
+def test_a_module_that_never_runs_for_long_is_started_ever_more_seldom(log: Log) -> None:
+    """However long ago its first failure was."""
+
+    class Doomed(Module):
+        name = "doomed"
+
+        def on_start(self) -> None:
+            log("start")
+            self.call_soon(self._fail)
+
+        def _fail(self) -> None:
+            raise ValueError("again")
+
+    with Harness() as bee:
+        bee.add(Doomed)
+        bee.start()
+        bee.run_for(100 * LONGEST_DELAY)
+    assert len(log.entries) < 300
+
+
 def test_exit_in_a_handler_is_a_failure_like_any_other(bed: Bed, log: Log) -> None:
     """`SystemExit` must not silently end one thread, nor all actors of the process as in bare pykka."""
     hive = fragile_hive(bed, log, Steady)
@@ -401,9 +421,9 @@ def test_a_batch_ends_when_it_has_taken_its_time(log: Log, monkeypatch: pytest.M
 def test_a_failure_in_a_batch_loses_nothing_of_it(log: Log) -> None:
     """What was handled but not committed is tried again, before the message that failed, and is not blamed."""
     with Harness() as bee:
-        batching(bee, log, 1, 2, "bad", 3)
+        batching(bee, log, *"abc", 1, 2, "bad", 3)
         bee.run_for(200)
-        assert sorted(str(content) for content in committed(log)) == ["1", "2", "3"]
+        assert sorted(str(content) for content in committed(log)) == ["1", "2", "3", *"abc"]
         assert [letter.message.content for letter in bee.hive.dead_letters] == ["bad"]
 
 

@@ -61,11 +61,14 @@ def test_many_unconfirmed_messages_or_bytes_are_asked_about_immediately(number: 
     writer.put(b"a")
     ping = client_frames(writer.next_bytes(0.0))[-1]
     writer.confirm(ping[1])
-    opcodes = []
+    frames = []
     for _ in range(number):
         writer.put(b"x" * size)
-        opcodes += [opcode for opcode, _ in client_frames(writer.next_bytes(0.001))]
-    assert opcodes == [Opcode.TEXT] * number + [Opcode.PING]
+        frames += client_frames(writer.next_bytes(0.001))
+    assert [opcode for opcode, _ in frames] == [Opcode.TEXT] * number + [Opcode.PING]
+    assert writer.confirm(frames[-1][1]) == number
+    writer.put(b"b")
+    assert client_frames(writer.next_bytes(0.002)) == [(Opcode.TEXT, b"b")], "few again"
 
 
 def test_a_pong_that_answers_nothing_confirms_nothing() -> None:

@@ -16,6 +16,7 @@ from beehive.files.damaged import all_set_aside
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
+from edgehub.counters import Refusal
 from edgehub.errors import OutboxError
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
 from edgehub.outbox.sqlite import _CREATE, SqliteOutbox, _runs, open_outbox
@@ -404,6 +405,15 @@ def test_an_upload_is_answered_when_it_is_written(disk: Disk) -> None:
         bed.bee.run_for(10)
         assert [waiting.settled, len(disk.rows)] == [True, 3]
         assert waiting.get().content == 2
+
+
+def test_an_upload_that_is_too_large_for_the_cloud_is_dropped_and_holds_up_none_behind_it(disk: Disk) -> None:
+    bed = node(disk.open, max_frame_bytes=10_000)
+    with bed.bee:
+        bed.bee.run_for(1)
+        assert bed.bee.ask("websocket", uploads("1", "x" * 10_000, "2")).content == 3
+        assert [one.content_as(str) for one in bed.sent()] == ["1", "2"]
+        assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
 
 
 @pytest.mark.parametrize("opened", [False, True])
