@@ -90,16 +90,22 @@ class PodVolumes:
         """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
         Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
-        directories. Raises PluginError, and the first VolumeError when all mounts were tried.
+        directories. Raises the first PluginError or VolumeError when all were tried.
         """
-        self._csi.tear_down(uid)
+        problem: EdgedError | None = None
+        of_drivers: list[Path] = []
+        try:
+            self._csi.tear_down(uid)
+        except EdgedError as error:  # a driver may be away for days: memory must not wait for that
+            problem, of_drivers = error, [self._paths.volume_kind(uid, "csi").resolve()]
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
         ours = [directory.resolve() for directory in (self._paths.sub_paths(uid), self._paths.volumes(uid))]
         staying = []
-        problem: VolumeError | None = None
         for point in points_below(self.mounts, self._paths.pod(uid), *others):
-            if any(point.is_relative_to(directory) for directory in ours):
+            if any(map(point.is_relative_to, of_drivers)):
+                continue
+            if any(map(point.is_relative_to, ours)):
                 try:
                     self.mounts.unmount(point)
                 except VolumeError as error:  # a process still uses it: memory must not wait for that

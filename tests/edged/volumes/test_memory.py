@@ -17,9 +17,12 @@ from edged.api import (
     SecretVolumeSource,
     Volume,
 )
+from edged.errors import PluginError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
+from edged.volumes.csi.drivers import CsiDrivers
+from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.mounting import is_mounted, points_below
 from edged.volumes.plan import MemoryDirectory, memory_size
 from edged.volumes.set_up import set_up
@@ -144,6 +147,22 @@ def test_a_mount_in_use_keeps_no_other_mounted(tmp_path: Path) -> None:
     with pytest.raises(VolumeError, match="it is busy"):
         volumes.remove(PodUid("u1"))
     assert [point for _, point, _ in mounts.mounted] == [mounts.busy]
+
+
+class AbsentDriver(CsiMounter):
+    def tear_down(self, uid: PodUid) -> None:
+        raise PluginError("unpublish a volume", uid, "its driver is away")
+
+
+def test_a_driver_that_is_away_keeps_no_memory_mounted(tmp_path: Path) -> None:
+    paths, mounts, uid = PodPaths(tmp_path), MemoryMounts(), PodUid("u1")
+    volumes = PodVolumes(paths, mounts, csi=AbsentDriver(paths, CsiDrivers(), mounts, ""))
+    volumes.prepare(cache_pod(), Known(), Nanoseconds(0))
+    published = paths.volume(uid, "csi", "disk") / "mount"
+    mounts.bind(tmp_path, published)
+    with pytest.raises(PluginError, match="its driver is away"):
+        volumes.remove(uid)
+    assert [point for _, point, _ in mounts.mounted] == [published]
 
 
 def test_a_simulated_node_mounts_nothing(tmp_path: Path) -> None:
