@@ -6,6 +6,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -134,6 +135,16 @@ def test_cancelled_timers_leave_the_heap(real: RealClock) -> None:
         real.after(1800, nothing).cancel()
     assert len(real._alarms) <= 2 * (len(keep) + Alarms.SLACK)
     assert sum(timer.cancel() for timer in keep) == 10
+
+
+def test_cancelled_alarms_that_have_left_the_heap_at_their_time_are_counted_no_more() -> None:
+    """Or the heap would be rebuilt with each further one."""
+    alarms, clock = Alarms(), Mock()
+    for due in range(10):
+        assert alarms.withdraw(alarms.add(clock, due, lambda: None))
+    alarms.add(clock, 10.0, lambda: None)
+    assert alarms.first_due() == 10.0
+    assert (len(alarms), alarms._cancelled) == (1, 0)
 
 
 def test_the_virtual_clock_forgets_cancelled_timers_too() -> None:

@@ -61,6 +61,30 @@ def _due(store: SlowStore) -> int:
     return side.due if side is not None else 0
 
 
+class RemovingStore(SlowStore):
+    """Removes devices, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.removed: list[str] = []
+
+    def remove(self, device_id: str, then: Done) -> None:
+        """Begin a removal."""
+        self.removed.append(device_id)
+        self._under_way.append((Device(device_id), then))
+
+
+def test_a_device_whose_confirmation_comes_during_its_removal_is_removed_once() -> None:
+    store = RemovingStore()
+    slots = _slots(store)
+    slots.load([_device(1)])
+    slots.remove("ns/thermo", ())
+    slots.amend("ns/thermo", lambda device: confirmed(device, 1))
+    slots.flush()
+    assert store.end()
+    assert (store.removed, len(slots)) == (["ns/thermo"], 0)
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_who_repeats_a_change_is_answered_when_it_is_stored(*, stored: bool) -> None:
     """A device that sends its value twice: the second message must not be acknowledged before the first is saved."""
