@@ -417,11 +417,15 @@ def test_a_deletion_that_failed_is_asked_for_again(requests: MetaRequests, repor
     assert requests.asked() == ["delete pod"]
 
 
-def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(requests: MetaRequests, reporter: StatusManager) -> None:
+@pytest.mark.parametrize("answer", [{}, AWAY])
+def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(
+    requests: MetaRequests, reporter: StatusManager, answer: object
+) -> None:
     reporter.set_pod_status(UID, RUNNING)
     reporter.set_pod_status(UID, FAILED)
+    reporter.connected()
     reporter.forget_pod(UID)
-    requests.answer({})
+    requests.answer(answer)
     reporter.set_pod_status(UID, RUNNING)
     reporter.sync_all()
     assert requests.open == []
