@@ -85,6 +85,15 @@ def test_a_device_whose_confirmation_comes_during_its_removal_is_removed_once() 
     assert (store.removed, len(slots)) == (["ns/thermo"], 0)
 
 
+def test_who_removes_a_device_again_when_it_is_removed_is_answered() -> None:
+    store, said = RemovingStore(), list[bool]()
+    slots = _slots(store)
+    slots.load([_device(1)])
+    slots.remove("ns/thermo", (), done=lambda _: slots.remove("ns/thermo", (), done=said.append))
+    assert store.end()
+    assert (said, len(slots)) == ([True], 0)
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_who_repeats_a_change_is_answered_when_it_is_stored(*, stored: bool) -> None:
     """A device that sends its value twice: the second message must not be acknowledged before the first is saved."""

@@ -97,6 +97,16 @@ def test_a_broker_that_never_answers_is_away_since_the_beginning(broker: Broker)
     assert broker.connection.down_for(began + 40.0) == pytest.approx(40.0, abs=0.1)
 
 
+def test_a_broker_that_never_answers_is_dialled_ever_later_however_long_each_attempt_takes(broker: Broker) -> None:
+    for dials in (2, 3):
+        broker.run(2 * LONGEST_DELAY)
+        broker.end()  # the next dial is in 1 s, and then in 2 s
+        broker.run(dials - 1.5)
+        assert len(broker.links) == dials - 1
+        broker.run(1.0)
+        assert len(broker.links) == dials
+
+
 def test_a_dial_before_its_time_leaves_no_second_one(broker: Broker) -> None:
     broker.end()  # the next dial is in 1 s
     broker.connection.dial()

@@ -56,6 +56,15 @@ def test_the_newest_delta_tells_all() -> None:
     assert _all(queue) == [b"1", b"2", b"3", b"3"], "one delta, and all else"
 
 
+def test_who_waits_for_a_message_learns_that_a_newer_one_of_its_topic_has_taken_its_place() -> None:
+    queue, said = Publications(), list[str]()
+    for payload in (b"1", b"2"):
+        queue.put(QueuedMessage(DELTA, payload, done=said.append))
+    assert said == ["a newer message of this topic has taken its place"]
+    assert _all(queue) == [b"2"]
+    assert said[1:] == [""]
+
+
 def test_unacknowledged_messages_come_again_first() -> None:
     queue = Publications()
     for number in range(WINDOW + 5):
