@@ -37,8 +37,9 @@ class Bench:
         self.parts.reader.read_pod.side_effect = lambda _ref: self.facts
         self.parts.resources.directories = self.parts.directories
         parts = ContainerParts(self.parts.starter, self.parts.killer, self.parts.pruner)
+        self.simulation = Simulation(1)
         self.syncer = PodSyncer(
-            Simulation(1).clock, self.parts.reader, parts, self.parts.resources, self.parts.lifecycle, self.backoffs,
+            self.simulation.clock, self.parts.reader, parts, self.parts.resources, self.parts.lifecycle, self.backoffs,
             self.parts.events,
         )  # fmt: skip
 
@@ -88,6 +89,19 @@ def test_a_sync_that_failed_has_no_facts_of_before(bench: Bench) -> None:
     bench.parts.directories.prepare.side_effect = None
     done = bench.sync(PodActions(sandbox=SANDBOX))
     assert (done.unchanged, bench.parts.reader.read_pod.call_count) == (True, 3)
+
+
+def test_facts_are_as_old_as_the_beginning_of_their_reading(bench: Bench) -> None:
+    """What happens while the runtime reads the pod is newer."""
+
+    def read(_ref: object) -> PodFacts:
+        bench.simulation.run_for(1.0)
+        return bench.facts
+
+    bench.parts.reader.read_pod.side_effect = read
+    began = bench.simulation.clock.monotonic()
+    assert bench.sync(PodActions(sandbox=SANDBOX)).facts_at == began
+    assert bench.start(None, None).facts_at == began + 2.0
 
 
 def test_only_hooks_of_containers_that_run_are_remembered(bench: Bench) -> None:
