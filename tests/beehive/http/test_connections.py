@@ -133,6 +133,13 @@ def test_one_client_cannot_have_all_streams() -> None:
     assert not shares.acquire("d")
 
 
+def test_of_a_client_whose_streams_have_ended_nothing_stays() -> None:
+    shares = StreamShares(2)
+    assert shares.acquire("a")
+    shares.release("a")
+    assert not shares._of_client
+
+
 @pytest.mark.parametrize(
     ("host", "network"),
     [

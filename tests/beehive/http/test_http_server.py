@@ -9,11 +9,12 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from beehive import RealClock
+from beehive import Clock, RealClock
 from beehive.accepting import accept_connection
 from beehive.http.connections import OpenConnection, Phase
 from beehive.http.errors import HttpStatusError
@@ -474,6 +475,32 @@ def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServ
     assert get(connection, "/refused") == "the option is not valid: tailLines\n"
     assert connection.sock is kept
     connection.close()
+
+
+def test_each_request_of_a_kept_connection_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, begun, wait = [0.0], threading.Event(), _Connection.wait
+
+    def waited(connection: _Connection, seconds: float) -> bool:
+        has_begun = wait(connection, seconds)
+        begun.set()
+        return has_begun
+
+    monkeypatch.setattr(_Connection, "wait", waited)
+    clock = cast("Clock", SimpleNamespace(monotonic=lambda: RealClock.monotonic() + ahead[0]))
+    routes = [HttpRoute("/names/{name}", ROUTES["/names/{name}"])]
+    server = HttpServer(listen_tcp("127.0.0.1", 0), Router(routes), clock, max_body=1000, idle_seconds=SECONDS)
+    server.start()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.sendall(b"GET /names/a HTTP/1.1\r\nHost: a\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"\r\n\r\na "):
+            answer += connection.recv(4096)
+        ahead[0] += 2.0 * SECONDS
+        connection.sendall(b"GET /names/b HTTP/1.1\r\n")
+        assert begun.wait(SECONDS)
+        connection.sendall(b"Host: a\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+    server.stop()
 
 
 def test_requests_that_come_together_are_answered_in_order(keeping: HttpServer) -> None:
