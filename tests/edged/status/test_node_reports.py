@@ -123,6 +123,19 @@ def test_a_registration_is_announced_once_for_each_connection(tmp_path: Any) -> 
     assert node.announced == [1, 1]
 
 
+def test_who_asks_for_the_node_gets_no_answer_of_before(node: Node) -> None:
+    """A label that was set for a pod may be missing in it, and the pod would be refused for good."""
+    told = list[str]()
+    reporter = node.registered().reporter
+    for who in ("first", "second"):
+        reporter.request_node(lambda who=who: told.append(who))  # type: ignore[misc]
+    assert node.requests.asked() == ["get node"]
+    node.requests.answer(AWAY)
+    assert (told, node.requests.asked()) == (["first"], ["get node"])
+    node.requests.answer(AWAY)
+    assert told == ["first", "second"]
+
+
 def test_nothing_is_reported_before_the_machine_has_been_looked_at(node: Node) -> None:
     node.report = None
     node.reporter.sync_node_status()
