@@ -19,6 +19,7 @@ from modules.runtimes.oci.images import (
     root_filesystems,
 )
 from modules.runtimes.oci.images.errors import NoSuchObjectError, RunFailedError
+from modules.runtimes.shim import kernel
 from tests.modules.runtimes.oci.images.tars import device, directory, fifo, file, hardlink, symlink, tar
 from tests.modules.runtimes.oci.images.unpacked import imported
 
@@ -93,6 +94,17 @@ def test_mounting_and_unmounting_twice_is_once(store: ImageStore, image: StoredI
     mounted.unmount(container)
     mounted.unmount(container / "never")
     assert str(container) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_all_mounts_of_a_root_are_undone(store: ImageStore, image: StoredImage, container: Path) -> None:
+    """Several edgecores may have been killed between a mount and its record."""
+    mounted = RootFilesystems(store)
+    target = mounted.mount(image.id, container)
+    for _ in range(2):
+        kernel.mount(str(target), str(target), "none", kernel.MS_BIND)
+    mounted.unmount(container)
+    assert not target.exists()
+    mounted.remove(container)
 
 
 def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: StoredImage, container: Path) -> None:

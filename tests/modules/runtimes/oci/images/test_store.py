@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.images import ImageStore, StorageUsage, StoredImage, index
+from modules.runtimes.oci.images import ImageConfig, ImageStore, StorageUsage, StoredImage, index
 from modules.runtimes.oci.images.errors import (
     BadRequestError,
     DeadlinePassedError,
@@ -20,6 +20,7 @@ from modules.runtimes.oci.images.errors import (
     RequestRefusedError,
     RunFailedError,
 )
+from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.runtimes.oci.images.store import Holds
 from protos.cri.v1 import api_pb2 as cri
@@ -142,6 +143,15 @@ def test_an_image_is_found_by_every_name_of_it(store: ImageStore, scratch: Path)
     assert [store.find(name) for name in wrong] == [None] * len(wrong)
 
 
+def test_the_beginning_of_two_ids_names_neither(tmp_path: Path) -> None:
+    """Which of both would be removed?"""
+    images = ImageIndex(tmp_path / "index.json")
+    ids = [f"sha256:{'a' * 63}{letter}" for letter in "bc"]
+    images.add(StoredImage(each, (), (), ImageConfig(), (), {}) for each in ids)
+    assert [images.find(text) for text in ("aaa", "a" * 63, f"sha256:{'a' * 12}")] == [None] * 3
+    assert [found.id for each in ids if (found := images.find(each[7:]))] == ids
+
+
 def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:
     """The image that had it stays, without the name; further tags of one image come together."""
     old = imported(store, _ONE)
@@ -201,9 +211,9 @@ def test_removal_by_one_of_several_names_removes_this_name(store: ImageStore) ->
     for name in ("second:1", "docker.io/library/second:1"):
         _remove(store, name, **{ONE_NAME: ""})
     assert _status(store, gone.id).repo_tags == ["example.org/app:1"]
-    _remove(store, "example.org/app:1")
+    _remove(store, "example.org/app:1", **{ONE_NAME: ""})
+    assert (store.find("example.org/app:1"), store.find(gone.id)) == (None, None)
     _remove(store, gone.id)
-    assert store.find("example.org/app:1") is None
     assert _layers(store) == {stays.chain[0]}
     assert [path.name for path in store.layout.blobs.glob("*/*")] == [stays.id[7:]]
     assert list(store.layout.trash.iterdir()) == []
