@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +22,7 @@ from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.processes import ContainerProcesses
 
 _ID = "c" * 64
-_SLEEP = "import sys; sys.stdin.read()"
+_PROGRAM = "echo started; read line"
 
 
 @pytest.fixture
@@ -34,10 +34,20 @@ def container(tmp_path: Path) -> Path:
     return directory
 
 
+@contextmanager
+def _started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program, and wait until it runs: before, its command line is empty. It ends with the context."""
+    argv = ["/bin/sh", "-c", _PROGRAM, *arguments]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        yield process
+
+
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
     """A process of the machine, which ends with the test."""
-    with subprocess.Popen([sys.executable, "-S", "-c", _SLEEP], stdin=subprocess.PIPE) as process:
+    with _started() as process:
         yield process
 
 
@@ -46,8 +56,7 @@ def test_a_stranger_is_no_conmon(container: Path, stranger: subprocess.Popen[byt
     (container / BUNDLE / "conmon.pid").write_text(str(stranger.pid))
     assert find_conmon(container) is None
     assert search_conmon(container) is None
-    argv = [sys.executable, "-S", "-c", _SLEEP, str(container / BUNDLE)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE) as conmon:
+    with _started(str(container / BUNDLE)) as conmon:
         (container / BUNDLE / "conmon.pid").write_text(str(conmon.pid))
         for found in (find_conmon(container), search_conmon(container)):
             assert found is not None
