@@ -107,6 +107,22 @@ def test_all_mounts_of_a_root_are_undone(store: ImageStore, image: StoredImage, 
     mounted.remove(container)
 
 
+def test_the_root_directory_is_its_roots(
+    store: ImageStore, image: StoredImage, container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody may enter it, and the root of the pod's users may make files there, whatever umask edgecore has."""
+    mounted = RootFilesystems(store)
+    assert mounted.has_overlays
+    monkeypatch.setattr(root_filesystems, "_mount_overlay", lambda *_: None)
+    umask = os.umask(0o077)
+    try:
+        mounted.mount(image.id, container, MappedRoot(Path("/proc/self/ns/user"), 100_000, 200_000))
+    finally:
+        os.umask(umask)
+    upper = (container / "upper").stat()
+    assert (upper.st_uid, upper.st_gid, stat.S_IMODE(upper.st_mode)) == (100_000, 200_000, 0o755)
+
+
 def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: StoredImage, container: Path) -> None:
     """It leaves the tree immediately, and ends with its last user."""
     mounted = RootFilesystems(store)
