@@ -6,9 +6,11 @@ import pytest
 
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerId
+from edged.cri.errors import CriError
 from edged.pod_workers.pruner import PodPruner, prunable
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from protos.status import StatusCode
 
 REF = PodRef(PodUid("u"), "d", "web")
 
@@ -44,3 +46,10 @@ def test_what_could_not_be_removed_is_still_there() -> None:
     directories.remove_container.side_effect = None
     assert [each.id for each in pruner.prune(_facts()).containers] == ["c3", "c2"]
     directories.remove_container.assert_called_with(REF, "main", 0)
+
+
+def test_a_container_that_cannot_be_removed_keeps_its_log() -> None:
+    runtime, directories = Mock(), Mock()
+    runtime.remove_container.side_effect = CriError("RemoveContainer", "c1", StatusCode.INTERNAL, "busy")
+    assert PodPruner(runtime, directories).prune(_facts()) == _facts()
+    directories.remove_container.assert_not_called()

@@ -176,6 +176,8 @@ def test_a_cloud_that_comes_while_the_registration_is_failing_is_not_missed(node
     node.reporter.sync_node_status()
     node.requests.answer(AWAY)
     assert node.requests.asked() == ["create node"]
+    node.requests.answer(AWAY)
+    assert node.requests.open == [], "the next one waits for its period"
 
 
 def test_an_unchanged_status_is_sent_when_its_period_is_over(node: Node) -> None:

@@ -83,6 +83,17 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
     assert len(requests.open) == 1
 
 
+def test_a_calm_pending_that_comes_after_another_was_sent_is_sent_too(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    second = a_pod(uid="u2")
+    reporter.add_pod(ref_of(second), second)
+    for number, uid in enumerate((UID, PodUid("u2")), 1):
+        reporter.set_pod_status(uid, waiting_for("ContainerCreating"))
+        requests.run(2 * PENDING_DELAY)
+        assert len(requests.open) == number
+
+
 @pytest.mark.parametrize("jump", [-86400.0, 0.0, 86400.0])
 def test_each_calm_pending_waits_its_own_time_for_any_wall_clock(
     requests: MetaRequests, reporter: StatusManager, jump: float

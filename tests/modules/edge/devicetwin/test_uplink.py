@@ -16,6 +16,8 @@ from modules.edge.devicetwin.uplink import verdict_of
         ("response", "OK", True, True),
         ("response", "no", False, False),
         ("response", {"code": 200}, True, True),
+        ("response", {"code": 299}, True, True),
+        ("response", {"code": 300}, False, False),
         ("error", {"code": 404}, False, True),
         ("error", {"code": 408}, False, False),
         ("error", {"code": 429}, False, False),
