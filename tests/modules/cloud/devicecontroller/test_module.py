@@ -18,7 +18,7 @@ from modules.cloud.device_values import DeviceValue
 from modules.cloud.devicecontroller import status_sizes, status_writer
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devicecontroller.reports import Report
-from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK, MOST_WAITING
+from modules.cloud.devicecontroller.status_writer import INTERVAL, LONGEST_DELAY, MOST_AT_WORK, MOST_WAITING
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, ConnectEvent
 from modules.cloud.object_writes import JOURNAL
@@ -66,6 +66,8 @@ class ApiServer:
         """Whether no write is answered, or carried out."""
         self.is_unreadable = False
         """Whether a read is answered with 500."""
+        self.before_write: Callable[[], object] = lambda: None
+        """Called once, before the next write is answered."""
         self._version = 100
         bee.answer(ModuleName.EDGECONTROLLER, self._answer)
 
@@ -105,6 +107,8 @@ class ApiServer:
     def _serve(self, call: ApiCall) -> ApiResult:
         if call.plural != "devicestatuses":
             return ApiResult({})
+        if call.verb == "list" and self.is_unreadable:
+            return ApiResult(refusal={"code": 500, "message": "etcd is away"})
         if call.verb == "list":
             return ApiResult({"metadata": {}, "items": deepcopy(list(self.statuses.values()))})
         if call.verb == "get" and self.is_unreadable:
@@ -112,6 +116,8 @@ class ApiServer:
         if call.verb == "get":
             found = self.statuses.get(call.name)
             return ApiResult(deepcopy(found)) if found else ApiResult(refusal={"code": 404})
+        before, self.before_write = self.before_write, lambda: None
+        before()
         if self.refusal:
             return ApiResult(refusal=self.refusal)
         if call.verb == "delete":
@@ -263,6 +269,65 @@ def test_a_status_that_cannot_be_read_is_not_made(bee: Harness) -> None:
     assert (server.writes(), value(server)) == (["update"], "21")
 
 
+def test_a_report_that_comes_during_a_write_is_written_after_it(bee: Harness) -> None:
+    server = started(bee, device())
+    server.before_write = lambda: report(bee, "22")
+    report(bee, "21")
+    bee.run_for(2 * INTERVAL)
+    assert value(server) == "22"
+
+
+def test_an_api_server_that_is_away_for_long_is_asked_each_half_minute(bee: Harness) -> None:
+    """And no more slowly; after its return a conflict is soon tried again."""
+    server = started(bee, device())
+    server.is_unreadable = True
+    server.calls.clear()
+    report(bee, "21")
+    bee.run_for(60.0)
+    assert 4 <= len(server.calls) <= 8
+    bee.run_for(600.0)
+    server.is_unreadable = False
+    bee.run_for(LONGEST_DELAY + INTERVAL)
+    assert value(server) == "21"
+    server.refusal = {"code": 409, "message": "changed"}
+    report(bee, "22")
+    server.refusal = None
+    bee.run_for(2 * INTERVAL)
+    assert value(server) == "22"
+
+
+def test_without_devicestatuses_a_report_is_refused_for_good(bee: Harness) -> None:
+    """The kind is missing, or the namespace: 404 to a creation lasts."""
+    server = started(bee)
+    server.refusal = {"code": 404, "message": "not found"}
+    server.change("ADDED", device())
+    bee.run_for(2 * INTERVAL)
+    told = report(bee, "21")
+    bee.run_for(2 * INTERVAL)
+    assert answers(bee)[told.id]["code"] == 422
+    server.calls.clear()
+    bee.run_for(60.0)
+    assert server.calls == []
+
+
+def test_a_review_that_has_failed_is_not_made_twice(bee: Harness) -> None:
+    """Another one has begun since, as a cloudcore has come."""
+    known = KnownCloudcores("b")
+    known.alive = ("b",)
+    server = ApiServer(bee, device())
+    server.is_unreadable = True
+    bee.add(DeviceController, Refusals(bee.clock), known)
+    bee.start()
+    bee.run_for(45.0)
+    known.alive = ("a", "b")
+    bee.run_for(15.0)
+    server.is_unreadable = False
+    bee.run_for(120.0)
+    server.calls.clear()
+    bee.run_for(300.0)
+    assert [call.verb for call in server.calls if call.verb == "list"] == []
+
+
 def test_a_device_that_floods_is_asked_to_retry_later(bee: Harness) -> None:
     """What waits for an API server that is away is bounded."""
     server = started(bee, device())
@@ -294,6 +359,19 @@ def test_the_values_of_a_node_are_bounded_together(bee: Harness, monkeypatch: py
     bee.run_for(2 * INTERVAL)
     assert [answers(bee)[each.id] for each in (smaller, again)] == ["OK", "OK"]
     assert len(value(server, "b")) == 8000
+
+
+def test_a_status_that_was_refused_takes_no_room(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_sizes, "BYTES", 10_000)
+    monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
+    server = started(bee, device("a"), device("b"))
+    server.refusal = {"code": 422, "message": "wrong"}
+    report(bee, "x" * 8000, name="a")
+    bee.run_for(2 * INTERVAL)
+    server.refusal = None
+    taken = report(bee, "y" * 8000, name="b")
+    bee.run_for(2 * INTERVAL)
+    assert answers(bee)[taken.id] == "OK"
 
 
 def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,6 +526,8 @@ def test_the_status_of_a_deleted_device_is_deleted(bee: Harness) -> None:
     server.change("DELETED", device())
     bee.run_for(3 * INTERVAL)
     assert server.statuses == {}
+    (deletion,) = [call for call in server.calls if call.verb == "delete"]
+    assert deletion.options == {"preconditions": {"uid": "s"}}, "a later one of its name stays"
 
 
 def test_a_changed_model_changes_the_condition(bee: Harness) -> None:

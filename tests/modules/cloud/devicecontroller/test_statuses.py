@@ -55,6 +55,15 @@ def reported(**sides: ReportedValue) -> Report:
     return Report(reported=dict(sides))
 
 
+def test_conditions_of_others_stay_and_its_own_are_replaced() -> None:
+    live = status(None, reported(t=ReportedValue("1", 1000, "int")))
+    others = {"type": "Calibrated", "status": "True"}
+    live["status"]["conditions"] = [others, {"type": "Valid", "status": "False", "lastTransitionTime": "then"}]
+    conditions = status(live, Report())["status"]["conditions"]
+    assert [each["type"] for each in conditions] == ["Valid", "Calibrated"]
+    assert (conditions[0]["status"], conditions[1]) == ("True", others)
+
+
 def test_a_later_value_stays_in_whatever_order_they_come() -> None:
     """Whether they are merged before a write, or written one after the other."""
     old, new = reported(t=ReportedValue("1", 1000, "int")), reported(t=ReportedValue("2", 2000, "int"))

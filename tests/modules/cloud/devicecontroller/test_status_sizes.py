@@ -1,0 +1,45 @@
+"""How much of a node's room the status of a device takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.devicecontroller.devices_by_key import DevicesByKey, device_key
+from modules.cloud.devicecontroller.status_sizes import BYTES, StatusSizes
+from modules.cloud.storage.watch_history import ObjectChanged
+
+
+def put_device(known: DevicesByKey, name: str, node: str) -> ObjectKey:
+    """A Device without properties, which is on this node from now on."""
+    key = device_key("default", name)
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    known.put_device(key, ObjectChanged("MODIFIED", {"metadata": metadata, "spec": {"nodeName": node}}))
+    return key
+
+
+def status(size: int) -> JsonObject:
+    """A status with a value of so many characters."""
+    twin: dict[str, Any] = {"propertyName": "t", "reported": {"value": "x" * size}}
+    return {"status": {"twins": [twin]}}
+
+
+def test_a_device_that_has_moved_takes_no_room_of_its_new_node_with_it() -> None:
+    """Its status, which is written again now, counts there like a new one."""
+    known = DevicesByKey()
+    sizes = StatusSizes(known)
+    moved, other = put_device(known, "moved", "n1"), put_device(known, "other", "n2")
+    sizes.put(moved, status(BYTES // 2))
+    sizes.put(other, status(BYTES // 2))
+    put_device(known, "moved", "n2")
+    assert "n2" in sizes.refusal(moved, status(BYTES * 3 // 4))
+    assert sizes.refusal(moved, status(100)) == ""
+
+
+def test_a_status_that_becomes_smaller_is_written_although_its_node_has_too_much() -> None:
+    known = DevicesByKey()
+    sizes = StatusSizes(known)
+    key = put_device(known, "d", "n1")
+    sizes.put(key, status(BYTES * 2))
+    assert sizes.refusal(key, status(BYTES * 3 // 2)) == ""
+    assert sizes.refusal(key, status(BYTES * 5 // 2))
