@@ -639,9 +639,9 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
     server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "absent"}))
     assert set(server.statuses) == {*mine, other}
     link(bee, "disconnected", f"n-{other}", "an earlier one")
-    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "another"}))
+    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "m2"}))
     bee.run_for(2 * INTERVAL)
-    assert "another" in server.statuses[other]["status"]["conditions"][0]["message"]
+    assert "m2" in server.statuses[other]["status"]["conditions"][0]["message"]
     link(bee, "disconnected", f"n-{other}")
     third = next(name for name in names if name not in server.statuses)
     server.change("MODIFIED", device(third, node=f"n-{third}", deviceModelRef={"name": "absent"}))

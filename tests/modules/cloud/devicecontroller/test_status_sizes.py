@@ -6,7 +6,7 @@ from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.devicecontroller.devices_by_key import DevicesByKey, device_key
-from modules.cloud.devicecontroller.status_sizes import BYTES, StatusSizes
+from modules.cloud.devicecontroller.status_sizes import BYTES, StatusSizes, size_of
 from modules.cloud.storage.watch_history import ObjectChanged
 
 
@@ -18,10 +18,14 @@ def put_device(known: DevicesByKey, name: str, node: str) -> ObjectKey:
     return key
 
 
-def status(size: int) -> JsonObject:
-    """A status with a value of so many characters."""
-    twin: dict[str, Any] = {"propertyName": "t", "reported": {"value": "x" * size}}
-    return {"status": {"twins": [twin]}}
+def status(part: float) -> JsonObject:
+    """A status that takes about this part of a node's room."""
+    whole = {"status": {"twins": [_twin(BYTES)]}}
+    return {"status": {"twins": [_twin(int(part * BYTES * BYTES / size_of(whole)))]}}
+
+
+def _twin(size: int) -> dict[str, Any]:
+    return {"propertyName": "t", "reported": {"value": "x" * size}}
 
 
 def test_a_device_that_has_moved_takes_no_room_of_its_new_node_with_it() -> None:
@@ -29,17 +33,17 @@ def test_a_device_that_has_moved_takes_no_room_of_its_new_node_with_it() -> None
     known = DevicesByKey()
     sizes = StatusSizes(known)
     moved, other = put_device(known, "moved", "n1"), put_device(known, "other", "n2")
-    sizes.put(moved, status(BYTES // 2))
-    sizes.put(other, status(BYTES // 2))
+    sizes.put(moved, status(0.4))
+    sizes.put(other, status(0.4))
     put_device(known, "moved", "n2")
-    assert "n2" in sizes.refusal(moved, status(BYTES * 3 // 4))
-    assert sizes.refusal(moved, status(100)) == ""
+    assert "n2" in sizes.refusal(moved, status(0.7))
+    assert sizes.refusal(moved, status(0.5)) == ""
 
 
 def test_a_status_that_becomes_smaller_is_written_although_its_node_has_too_much() -> None:
     known = DevicesByKey()
     sizes = StatusSizes(known)
     key = put_device(known, "d", "n1")
-    sizes.put(key, status(BYTES * 2))
-    assert sizes.refusal(key, status(BYTES * 3 // 2)) == ""
-    assert sizes.refusal(key, status(BYTES * 5 // 2))
+    sizes.put(key, status(2.0))
+    assert sizes.refusal(key, status(1.5)) == ""
+    assert sizes.refusal(key, status(2.5))

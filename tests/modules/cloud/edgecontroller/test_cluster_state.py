@@ -195,6 +195,22 @@ def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: S
     assert site.states.of().holder.cloudcore == "cloudcore-3"
 
 
+def test_who_has_lost_a_node_and_gets_it_back_knows_what_the_other_has_sent(site: Site) -> None:
+    """The state was read when the loss was noticed; its version is known by then, so that it is not read again."""
+    one, other = site.core("n1"), site.core()
+    one.bee.run_for(10.0)
+    other.connected()
+    other.bee.run_for(1.0)
+    other.server.apply(pod("theirs"))
+    other.bee.run_for(6.0)
+    one.server.apply(pod("new"))
+    one.bee.run_for(6.0)
+    assert "disconnected node/n1" in one.down()
+    one.connected()
+    one.bee.run_for(1.0)
+    assert "delete node/n1/default/pod/theirs" in one.down(), "it is not in the objects of this one"
+
+
 def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> None:
     one, other = site.core("n1"), site.core()
     one.bee.run_for(6.0)

@@ -37,6 +37,9 @@ def test_only_what_may_refuse_somebody_is_reported() -> None:
     known.put(NodeIdentity(name="n1", key="b", since=1.0, revoked_at=5.0), 7)
     known.put(RevokedCertificate(name="1F", revoked_at=5.0), 8)
     assert len(told) == 3
+    known.put(NodeIdentity(name="n1", key="b", since=1.0), 9)
+    known.put(NodeIdentity(name="n1", key="b", since=1.0, replaced_at=9.0), 10)
+    assert len(told) == 4, "tokens of pods of the former machine are refused"
 
 
 def test_late_news_undoes_no_revocation() -> None:

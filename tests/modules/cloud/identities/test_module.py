@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive import Message, ModuleName
@@ -14,11 +15,23 @@ from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.client.kube_api import CallResponse
 from modules.cloud.client.reflector.observations import ListPage, Observation, ObservedEvent, ObservedObject
 from modules.cloud.client.reflector.selection import ListRequest, WatchRequest
+from modules.cloud.identities import module
 from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.messages import ALLOW, NAME, RESOURCE, REVOKE, Revocation
+from modules.cloud.identities.messages import (
+    ALLOW,
+    ENROL,
+    MAKE_TOKEN,
+    NAME,
+    RESOURCE,
+    REVOKE,
+    USED,
+    KeyEnrolment,
+    Revocation,
+    TokenSettings,
+)
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.identities.peer import CertifiedPeer
-from modules.cloud.identities.records import NodeIdentity, Record, object_name, object_of
+from modules.cloud.identities.records import JoinToken, NodeIdentity, Record, RevokedCertificate, object_name, object_of
 
 Key = tuple[str, str]
 SERIAL = "1F"
@@ -30,7 +43,7 @@ class ApiServer:
 
     def __init__(self, bee: Harness, *records: Record) -> None:
         self._bee = bee
-        self._version = 10
+        self.version = 10
         self.objects: dict[str, JsonObject] = {}
         self.events: list[ObservedEvent] = []
         """Changes that the watch has not told."""
@@ -39,6 +52,8 @@ class ApiServer:
         self.before_write: Callable[[], object] = lambda: None
         """Called once, before the next write."""
         self.calls: list[str] = []
+        self.is_contended = False
+        """Whether others are faster with each write."""
         for record in records:
             self.store("ADDED", object_of(record, "kubeedge", None))
         self.events.clear()
@@ -46,8 +61,8 @@ class ApiServer:
 
     def store(self, change: str, obj: JsonObject) -> JsonObject:
         """Another cloudcore, or the module, has changed an object."""
-        self._version += 1
-        metadata = {**obj["metadata"], "resourceVersion": str(self._version)}
+        self.version += 1
+        metadata = {**obj["metadata"], "resourceVersion": str(self.version)}
         stored = {**obj, "metadata": metadata}
         if change == "DELETED":
             del self.objects[metadata["name"]]
@@ -69,7 +84,7 @@ class ApiServer:
         self._woken = woken
         self._told = []
         if isinstance(request, ListRequest):
-            self._told.append(ListPage(str(self._version), "", [_observed(each) for each in self.objects.values()]))
+            self._told.append(ListPage(str(self.version), "", [_observed(each) for each in self.objects.values()]))
             woken()
         return self
 
@@ -98,7 +113,7 @@ class ApiServer:
         if call.verb == "get":
             return ApiResult(live)
         wanted = call.options.get("preconditions") or call.body["metadata"]
-        if wanted["resourceVersion"] != live["metadata"]["resourceVersion"]:
+        if self.is_contended or wanted["resourceVersion"] != live["metadata"]["resourceVersion"]:
             return ApiResult(refusal={"code": 409})
         return ApiResult(self.store("DELETED", live) if call.verb == "delete" else self.store("MODIFIED", call.body))
 
@@ -166,3 +181,105 @@ def test_a_record_that_another_cloudcore_deletes_meanwhile_is_made_again(bee: Ha
     assert ask(bee, REVOKE, Revocation(kind="node", name="n1", reason="stolen")) == ""
     assert "stolen" in known.refusal_of_node("n1", None)
     assert name in server.objects
+
+
+def test_the_first_list_ends_what_was_known_from_an_earlier_life_of_the_module(bee: Harness) -> None:
+    """A revocation that was ended while the module did not run; and who is refused now is looked for."""
+    known = KnownIdentities(bee.clock)
+    looked: list[str] = []
+    known.on_change(lambda: looked.append("at the connections"))
+    known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), 3)
+    looked.clear()
+    bee.add(IdentitiesModule, known, lambda _: ApiServer(bee))
+    bee.start()
+    bee.run_for(1.0)
+    assert looked == ["at the connections"]
+    assert known.refusal_of(CERTIFIED) == ""
+
+
+def test_a_node_that_is_allowed_again_keeps_its_key(bee: Harness) -> None:
+    """Another machine with its name is still refused. The time of a revocation does not move with another reason."""
+    server = ApiServer(bee, NodeIdentity(name="n1", key="a", since=1.0))
+    known = started(bee, server)
+    for reason in ("lost", "stolen"):
+        assert ask(bee, REVOKE, Revocation(kind="node", name="n1", reason=reason)) == ""
+        bee.run_for(10.0)
+    (identity,) = known.records()
+    assert isinstance(identity, NodeIdentity)
+    assert (identity.reason, identity.revoked_at) == ("stolen", bee.clock.now() - 20.0)
+    assert ask(bee, ALLOW, Revocation(kind="node", name="n1")) == ""
+    assert known.refusal_of(CertifiedPeer("1", 0.0, "n1", key="a")) == ""
+    assert known.refusal_of(CertifiedPeer("2", 0.0, "n1", key="b"))
+
+
+def test_after_a_restore_of_the_api_server_its_lower_versions_count(bee: Harness) -> None:
+    server = ApiServer(bee, RevokedCertificate(name=SERIAL, revoked_at=1.0))
+    known = started(bee, server)
+    name = object_name(("certificate", SERIAL))
+    other = RevokedCertificate(name=SERIAL, revoked_at=0.5, reason="restored")
+    restored = {**object_of(other, "kubeedge", None), "metadata": {"name": name, "resourceVersion": "2"}}
+    server.objects[name] = restored
+    server.version = 3
+    bee.run_for(4000.0)  # the watch is silent, so the objects are listed again
+    assert "restored" in str(known.records())
+
+
+def test_expired_tokens_go_a_day_later_and_count_for_no_limit(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_TOKENS", 1)
+    server = ApiServer(bee)
+    started(bee, server)
+    assert ask(bee, MAKE_TOKEN, TokenSettings(seconds=60.0))
+    server.tell()
+    assert "tokens are valid" in str(ask(bee, MAKE_TOKEN, TokenSettings()))
+    bee.run_for(23 * 3600.0)
+    assert len(server.objects) == 1
+    assert "tokens are valid" not in str(ask(bee, MAKE_TOKEN, TokenSettings(seconds=30 * 24 * 3600.0)))
+    bee.run_for(3 * 3600.0)
+    assert len(server.objects) == 1
+
+
+def test_a_record_that_others_keep_changing_is_given_up(bee: Harness) -> None:
+    server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
+    started(bee, server)
+    server.is_contended = True
+    answer = ask(bee, REVOKE, Revocation(kind="node", name="n1"))
+    assert "cannot be changed" in str(answer)
+    assert server.calls.count("update") == 8
+
+
+def test_a_use_of_a_key_is_noted_at_once_and_that_of_a_refused_one_never(bee: Harness) -> None:
+    server = ApiServer(bee)
+    known = started(bee, server)
+
+    def key_after(peer: CertifiedPeer) -> str:
+        bee.send(NAME, bee.message(NAME, USED, peer))
+        (identity,) = known.records()
+        return identity.key if isinstance(identity, NodeIdentity) else ""
+
+    now = float(int(bee.clock.now()))
+    assert key_after(CertifiedPeer("1", now, "n1", key="a")) == "a"
+    assert key_after(CertifiedPeer("2", now + 5.0, "n1", key="b")) == "b"
+    assert key_after(CertifiedPeer("3", now, "n1", key="c")) == "b"
+
+
+def test_a_revoked_node_gets_no_further_certificate(bee: Harness) -> None:
+    started(bee, ApiServer(bee, NodeIdentity(name="n1", key="a", revoked_at=1.0)))
+    peer = CertifiedPeer("1", 0.0, "n1", key="a")
+    assert "revoked" in str(ask(bee, ENROL, KeyEnrolment(node="n1", key="b", peer=peer)))
+
+
+@pytest.mark.parametrize("is_race", [False, True])
+def test_a_token_for_one_node_joins_one(bee: Harness, *, is_race: bool) -> None:
+    """Also when another cloudcore uses it up at the same moment."""
+    token = JoinToken(name="t", created_at=0.0, expires_at=1e12, once=True)
+    server = ApiServer(bee, token)
+    started(bee, server)
+    used = object_of(msgspec.structs.replace(token, used_by="n1", used_key="a"), "kubeedge", None)
+    if is_race:
+        server.before_write = partial(server.store, "MODIFIED", used)
+    else:
+        assert ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token=token.name)) == ""
+    assert "n1 has joined with it" in str(ask(bee, ENROL, KeyEnrolment(node="n2", key="b", token=token.name)))
+    assert object_name(("node", "n2")) not in server.objects
+    assert ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token=token.name)) == "", "its answer may have been lost"
+    assert "n1 has joined with it" in str(ask(bee, ENROL, KeyEnrolment(node="n1", key="c", token=token.name)))

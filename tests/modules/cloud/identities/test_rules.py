@@ -209,3 +209,15 @@ def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, k
     assert [rules.refuses_token(renewed, at) for at in (NOW - 5, NOW + 10)] == [refused, False]
     assert rules.refuses_token(msgspec.structs.replace(found, revoked_at=NOW), NOW + 10)
     assert not rules.refuses_token(None, 0.0)
+
+
+def test_a_renewal_lets_no_certificate_of_before_move_the_name() -> None:
+    """The name is the next key's once that is used, and no key is next after it."""
+    peer = CertifiedPeer("1", 5.0, "n1", key="a")
+    made = rules.renewed(NodeIdentity(name="n1", key="a", since=1.0), peer, "b", 10.5).identity
+    assert made is not None
+    assert (made.key, made.next_key, made.since) == ("a", "b", 10.0)
+    assert rules.refusal_of_node(CertifiedPeer("2", 7.0, "n1", key="c"), made)
+    moved = rules.used(CertifiedPeer("3", 10.0, "n1", key="b"), made, 11.0)
+    assert moved is not None
+    assert (moved.key, moved.next_key) == ("b", "")
