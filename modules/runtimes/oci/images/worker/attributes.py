@@ -47,8 +47,7 @@ def set_time(at: bytes | int, mtime_ns: int) -> None:
 def copy_attributes(source: int, target: bytes) -> int:
     """Give a new directory the attributes of a lower layer's; return its time of modification in ns."""
     status = os.fstat(source)
-    names = [name for name in os.listxattr(source) if not name.startswith("trusted.")]
-    xattrs = {name: os.getxattr(source, name) for name in names}
+    xattrs = {name: os.getxattr(source, name) for name in os.listxattr(source)}
     set_attributes(target, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), xattrs)
     return status.st_mtime_ns
 

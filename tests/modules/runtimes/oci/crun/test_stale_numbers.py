@@ -92,6 +92,7 @@ def _conmon(tmp_path: Path, script: str) -> Conmon:
         ("echo '{\"data\": 5}' > /proc/self/fd/$_OCI_SYNCPIPE", "has not written its process id"),
         ('echo \'{"data": -1, "message": "no such \\u0007file"}\' > /proc/self/fd/$_OCI_SYNCPIPE', "no such  file"),
         ("echo '{\"data\": -1}' > /proc/self/fd/$_OCI_SYNCPIPE", "did not say why"),
+        ("echo '{\"data\": 0}' > /proc/self/fd/$_OCI_SYNCPIPE", "did not say why"),
         ("echo [5] > /proc/self/fd/$_OCI_SYNCPIPE", "without an answer"),
         ("exit 3", "without an answer"),
     ],

@@ -159,6 +159,12 @@ def test_a_hard_link_to_a_file_that_a_layer_removed_is_refused(store: ImageStore
             unpacked(store, tar(file("bin/a", b"old")), removal, tar(hardlink("b", "bin/a")))
 
 
+def test_a_hard_link_to_a_file_that_its_own_layer_removes_is_refused(store: ImageStore) -> None:
+    """It would remove its own name from the layers below."""
+    with pytest.raises(BadRequestError, match="a file that the layer removes"):
+        unpacked(store, tar(file("a"), file("b")), tar(file(".wh.a"), hardlink("b", "a")))
+
+
 def test_whiteouts_become_devices_and_opaque_directories(store: ImageStore) -> None:
     """The mark of an opaque directory may come before or after its files, which stay."""
     tree = unpacked(
