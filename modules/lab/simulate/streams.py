@@ -64,7 +64,7 @@ BOUND: Final = 180.0
 """Seconds after which a cloudcore knows where a node is: a reflector lists after 120 s of silence, and retries."""
 _LONGEST: Final = 150.0
 """Seconds within which a stream has ended: its lines, the longest waits for answers, and a tunnel that is dead."""
-_SAME: Final = 60.0
+_SAME: Final = 35.0
 """Seconds within which a stream that has ended at one end of a tunnel has ended at the other."""
 _CHANCE: Final = 0.6
 """Of a request in a second."""
@@ -400,9 +400,12 @@ class StreamSite:
             reply = asked.cloudcore.nodes.reply(asked.node, target, Request(method="GET", target=target, parts=()))
             if isinstance(reply, Stream):
                 try:
-                    for piece in reply.pieces(VirtualPeer(process, asked.leaves_at)):
-                        asked.received += piece
-                        process.sleep(asked.pauses[1])
+                    with closing(reply.pieces(VirtualPeer(process, asked.leaves_at))) as pieces:
+                        for piece in pieces:
+                            asked.received += piece
+                            process.sleep(asked.pauses[1])
+                            if self._world.now() >= asked.leaves_at:
+                                break
                 finally:
                     reply.done()
         except ApiStatusError as error:
