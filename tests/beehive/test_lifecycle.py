@@ -327,6 +327,18 @@ def test_starting_leaves_no_class_behind(bed: Bed, log: Log) -> None:
     assert sum(reference() is not None for reference in classes) <= 1
 
 
+def test_a_module_that_is_not_ready_at_its_start_stays_so(bed: Bed, log: Log) -> None:
+    class Full(Noting):
+        def on_start(self) -> None:
+            self.announce_not_ready("the disk is full")
+
+    hive = bed.hive()
+    hive.add(Full, log)
+    hive.start()
+    readiness = hive.readiness()["noting"]
+    assert (readiness.state, readiness.reason) == (State.NOT_READY, "the disk is full")
+
+
 def test_a_module_forgets_actors_that_have_ended(bed: Bed, log: Log) -> None:
     """After a burst of work with an actor for each piece, nothing of them is left, though no other actor is started."""
 
