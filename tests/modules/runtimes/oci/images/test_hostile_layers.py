@@ -152,6 +152,8 @@ def test_whiteouts_of_nothing_are_refused(store: ImageStore, outside: Path, entr
         (tar(file("a", pax_headers={"path": "a\0b"})), "leaves the layer"),
         (tar(file("a", pax_headers={"size": "-1"})), "wrong number"),
         (tar(file("a", pax_headers={"uid": "4294967295"})), "impossible user"),
+        (tar(device("a", 1 << 32, 0), form=tarfile.GNU_FORMAT), "impossible number"),
+        (tar(device("a", 0, 1 << 20), form=tarfile.GNU_FORMAT), "impossible number"),
         (tar(file("a", pax_headers={"mtime": "soon"})), "wrong number"),
         (tar(file("a", pax_headers={"GNU.sparse.map": "0,9,5,9", "GNU.sparse.size": "20"})), "overlap|does not fit"),
         (tar(file("a", b"12", pax_headers={"GNU.sparse.map": "0,1", "GNU.sparse.size": "20"})), "does not fit"),
