@@ -196,3 +196,17 @@ def test_an_object_of_v1alpha2_has_its_unused_fields_in_the_log() -> None:
     status = with_report(None, KEY, record(), Report(), [valid, converted], now=NOW, at="2027-01-15T08:00:00Z")
     gone = with_report(status, KEY, record(), Report(), [valid], now=NOW, at="2027-01-15T08:00:00Z")
     assert [each["type"] for each in gone["status"]["conditions"]] == ["Valid"]
+
+
+def test_a_report_of_values_keeps_the_state_that_waits_to_be_written() -> None:
+    waiting = Report(state="online", last_online="then")
+    waiting.add(reported(t=ReportedValue("1", 1000, "int")))
+    assert (waiting.state, waiting.last_online, set(waiting.reported)) == ("online", "then", {"t"})
+
+
+def test_a_condition_with_another_reason_has_not_made_a_transition() -> None:
+    """As in Kubernetes, the time is that of the last change of the status."""
+    before = {"type": "Valid", "status": "False", "reason": "ModelNotFound", "lastTransitionTime": "then"}
+    found = DeviceCondition(holds=False, reason="InvalidProperties").as_json(before, "now")
+    assert (found["reason"], found["lastTransitionTime"]) == ("InvalidProperties", "then")
+    assert FINE.as_json(before, "now")["lastTransitionTime"] == "now"
