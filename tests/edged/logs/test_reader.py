@@ -40,6 +40,25 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("options", [{}, {"tail": 1000}], ids=["whole", "tail"])
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 200, b"\0" * 200], ids=["short", "ones", "zeros"])
+def test_a_packed_file_that_is_damaged_hides_no_other(log: Path, damage: bytes, options: dict[str, int]) -> None:
+    """A loss of power, or a worn disk: it ends where it is damaged."""
+    first, second = (log.with_name(f"0.log.20261120-05000{number}.gz") for number in range(2))
+    packed = gzip.compress(b"".join(line(f"{number * number} of the first") for number in range(3000)))
+    first.write_bytes(packed[:5000] + damage + packed[5200 : 5200 + 1000 * len(damage)])
+    second.write_bytes(gzip.compress(line("of the second")))
+    text = read(log, **options)
+    assert text.endswith("of the second\none\ntwo\nthree\nfour\n\n")
+    assert "of the first" in text or options
+
+
+def test_of_very_many_rotated_files_the_newest_are_shown(log: Path) -> None:
+    for number in range(40):
+        log.with_name(f"0.log.20261120-0500{number:02}").write_bytes(line(f"file {number}"))
+    assert read(log).splitlines()[:33] == [*(f"file {number}" for number in range(8, 40)), "one"]
+
+
 @pytest.mark.parametrize(
     ("raw", "stream", "whole", "text"),
     [

@@ -3,6 +3,7 @@
 import gzip
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import grpc
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from beehive.simulation import Simulation
 from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
 from edged.cri.contract import ContainerId
-from edged.cri.errors import UnavailableError
+from edged.cri.errors import DeadlineExceededError, UnavailableError
 from edged.logs import files
 from edged.logs.files import remove_log, rotated
 from edged.logs.options import LogOptions
@@ -160,6 +161,39 @@ def test_a_runtime_that_does_not_open_another_goes_on_in_the_one_it_has(tmp_path
     assert rotated.look() == ["0.log"]
     assert rotated.file.stat().st_size > 100
     assert len(rotated.look()) == 2, "and is asked again"
+
+
+def test_a_new_file_that_is_there_in_spite_of_an_error_is_not_replaced(tmp_path: Path) -> None:
+    """The answer comes too late: the container writes to the new file already."""
+    rotated = Rotated(tmp_path)
+    rotated.write()
+
+    def late(_: ContainerId) -> None:
+        rotated.file.write_bytes(b"new")
+        raise DeadlineExceededError("Reopen", "c1", grpc.StatusCode.DEADLINE_EXCEEDED, "")
+
+    with patch.object(rotated.runtime, "reopen_container_log", late):
+        assert len(rotated.look()) == 2
+    assert rotated.file.read_bytes() == b"new"
+
+
+def test_a_log_of_just_the_size_is_rotated(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.file.write_bytes(b"x" * 99)
+    assert rotated.look() == ["0.log"]
+    rotated.file.write_bytes(b"x" * 100)
+    assert len(rotated.look()) == 2
+
+
+def test_a_file_is_removed_only_when_its_packed_form_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "0.log.20261120-054216"
+    file.write_bytes(b"whole")
+    with (
+        patch("edged.logs.rotation.put_in_place", side_effect=OSError("worn out")),
+        pytest.raises(OSError, match="worn out"),
+    ):
+        pack(file)
+    assert file.read_bytes() == b"whole"
 
 
 def test_after_an_agent_that_was_killed_in_between_the_runtime_is_asked_to_open_the_log(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import grpc
@@ -12,7 +13,8 @@ import pytest
 
 from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
-from edged.errors import EdgedError, PluginError
+from edged.errors import EdgedError, PluginCallError, PluginError
+from edged.plugins.socket import PluginSocket
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
 from tests.beehive.files.trees import make_deep
 from tests.support.csi_driver import CsiDriver
@@ -114,6 +116,18 @@ def test_a_plugin_that_fails_does_not_prevent_others(directory: Path) -> None:
         watched = Watched(directory)
         assert watched.scan(0.1) == [("there", "z")]
         assert watched.scan(3) == [("there", "z"), ("there", "a")]
+
+
+def test_a_plugin_that_does_not_take_its_registration_status_stays_registered(directory: Path) -> None:
+    call = PluginSocket.call
+
+    def fails(plugin: PluginSocket, method: str, *args: Any, **options: Any) -> Any:
+        if method.endswith("/NotifyRegistrationStatus"):
+            raise PluginCallError("NotifyRegistrationStatus", "d", "UNAVAILABLE", "it is gone")
+        return call(plugin, method, *args, **options)
+
+    with CsiDriver(directory, directory / "registry", name="d"), patch.object(PluginSocket, "call", fails):
+        assert Watched(directory).scan(10) == [("there", "d")]
 
 
 def test_a_directory_that_cannot_be_read_deregisters_no_plugin(directory: Path) -> None:
