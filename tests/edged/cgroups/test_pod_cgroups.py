@@ -113,6 +113,7 @@ def test_a_removed_cgroup_is_not_looked_for_again() -> None:
     mine.remove(UID)
     assert tree.pods == []
     mine.apply(a_pod())
+    assert len(tree.pods) == 1, "a pod with the uid of one that is gone"
     mine.remove(UID)
     assert tree.pods == []
 

@@ -1,9 +1,11 @@
 """Control groups are made, set and removed: in made-up trees, and in this machine's own where that may be done."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -134,6 +136,16 @@ def test_processes_in_a_cgroup_are_killed_before_its_removal(real: tuple[CgroupF
         assert process.wait(60) == -9
     tree.remove(pod)
     assert directories(pod) == []
+
+
+def test_neither_a_process_that_has_just_ended_nor_one_of_another_namespace_is_a_hindrance(tmp_path: Path) -> None:
+    """The kernel shows 0 for a process that this namespace cannot see; killing 0 would end the agent's own group."""
+    (tmp_path / "pod1").mkdir()
+    (tmp_path / "pod1" / "cgroup.procs").write_text("0\n123\n")
+    gone = Mock(side_effect=ProcessLookupError)
+    with patch("os.kill", gone), pytest.raises(CgroupBusyError):
+        unified(tmp_path).remove(CgroupPath("/pod1"))
+    gone.assert_called_once_with(123, signal.SIGKILL)
 
 
 def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

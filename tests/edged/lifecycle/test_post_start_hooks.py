@@ -4,17 +4,23 @@ from collections.abc import Callable, Iterator
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api.probes import ExecAction, LifecycleHandler
+from edged.api.probes import ExecAction, LifecycleHandler, SleepAction
 from edged.cri.contract import ContainerId as CriContainerId
 from edged.cri.contract import ContainerRuntime, ExecResult
+from edged.cri.errors import CriError
+from edged.events.pods import PodEvents
 from edged.lifecycle.hooks import HookTarget
 from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.lifecycle.stop_container import ContainerStop
+from edged.lifecycle.termination_ordering import TerminationOrdering
 from edged.pods.model import ContainerId, PodUid
 from edged.probes.network import Network
 from edged.sync_events import PodHealthChanged
-from tests.edged.pods.builders import a_container
+from protos.status import StatusCode
+from tests.edged.pods.builders import a_container, a_pod, running
 
 UID = PodUid("uid")
 HOOK = LifecycleHandler(exec=ExecAction(("x",)))
@@ -109,3 +115,34 @@ def test_a_hook_that_outlives_its_pod_says_nothing(hooked: Hooked) -> None:
     hooked.lifecycle.forget_pod(UID)
     hooked.end("a")
     assert hooked.results == ("", "")
+
+
+def test_a_hook_that_sleeps_ends_with_its_pod(hooked: Hooked) -> None:
+    sleeps = LifecycleHandler(sleep=SleepAction(1000))
+    target = HookTarget(UID, a_container("a"), ContainerId("a"), "10.0.0.1")
+    hooked.lifecycle.post_start_hooks.begin(sleeps, target)
+    hooked.simulation.run_for(0.1)
+    assert hooked.results == ("a", "")
+    hooked.lifecycle.terminate_pod(UID, 5)
+    hooked.simulation.run_for(0.1)
+    assert hooked.results == ("", "")
+
+
+def test_a_container_that_cannot_be_stopped_keeps_no_other_from_its_end(hooked: Hooked) -> None:
+    """The others would wait for it to the end of the grace period."""
+    main, sidecar = (replace(running(a_container(name)), id=ContainerId(name)) for name in ("main", "sidecar"))
+    order = {main.id: frozenset[ContainerId](), sidecar.id: frozenset({main.id})}
+    ordering = TerminationOrdering(hooked.lifecycle.waits, order)
+    stop = ContainerStop(hooked.simulation, hooked.lifecycle, a_pod(), ordering=ordering, events=Mock(spec=PodEvents))
+    stopped: list[int] = []
+
+    def fail(_seconds: int) -> None:
+        raise CriError("StopContainer", "main", StatusCode.UNKNOWN, "it hangs")
+
+    waits = hooked.simulation.call(lambda: stop(sidecar, stopped.append), name="sidecar")
+    fails = hooked.simulation.call(lambda: stop(main, fail), name="main")
+    hooked.simulation.run_for(1.0)
+    assert len(stopped) == 1
+    waits.get()
+    with pytest.raises(CriError):
+        fails.get()

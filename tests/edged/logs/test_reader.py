@@ -53,6 +53,14 @@ def test_a_packed_file_that_is_damaged_hides_no_other(log: Path, damage: bytes, 
     assert "of the first" in text or options
 
 
+def test_a_follower_gets_the_line_that_the_container_did_not_finish(log: Path) -> None:
+    with log.open("ab") as file:
+        file.write(line("cut off")[:-1])
+    reader = LogReader(log, LogOptions(follow=True, tail=1), lambda: True)
+    assert b"".join(reader.pieces(never)) == b"cut off"
+    reader.close()
+
+
 def test_of_very_many_rotated_files_the_newest_are_shown(log: Path) -> None:
     for number in range(40):
         log.with_name(f"0.log.20261120-0500{number:02}").write_bytes(line(f"file {number}"))

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
-from edged.static_pods.manifest import CONFIG_HASH
+from edged.static_pods.manifest import CONFIG_HASH, LARGEST
 from edged.sync.loop import SyncLoop
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
@@ -271,6 +271,18 @@ def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Pat
     put(files, manifest() + "  hostname: other\n")
     bench.run(15)
     assert bench.runtime.calls["start_container"] == 2
+
+
+def test_neither_a_directory_nor_the_beginning_of_a_file_that_is_too_large_is_a_pod(
+    bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (files / "directory.yaml").mkdir()
+    put(files, manifest() + "#" * LARGEST)
+    bench.start()
+    bench.run(3)
+    assert bench.runtime.running() == []
+    assert "a pod has at most" in caplog.text
+    assert "directory.yaml" not in caplog.text
 
 
 def test_a_file_whose_name_is_not_unicode_is_a_file_like_any_other(bench: Bench, files: Path) -> None:
