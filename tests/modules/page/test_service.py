@@ -155,10 +155,22 @@ def test_another_site_is_refused(page: Page, headers: dict[str, str]) -> None:
         assert page.send(path, headers | {"authorization": f"Bearer {key}"}).status == 403
 
 
+def test_another_site_may_open_a_document_and_nothing_else(page: Page) -> None:
+    """As an identity provider does, and a link in a mail; also with a key, which no browser sends by itself."""
+    visit = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    key = {"authorization": f"Bearer {page.key()}"}
+    assert page.send("/page/pods", visit).status == 200
+    for path in ("/page/v1/me", "/page/files/main.js"):
+        assert page.send(path, visit | key).status == 403
+    for changed in ({"sec-fetch-dest": "iframe"}, {"sec-fetch-mode": "no-cors"}):
+        assert page.send("/page/pods", visit | changed).status == 403
+
+
 def test_a_session_wants_the_page_itself_and_a_token(page: Page) -> None:
     body = msgspec.json.encode({"token": page.sessions.new_token()})
     assert page.ask("/page/v1/session", "POST", body).status == 403
     assert page.ask("/page/v1/session", "POST", body, origin=ORIGIN).status == 403
+    assert page.ask("/page/v1/session", "POST", body, x_edgecore_page="1").status == 403
     for wrong in (b"", b'{"token":1}', b"[]", b"\xff", b"[" * 3000):
         assert page.send("/page/v1/session", OWN, "POST", wrong).status == 400
     assert page.send("/page/v1/session", OWN, "POST", b'{"token":"no"}').status == 401

@@ -39,6 +39,19 @@ def test_a_session_ends_when_it_is_not_used_and_in_any_case() -> None:
     assert not sessions.is_valid(used)
 
 
+def test_a_look_at_a_session_is_no_use_of_it() -> None:
+    """An open shell without input asks whether its session has ended."""
+    world = Simulation(1)
+    sessions = Sessions(world.clock)
+    key = sessions.begin("credentials", "carol")
+    for _ in range(3):
+        world.run_for(IDLE_SECONDS / 4)
+        assert sessions.is_valid(key, is_use=False)
+        assert sessions.credentials(key, is_use=False) == "credentials"
+    world.run_for(IDLE_SECONDS / 4)
+    assert not sessions.is_valid(key, is_use=False)
+
+
 def test_sessions_are_bounded_and_can_be_ended() -> None:
     sessions = Sessions(Simulation(1).clock)
     keys = [sessions.exchange(sessions.new_token()) for _ in range(MOST_SESSIONS)]
