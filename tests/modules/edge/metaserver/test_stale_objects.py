@@ -210,7 +210,7 @@ def test_a_long_list_comes_in_parts(node: _Node) -> None:
 
 def test_the_rest_of_a_list_is_not_asked_for_when_all_that_is_stored_was_in_it(node: _Node) -> None:
     node.put("a")
-    node.answers = [named("a", **{"continue": "more"})]
+    node.answers = [named("a", **{"continue": "more"}), named()]
     node.follow()
     assert len(node.lists) == 1
 
