@@ -62,24 +62,29 @@ def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
 
 
 @pytest.mark.parametrize(
-    ("writes", "faults"),
+    ("cluster", "writes", "faults"),
     [
-        ((Write(30.0, "node-0", Writer.NODE_DELETED),), (Fault(20.0, FaultKind.CUT, seconds=30.0),)),
-        ((), (Fault(20.0, FaultKind.STATE_LOST, seconds=30.0),)),
+        (True, (Write(30.0, "node-0", Writer.NODE_DELETED),), (Fault(20.0, FaultKind.CUT, seconds=30.0),)),
+        (True, (), (Fault(20.0, FaultKind.STATE_LOST, seconds=30.0),)),
+        (
+            False,
+            (Write(30.0, "node-0", Writer.NODE_DELETED),),
+            (Fault(5.0, FaultKind.CLOUD_RESTART, seconds=3.0), Fault(20.0, FaultKind.CUT, seconds=30.0)),
+        ),
     ],
-    ids=["Node deleted", "records lost"],
+    ids=["Node deleted", "records lost", "Node deleted without a cluster"],
 )
 def test_objects_whose_end_a_cloud_without_records_does_not_tell_are_found(
-    monkeypatch: pytest.MonkeyPatch, writes: tuple[Write, ...], faults: tuple[Fault, ...]
+    monkeypatch: pytest.MonkeyPatch, *, cluster: bool, writes: tuple[Write, ...], faults: tuple[Fault, ...]
 ) -> None:
-    """They end as the node compares them with the cloud's."""
+    """They end as the node compares them with the cloud's; without a cluster, once the cloud's database is not new."""
     kinds = ("Service", "EndpointSlice", "Endpoints")
     steps = (
         ServiceStep(1.0, (0,)),
         ServiceStep(2.0, (0,), name="bank"),
         ServiceStep(35.0, (), name="bank", without=kinds),
     )
-    plan = Plan(1, 1, 60.0, (), faults, writes=writes, cluster=True)
+    plan = Plan(1, 1, 60.0, (), faults, writes=writes, cluster=cluster)
     plan = msgspec.structs.replace(plan, services=steps)
     assert run_plan(plan).violation is None
     monkeypatch.setattr(StaleObjects, "end", lambda *_: None)

@@ -108,7 +108,9 @@ class SimulatedCloud:
     """
 
     objects_lost_at = -1.0
-    """When cloudcore has lost its objects, last: it cannot know that earlier ones have ended."""
+    """When cloudcore has lost its objects, or a Node while it calls no list complete, last: it tells nobody of the end
+    of earlier ones.
+    """
     has_groups = False
     """Whether there are NodeGroups, whose controller labels nodes."""
     stream_site: StreamSite | None = None
@@ -299,6 +301,8 @@ class SimulatedCloud:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
         may register again.
         """
+        if self._embeds_api_server and not self._lists_are_complete:
+            self.objects_lost_at = self.world.now()
         self.torn |= self.pods_of(node).keys()
         uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)
