@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -308,6 +310,22 @@ def test_the_disk_is_looked_at_after_some_inodes(scratch: Path, monkeypatch: pyt
     monkeypatch.setattr(unpack_module, "LOOK_AT_INODES_EVERY", 10)
     with pytest.raises(ImageWorkError, match="the disk is full"):
         _unpack_here(scratch / "many", [layer])
+
+
+def test_a_disk_without_inodes_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system has a number of them."""
+    found = SimpleNamespace(f_bavail=1000, f_frsize=1000, f_files=10_000, f_favail=4095)
+    monkeypatch.setattr(os, "fstatvfs", lambda _: found)
+    with pytest.raises(ImageWorkError, match="hardly any inode"):
+        unpack_module._look_at_disk(0, 1000)
+    found.f_files = 0
+    unpack_module._look_at_disk(0, 1000)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(28, "machine"), (122, "machine"), (5, "machine"), (36, "invalid")])
+def test_the_machine_and_the_layer_fail_in_different_ways(number: int, kind: str) -> None:
+    """A full disk says nothing about the image, which may be pulled again; a name that is too long is the image's."""
+    assert unpack_module._of_entry(OSError(number, "it fails"), b"a").kind == kind
 
 
 def test_copies_of_files_below_count(scratch: Path, outside: Path) -> None:

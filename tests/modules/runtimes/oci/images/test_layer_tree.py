@@ -287,6 +287,12 @@ def test_the_last_entry_of_a_name_wins_whatever_its_type(store: ImageStore) -> N
     assert (tree / "f").read_bytes() == b"x"
 
 
+def test_what_an_entry_replaces_takes_no_room(store: ImageStore) -> None:
+    """It was moved aside while the layer was unpacked."""
+    tree = unpacked(store, tar(directory("d"), file("d/old", bytes(10_000)), file("d")))
+    assert sorted(path.name for path in tree.parent.iterdir()) == ["fs", "record.json"]
+
+
 def test_the_entry_of_the_root_changes_nothing(store: ImageStore) -> None:
     """As in containerd."""
     tree = unpacked(store, tar(directory("./", mode=0o700, uid=5), file("./a")))
