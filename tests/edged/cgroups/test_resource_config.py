@@ -1,5 +1,6 @@
 """The limits of cgroups, compared with kubelet's."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from edged.cgroups.resource_config import (
     UNLIMITED,
     NodeCapacity,
     ResourceConfig,
+    allocatable,
     milli_cpu_of_class,
     resource_config_for_class,
     resource_config_for_pod,
@@ -195,3 +197,9 @@ def test_the_order_of_weights_is_kept(one: int, other: int) -> None:
     """Between the two scales, and within the kernel's bounds."""
     assert 1 <= weight_of(one) <= 10_000
     assert (weight_of(one) <= weight_of(other)) or one > other
+
+
+def test_a_reservation_larger_than_the_node_leaves_nothing_to_pods() -> None:
+    """And no negative limit, which the kernel takes for none."""
+    settings = CgroupSettings(kube_reserved=Reservation({"memory": "2Gi"}))
+    assert allocatable({"memory": Fraction(2**30)}, settings) == {"memory": 0}

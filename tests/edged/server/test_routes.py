@@ -333,6 +333,12 @@ def test_a_command_without_streams_in_our_own_form(node: Node) -> None:
     assert (status, json.loads(body)) == (200, {"stdout": "ZWNob3xhIGI=", "stderr": "ZXJy", "exit_code": 3})
 
 
+def test_a_page_of_a_browser_runs_no_command(node: Node) -> None:
+    node.runtime.on_exec = lambda _name, _command: ExecResult(b"out", b"", 0)
+    status, text = node.answer("/run/ns/p/app?cmd=ls", "Origin: http://evil.example", method="POST")
+    assert (status, "out" in text) == (403, False)
+
+
 def test_a_switched_off_endpoint_is_named(node: Node) -> None:
     """And what the kubelet serves without it goes on."""
     for target in ("/configz", "/runningpods", "/containerLogs/ns/p/app", "/exec/ns/p/app?command=ls&output=1"):
