@@ -152,6 +152,30 @@ def test_only_differences_are_reported() -> None:
     assert mapper.methods == ["UpdateDeviceModel"]
 
 
+def test_a_device_waits_for_its_model_that_was_refused() -> None:
+    """A mapper that gets a device without its model may crash."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("d", "m")
+    step = mapper.peer.next(0.0)
+    assert isinstance(step, MapperStep)
+    assert step.method == "CreateDeviceModel"
+    mapper.peer.failed(step, 0.0, SOURCE)
+    assert isinstance(mapper.peer.next(0.0), float)
+
+
+def test_a_model_goes_with_the_last_device_that_has_it() -> None:
+    """Of a device that names its mapper itself, whose model is another protocol's."""
+    mapper = FakeMapper()
+    for name in ("m1", "m2"):
+        mapper.model(name, protocol="another")
+    mapper.device("d", "m1", protocol="demo")
+    mapper.run()
+    mapper.device("d", "m2", protocol="demo")
+    mapper.run()
+    assert list(mapper.models) == ["ns/m2"]
+
+
 def test_a_device_that_changes_its_protocol_leaves() -> None:
     mapper = FakeMapper()
     mapper.model("m")
