@@ -1,10 +1,12 @@
 """A database that is spoilt: noticed, set aside, and what can be read of it taken over."""
 
+import errno
 import json
 import shutil
 import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from beehive import Operation
 from metamanager import damage
 from metamanager.damage import KEPT, all_set_aside
-from metamanager.errors import StoreDamagedError
+from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, from_cloud, node, store_of, thing
@@ -96,6 +98,28 @@ def test_wherever_it_is_spoilt_the_node_starts_and_has_no_half_object(
             assert all(json.loads(value)["metadata"]["name"] for value in kept)
         store.put(pod_row(1, "again"))
         store.commit()
+
+
+def test_rows_between_two_that_cannot_be_read_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "edgecore.db"
+    make(path, 5)
+    with closing(sqlite3.connect(path)) as connection:
+        for number in (1, 3):
+            bad = bytes((0xFF, number))
+            connection.execute("UPDATE meta SET key = CAST(? AS TEXT) WHERE name = ?", (bad, f"p00{number}"))
+        connection.commit()
+    assert sorted(row.name for row in damage.readable_rows(path)) == ["p000", "p002", "p004"]
+
+
+def test_a_damaged_file_that_cannot_be_renamed_stays_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may look sound to the next start."""
+    path = tmp_path / "edgecore.db"
+    make(path, 1)
+    damage.mark(path)
+    monkeypatch.setattr(Path, "rename", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
+    with pytest.raises(StoreOpenError):
+        damage.set_aside(path)
+    assert damage.is_marked(path)
 
 
 def test_only_a_few_are_kept(tmp_path: Path) -> None:

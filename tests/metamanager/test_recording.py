@@ -75,6 +75,17 @@ def test_a_commit_without_changes_is_not_reported(path: Path) -> None:
     assert not recorded.entries
 
 
+def test_an_older_state_that_the_store_does_not_take_is_no_change(path: Path) -> None:
+    recorded = Recorded(path)
+    recorded.entries.clear()
+    newer, older = (POD.replace(b'"uid"', b'"resourceVersion":"%d","uid"' % version) for version in (9, 8))
+    for pod in (newer, older):
+        recorded.store.put(row_of("default/pod/p", pod, 0))
+    recorded.store.commit()
+    recorded.store.close()
+    assert [change.value for commit in recorded.commits() for change in commit.changes] == [newer]
+
+
 def test_a_deletion_and_a_rollback_are_named_as_such(path: Path) -> None:
     recorded = Recorded(path)
     recorded.entries.clear()
