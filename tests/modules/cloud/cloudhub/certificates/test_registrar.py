@@ -5,6 +5,8 @@ import ssl
 import threading
 from pathlib import Path
 
+import pytest
+
 from beehive.clock import RealClock
 from beehive.handlers import handles
 from beehive.hive import Hive
@@ -17,6 +19,7 @@ from modules.cloud.cloudhub.certificates.registrar import NAME, TOKEN, Registrar
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.identities import messages as identities
 from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.messages import KeyEnrolment
 from modules.cloud.identities.records import JoinToken
 from tests.modules.cloud.cloudhub.certificates.made import YEAR
 
@@ -84,3 +87,41 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=DEADLINE)
         assert not thread.is_alive(), thread.name
+
+
+class Failing(Module):
+    """Cannot store the key of a node."""
+
+    name = identities.NAME
+    group = identities.NAME
+    side = Side.CLOUD
+
+    @handles(None, identities.ENROL)
+    def enrol(self, message: Message) -> None:
+        self.respond(message.error(self.clock, "the database cannot be written"))
+
+
+@pytest.mark.parametrize(("modules", "why"), [([Failing], "the database cannot be written"), ([], identities.NAME)])
+def test_a_key_without_an_answer_of_identities_gets_no_name(
+    tmp_path: Path, modules: list[type[Module]], why: str
+) -> None:
+    """Nobody knows whether another key has the name."""
+    clock, found = RealClock(), list[Registrar]()
+    hive = Hive(Threads(clock))
+    files = AuthorityFiles(tmp_path)
+    authority = open_authority(files, ["127.0.0.1"], clock.now())
+
+    class Seen(Registrar):
+        def on_start(self) -> None:
+            found.append(self)
+
+    settings = RegistrarSettings("127.0.0.1", 0, YEAR)
+    hive.add(Seen, settings, authority, files, [], CloudHubCounters(), KnownIdentities(clock))
+    for each in modules:
+        hive.add(each)
+    hive.start()
+    try:
+        assert why in found[0].enrol(KeyEnrolment(node="n1", key="k"))
+    finally:
+        hive.stop()
+        clock.close()
