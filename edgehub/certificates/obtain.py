@@ -20,8 +20,10 @@ from edgehub.certificates.token import Token
 from edgehub.errors import AuthorityError, CertificateError, FilesError, RefusedError, UnreachableError
 from edgehub.tls import client_context
 
-SECONDS: Final = 30.0
-"""For a connection and its whole response. A link by satellite needs five seconds or more for TLS."""
+SECONDS: Final = 25.0
+"""For a connection and its whole response. A link by satellite needs five seconds or more for TLS; a join makes two
+calls within the `TIMEOUT` of `issuer`.
+"""
 MAX_BODY: Final = 64 * 1024
 """Bytes of a response's body that are read; certificates have less than two thousand."""
 _HTTPS_PORT: Final = 443
