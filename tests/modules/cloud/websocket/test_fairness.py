@@ -74,6 +74,29 @@ def test_turns_are_in_proportion_to_their_cost() -> None:
     assert 9 <= served["heavy"] <= 11
 
 
+def test_who_was_away_is_owed_nothing() -> None:
+    share: FairShare[str] = FairShare()
+
+    def serve(cost: int) -> str | None:
+        who = share.take()
+        assert who is not None
+        share.charge(who, cost)
+        return who
+
+    share.add("away")
+    assert serve(1) == "away"
+    share.add("busy")
+    for _ in range(10):
+        assert serve(100) == "busy"
+        share.add("busy")
+    share.add("away")
+    served = []
+    for _ in range(4):
+        served.append(serve(100))
+        share.add(str(served[-1]))
+    assert served.count("away") == 2
+
+
 def test_who_has_gone_is_forgotten() -> None:
     share: FairShare[str] = FairShare()
     for who in ("a", "b"):

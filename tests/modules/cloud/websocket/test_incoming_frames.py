@@ -1,4 +1,4 @@
-"""Keepalives overtake the frames of their connection, and take no place in its window."""
+"""Received frames on their way to cloudhub: keepalives overtake the others, and a closed connection loses none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from beehive import Message, RealClock
 from beehive.codec import encode
-from modules.cloud.websocket.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.websocket.connection import _PASSED_FRAMES, UpgradeCallbacks, WebsocketConnection, WebsocketLink
 from modules.cloud.websocket.incoming_frames import IncomingFrames
+from modules.cloud.websocket.message_budget import FREE_BYTES
 from modules.cloud.websocket.wire import PlainWire
 
 KEEPALIVE = encode(Message.new(RealClock(), source="n1", resource="node", operation="keepalive", content="ping"))
@@ -41,3 +42,77 @@ def test_many_keepalives_leave_room_for_messages(connection: WebsocketConnection
     assert connection.unread_bytes == len(b"firstsecond")
     frames.keep(connection, KEEPALIVE, 11.0)
     assert delivered == [KEEPALIVE] * 2
+
+
+def test_frames_wait_while_the_inboxes_are_full(connection: WebsocketConnection) -> None:
+    delivered: list[bytes] = []
+    full = True
+    frames = IncomingFrames(lambda _, frame: delivered.append(frame), lambda: full, 1 << 20)
+    frames.keep(connection, b"one", 0.0)
+    frames.update(connection, 0.0)
+    frames.dispatch(lambda _: None)
+    assert delivered == []
+    full = False
+    frames.dispatch(lambda _: None)
+    assert delivered == [b"one"]
+    assert not frames
+
+
+def test_the_frames_of_a_closed_connection_are_delivered_and_leave_the_budget(connection: WebsocketConnection) -> None:
+    """The node may know that they arrived."""
+    delivered: list[bytes] = []
+    frames = IncomingFrames(lambda _, frame: delivered.append(frame), lambda: False, 1 << 20)
+    large = bytes(FREE_BYTES + 1000)
+    for frame in (b"one", large):
+        frames.keep(connection, frame, 0.0)
+    frames.update(connection, 0.0)
+    assert frames._budget.counted_bytes
+    frames.end(connection)
+    assert delivered == [b"one", large]
+    assert frames._budget.counted_bytes == 0
+    assert not frames
+
+
+def test_nothing_of_a_link_that_cloudhub_has_closed_is_delivered(connection: WebsocketConnection) -> None:
+    delivered: list[bytes] = []
+    frames = IncomingFrames(lambda _, frame: delivered.append(frame), lambda: False, 1 << 20)
+    frames.keep(connection, b"one", 0.0)
+    connection.link.close()
+    frames.end(connection)
+    assert delivered == []
+
+
+def test_a_message_that_is_handled_before_the_server_waits_for_it_is_not_waited_for(
+    connection: WebsocketConnection,
+) -> None:
+    """Nobody would wake the server."""
+
+    class HandledBetween(WebsocketLink):
+        @property
+        def has_room(self) -> bool:
+            found = super().has_room
+            if not found:
+                self.handled(1)
+            return found
+
+    connection.link = HandledBetween(lambda _: None)
+    for _ in range(_PASSED_FRAMES + 1):
+        connection.keep(b"x")
+    for _ in range(_PASSED_FRAMES):
+        connection.pass_next()
+    assert connection.has_to_pass
+
+
+def test_only_a_connection_that_waits_is_woken(connection: WebsocketConnection) -> None:
+    woken: list[WebsocketLink] = []
+    connection.link = WebsocketLink(woken.append)
+    for _ in range(_PASSED_FRAMES + 1):
+        connection.keep(b"x")
+    for _ in range(_PASSED_FRAMES):
+        connection.pass_next()
+    assert not connection.has_to_pass
+    connection.link.handled(1)
+    assert woken == [connection.link]
+    connection.pass_next()
+    connection.link.handled(1)
+    assert woken == [connection.link]

@@ -1,4 +1,6 @@
-"""How much cloudhub is handed of one connection at a time."""
+"""How much cloudhub is handed of one connection at a time, and what a closed one takes."""
+
+import pytest
 
 from modules.cloud.websocket.connection import _PASSED_BYTES, _PASSED_FRAMES, WebsocketLink
 
@@ -52,3 +54,11 @@ def test_a_held_link_wakes_the_server_when_something_was_handled() -> None:
     link.is_held = True
     link.handled(1)
     assert woken == [link]
+
+
+def test_a_closed_link_takes_nothing() -> None:
+    link = WebsocketLink(lambda _: None)
+    link.close()
+    with pytest.raises(ConnectionError, match="closed"):
+        link.send(b"x")
+    assert not link.waiting

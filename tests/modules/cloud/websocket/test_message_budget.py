@@ -69,6 +69,15 @@ def test_an_unfinished_message_has_a_deadline_while_another_is_stopped() -> None
     assert list(budget.overdue(1030.0)) == []
 
 
+def test_a_message_that_grows_is_as_old_as_its_beginning() -> None:
+    budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
+    budget.keep("slow", 900, 0, 0.0)
+    budget.keep("slow", 950, 0, 25.0)
+    budget.keep("b", 900, 0, 25.0)
+    assert not budget.may_grow("b")
+    assert next(budget.overdue(31.0), None) == "slow"
+
+
 def test_all_that_use_up_the_budget_together_end_together() -> None:
     budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
     hostile = [f"hostile{number}" for number in range(9)]
