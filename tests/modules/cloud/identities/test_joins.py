@@ -1,6 +1,6 @@
 """The module `identities` on the records of an API server: who joins, renews and keeps a name."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
@@ -22,7 +22,8 @@ from modules.cloud.identities.messages import (
     TokenSettings,
 )
 from modules.cloud.identities.peer import CertifiedPeer
-from modules.cloud.identities.records import JoinToken, NodeIdentity
+from modules.cloud.identities.records import JoinToken, Key, NodeIdentity, Record
+from modules.cloud.identities.store import IdentityStore, RecordChange
 from tests.modules.cloud.identities.test_lives import Site
 
 HOUR = 3600.0
@@ -68,6 +69,25 @@ def test_a_token_that_replaces_a_machine_is_for_one(site: Site) -> None:
     assert join(site, "b", token) == join(site, "b", token) == ""
     assert "has joined with it" in join(site, "c", token)
     assert record(site).key == "b"
+
+
+def test_a_token_that_is_withdrawn_during_a_join_joins_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An administrator is faster, between the look at it and its use."""
+    token, read = new_token(site, once=True), IdentityStore.read
+
+    def withdraw(self: IdentityStore, key: Key, done: Callable[[Record | None, str], None]) -> None:
+        def gone(_: object, failure: str) -> None:
+            assert not failure
+            read(self, key, done)
+
+        if key[0] == "node":
+            self.change(("token", token), lambda _: RecordChange(deletes=True), gone)
+        else:
+            read(self, key, done)
+
+    monkeypatch.setattr(IdentityStore, "read", withdraw)
+    assert join(site, "a", token) == "the token was withdrawn"
+    assert site.ask(LIST, None).content_as(Identities).records == []
 
 
 def test_a_node_that_is_allowed_again_keeps_its_name(site: Site) -> None:
