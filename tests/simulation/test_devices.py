@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from modules.cloud.client.calls import ApiResult
-from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_writer import StatusWriter
 from modules.edge.devicetwin import twins, uplink
 from modules.edge.devicetwin.module import DeviceTwin
@@ -168,7 +167,7 @@ def test_a_report_that_the_cluster_refuses_for_a_while_is_not_lost(monkeypatch: 
         self: StatusWriter, key: Any, device: Any, report: Any, waiting: Any, result: Any, made: Any = None
     ) -> None:
         if result.refusal is not None:
-            waiting, device.waiting, device.report = [*waiting, *device.waiting], [], Report()
+            waiting, device.waiting = [*waiting, *device.waiting], []
         finish(self, key, device, report, waiting, ApiResult(), made)
 
     monkeypatch.setattr(StatusWriter, "_finish", hasty)
