@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
-import msgspec
 import pytest
 
 from beehive.testing import Harness
@@ -35,9 +35,9 @@ def site() -> Iterator[Site]:
         yield Site(bee, Random(0))  # noqa: S311 - reproducible
 
 
-def new_token(site: Site, **settings: object) -> str:
+def new_token(site: Site, **settings: Any) -> str:
     """Return the id of a new token."""
-    made: JoinToken = site.ask(MAKE_TOKEN, msgspec.convert(settings, TokenSettings)).content_as(JoinToken)
+    made: JoinToken = site.ask(MAKE_TOKEN, TokenSettings(**settings)).content_as(JoinToken)
     return made.name
 
 
