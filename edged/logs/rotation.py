@@ -95,13 +95,13 @@ class LogRotation:
         """Make room for one more file, pack the older ones, then rename the current one: an older file that cannot be
         removed or packed does not keep the log from being rotated.
         """
-        for unfinished in log.file.parent.glob(f"{log.file.name}.*{_UNFINISHED}"):
-            unfinished.unlink()
+        unfinished = list(log.file.parent.glob(f"{log.file.name}.*{_UNFINISHED}"))
         known = rotated(log.file)
         superfluous = max(0, len(known) - max(0, self._policy.files - 2))
-        for number, old in enumerate(known):
+        removed = {*unfinished, *known[:superfluous]}
+        for old in (*unfinished, *known):
             try:
-                if number < superfluous:
+                if old in removed:
                     old.unlink()
                 elif old.suffix != ".gz":
                     pack(old)

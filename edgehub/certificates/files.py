@@ -54,7 +54,7 @@ def read_keys(paths: CertificatePaths, *, is_of_node: bool) -> list[bytes]:
     the key of a join that has brought no certificate.
     """
     found = []
-    for path in (*((paths.key,) if is_of_node else ()), joining_path(paths.key)):
+    for path in (*((paths.key,) if is_of_node else ()), _joining_path(paths.key)):
         with contextlib.suppress(OSError):
             found.append(read_file(path, LONGEST))
     return found
@@ -62,9 +62,9 @@ def read_keys(paths: CertificatePaths, *, is_of_node: bool) -> list[bytes]:
 
 def keep_joining_key(paths: CertificatePaths, key: bytes) -> None:
     """Keep the key (PEM) of a join durably until `store`. Raise FilesError if it is not kept."""
-    path = joining_path(paths.key)
-    _write(new_path(path), key, PRIVATE)
-    _rename(new_path(path), path)
+    path = _joining_path(paths.key)
+    _write(_new_path(path), key, PRIVATE)
+    _rename(_new_path(path), path)
 
 
 def finish_replacement(paths: CertificatePaths) -> None:
@@ -73,8 +73,8 @@ def finish_replacement(paths: CertificatePaths) -> None:
     Raises:
         FilesError: a file cannot be replaced or checked.
     """
-    waiting = new_path(paths.certificate)
-    if file_exists(paths.key) and file_exists(waiting) and not file_exists(new_path(paths.key)):
+    waiting = _new_path(paths.certificate)
+    if file_exists(paths.key) and file_exists(waiting) and not file_exists(_new_path(paths.key)):
         _put_certificate_in_place(paths.certificate)
 
 
@@ -97,24 +97,24 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
         FilesError: a file or directory cannot be written; the files in place still match.
     """
     finish_replacement(paths)
-    _remove(new_path(paths.certificate))
+    _remove(_new_path(paths.certificate))
     if authority is not None:
-        _write(new_path(paths.authority), authority, PUBLIC)
-    _write(new_path(paths.key), key, PRIVATE)
-    _write(new_path(paths.certificate), certificate, PUBLIC)
+        _write(_new_path(paths.authority), authority, PUBLIC)
+    _write(_new_path(paths.key), key, PRIVATE)
+    _write(_new_path(paths.certificate), certificate, PUBLIC)
     if authority is not None:
-        _rename(new_path(paths.authority), paths.authority)
-    _rename(new_path(paths.key), paths.key)
-    _remove(joining_path(paths.key))
+        _rename(_new_path(paths.authority), paths.authority)
+    _rename(_new_path(paths.key), paths.key)
+    _remove(_joining_path(paths.key))
     _put_certificate_in_place(paths.certificate)
 
 
 def _put_certificate_in_place(certificate: Path) -> None:
     """Rename the new certificate. A link that dials while a renewal waits for the disk may do it at the same time."""
     try:
-        _rename(new_path(certificate), certificate)
+        _rename(_new_path(certificate), certificate)
     except FilesError:
-        if file_exists(new_path(certificate)) or not file_exists(certificate):
+        if file_exists(_new_path(certificate)) or not file_exists(certificate):
             raise
 
 
@@ -127,13 +127,17 @@ def _remove(path: Path) -> None:
         raise FilesError("cannot remove", str(path), str(error.strerror)) from error
 
 
-def joining_path(path: Path) -> Path:
-    """Return the file of the key of a join that has brought no certificate yet."""
+def unfinished(path: Path) -> tuple[Path, ...]:
+    """Return the files that a join or a renewal may leave beside a file when it ends early."""
+    joining = _joining_path(path)
+    return _new_path(path), joining, _new_path(joining)
+
+
+def _joining_path(path: Path) -> Path:
     return path.with_name(path.name + _JOINING)
 
 
-def new_path(path: Path) -> Path:
-    """Return the file of the next content."""
+def _new_path(path: Path) -> Path:
     return path.with_name(path.name + _NEW)
 
 

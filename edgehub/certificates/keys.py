@@ -24,7 +24,7 @@ class NodeKey:
     """A node's ECDSA key on P-256, like KubeEdge's.
 
     Args:
-        pems: keys to use again, PEM, of which the first that is such a key counts; without one a new key is made.
+        pems: PEM; the first that is such a key is used again. Without any, a new key is made.
     """
 
     def __init__(self, *pems: bytes) -> None:

@@ -26,6 +26,10 @@ _log = logging.getLogger(__name__)
 
 PART: Final = 100
 """Objects of a part of a list: KubeEdge's cloud sends them whole, and the link takes 16 MiB at most."""
+SPREAD: Final = 30.0
+"""Seconds over which the lists of nodes that connect together are spread: the lists of 300 Services and as many
+EndpointSlices take 6 ms of the cloud's processor.
+"""
 FIRST_DELAY: Final = 30.0
 """Seconds after which a list is requested again that the cloud does not give; the delay doubles."""
 LONGEST_DELAY: Final = 3600.0
@@ -63,8 +67,9 @@ class StaleObjects:
         """Earliest time of the next list, in monotonic seconds."""
 
     def end(self, target: Target) -> None:
-        """End the stale objects of a collection that the cloud has begun to send."""
-        self._schedule(target, max(0.0, self._not_before - self._module.clock.monotonic()))
+        """End the stale objects of a collection that the cloud has begun to send, within `SPREAD` seconds or later."""
+        clock = self._module.clock
+        self._schedule(target, max(clock.random.uniform(0.0, SPREAD), self._not_before - clock.monotonic()))
 
     def _schedule(self, target: Target, seconds: float) -> None:
         if (earlier := self._timers.get(target)) is not None:

@@ -219,6 +219,7 @@ def test_a_rotated_file_that_cannot_be_packed_or_removed_keeps_no_log_from_being
     rotated = Rotated(tmp_path, files=3)
     for name in ("0.log.20200101-000000", "0.log.20200102-000000", "0.log.20200103-000000"):
         (rotated.file.parent / name).mkdir()
+    (rotated.file.parent / "0.log.20200103-000000.tmp").mkdir()
     rotated.write()
     assert "0.log" in rotated.look()
     assert rotated.file.stat().st_size == 0

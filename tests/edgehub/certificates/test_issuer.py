@@ -235,23 +235,15 @@ def test_certificates_are_fetched_one_at_a_time(
 ) -> None:
     """Two attempts would write the same files."""
     monkeypatch.setattr(issuer, "COMMAND", ("/bin/cat",))
-    one, settings, order = SubprocessIssuer(), server.settings(tmp_path), list[str]()
-
-    def wanted_too() -> bool:
-        order.append("the second runs")
-        return True
-
-    other = threading.Thread(target=lambda: one.obtain(settings, renew=True, wanted=wanted_too))
+    one, held = SubprocessIssuer(), list[bool]()
 
     def wanted() -> bool:
-        other.start()
-        other.join(0.3)
-        order.append("the first ends")
+        held.append(one._one_at_a_time.locked())
         return True
 
-    one.obtain(settings, renew=True, wanted=wanted)
-    other.join()
-    assert order == ["the first ends", "the second runs"]
+    one.obtain(server.settings(tmp_path), renew=True, wanted=wanted)
+    assert held == [True]
+    assert not one._one_at_a_time.locked()
 
 
 @pytest.mark.parametrize("command", [("/nonexistent",), ("/bin/false",), ("/bin/true",)])

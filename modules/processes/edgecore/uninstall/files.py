@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from beehive.files.damaged import DIRECTORY as DAMAGED
 from beehive.files.removal import remove_tree
-from edgehub.certificates.files import joining_path, new_path
+from edgehub.certificates.files import unfinished
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation
@@ -132,7 +132,7 @@ def _databases(config: EdgeCoreConfig) -> Iterator[Path]:
 def _certificates(config: EdgeCoreConfig) -> Iterator[Path]:
     hub = config.modules.edge_hub
     for path in (hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file):
-        yield from (path, new_path(path), joining_path(path))
+        yield from (path, *unfinished(path))
         yield from _former(path)
 
 

@@ -194,14 +194,21 @@ def _are_written(bench: Bench, values: Sequence[Value]) -> bool:
 def test_a_changed_model_brings_no_device_back(
     devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KubeEdge's edgecore does not wait for one call before the next: the device is removed meanwhile."""
+    """KubeEdge's edgecore does not wait for one call before the next: the device is removed meanwhile, or later."""
     bench.goes_on.set()
-    put = devices.put
+    put, could_remove = devices.put, list[bool]()
     removal = threading.Thread(target=devices.remove, args=("ns/d",))
 
+    def look() -> None:
+        could_remove.append(devices._lock.acquire(blocking=False))
+        if could_remove[-1]:
+            devices._lock.release()
+
     def late(device: dmi.Device) -> None:
+        looking = threading.Thread(target=look)
+        looking.start()
+        looking.join()
         removal.start()
-        removal.join(0.3)
         put(device)
 
     monkeypatch.setattr(devices, "put", late)
@@ -210,4 +217,5 @@ def test_a_changed_model_brings_no_device_back(
     changed.spec.properties[0].type = "INT"
     devices.put_model(changed)
     removal.join()
+    assert could_remove == [False]
     assert devices.get("ns/d") is None

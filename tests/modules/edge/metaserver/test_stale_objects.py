@@ -16,6 +16,7 @@ from beehive.testing import Harness
 from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Application, Progress, Target, target_of
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import Metadata
+from modules.edge.metaserver import stale_objects
 from modules.edge.metaserver.stale_objects import FIRST_DELAY, LONGEST_DELAY, PART, rows_of
 from modules.edge.metaserver.watch_agent import WatchAgent
 
@@ -126,6 +127,12 @@ class _Node:
         query = self.bee.message(f"null/{kind}", "query", source="edged", group="meta")
         objects = [json.loads(text) for text in self.bee.ask(ModuleName.METAMANAGER, query).content_as(list[str])]
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in objects}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list waits for those of other nodes."""
+    monkeypatch.setattr(stale_objects, "SPREAD", 0.0)
 
 
 @pytest.fixture
@@ -279,6 +286,21 @@ def test_lists_take_two_kilobytes_a_second_on_average(node: _Node) -> None:
     assert [each // 10 * 10 for each in node.listed_at] == [0, 50, 50, 150, 150]
     assert target_of(node.lists[0]) == SERVICES
     assert {target_of(each) for each in node.lists[-2:]} == {SERVICES, ENDPOINTS}
+
+
+def test_lists_after_a_connection_are_spread(node: _Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All nodes of a cloud that has restarted connect at once, and their pods come first."""
+    monkeypatch.setattr(stale_objects, "SPREAD", 30.0)
+    node.put("web")
+    node.answers = [named("web")]
+    node.follow()
+    for _ in range(20):
+        node.bee.run_for(30.0)
+        node.connect()
+    waits = [at % 30.0 for at in node.listed_at]
+    assert len(waits) == 20
+    assert min(waits) < 10.0
+    assert max(waits) > 20.0
 
 
 def test_a_list_that_is_not_given_is_asked_for_at_growing_intervals(node: _Node) -> None:

@@ -34,7 +34,8 @@ FILES = (
     "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
     "dmi.sock",
     "edgecore.db.before-restore-20261120T000000.000Z", "edgecore.db-wal.before-restore-20261120T000000.000Z",
-    "edgecore-outbox.db", "certs/server.key", "certs/server.key.joining", "certs/server.crt.new", "mine",
+    "edgecore-outbox.db", "certs/server.key", "certs/server.key.joining", "certs/server.key.joining.new",
+    "certs/server.crt.new", "mine",
     "edgecore.yaml.before-join",
     "manifests/p.yaml", "manifests/.p.yaml.before-restore-1Z",
 )  # fmt: skip
