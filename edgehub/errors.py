@@ -26,6 +26,9 @@ from beehive.errors import BeehiveError
 REPLACED: Final = 4001
 """Close code of our cloud, of those for private use: another connection with the node's name took the link's place."""
 
+TOO_BIG: Final = 1009
+"""Close code: a message of this node is larger than the peer takes (RFC 6455 §7.4.1)."""
+
 _CLOSE_HINTS: Final = {
     REPLACED: "if this comes again and again, two machines have this node's name: give one of them another, "
     "`edgecore join --name`",

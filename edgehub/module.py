@@ -29,7 +29,7 @@ from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import CHECK, Renewer
 from edgehub.classes import EncodingRefused, Entry, MessageClass, encode_frame, is_rated
 from edgehub.counters import LinkCounters, LinkState, Refusal
-from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
+from edgehub.errors import REPLACED, TOO_BIG, ClosedHereError, LinkError, PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory
 from edgehub.network.guard import NetworkGuard, WatchNetwork
@@ -63,6 +63,9 @@ _FOR_THE_LINK = frozenset({MessageClass.REQUEST, MessageClass.RESPONSE})
 
 EVENT_SHARE = 8
 """Events get one of so many tokens of the rate limit's burst, at least one: 7 at a time with KubeEdge's burst of 60."""
+
+_LEAST_LIMIT = 64 * 1024
+"""Bytes of a message that every cloud takes."""
 
 _AFTER_ANOTHER = (Refusal.NO_ROOM, "an earlier message has found no room")
 
@@ -268,10 +271,21 @@ class EdgeHub(Module):
         else:
             delay = self._backoff.next(self.clock.random)
         self._note_end(error, now + delay)
+        if isinstance(error, PeerClosedError) and error.code == TOO_BIG:
+            self._set_aside_largest()
         self._link_down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
         _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
         self._redial = self.after(delay, self._dial)
+
+    def _set_aside_largest(self) -> None:
+        """Refuse the message for whose size the peer has ended the link: sent again, it would end each link. Nobody
+        names it, but no unconfirmed message is larger.
+        """
+        entry = self._outgoing.remove_largest(_LEAST_LIMIT)
+        if entry is not None:
+            why = f"{len(entry.frame)} bytes are more than the cloud takes"
+            self._refuse(entry.message, Refusal.TOO_LARGE, why)
 
     def _note_end(self, error: LinkError, next_try: float) -> None:
         """Record why there is no link and when the next attempt follows (monotonic seconds), for the node's status

@@ -285,6 +285,16 @@ class Outgoing:
         self._open_requests.clear()
         return requests
 
+    def remove_largest(self, over: int) -> Entry | None:
+        """Forget and return the largest unconfirmed entry of more than so many bytes; call it before `link_lost`."""
+        entry = max(self._unconfirmed, key=lambda one: len(one.frame), default=None)
+        if entry is None or len(entry.frame) <= over:
+            return None
+        self._unconfirmed.remove(entry)
+        self._open_requests.pop(entry.message.id, None)
+        self._release(entry)
+        return entry
+
     def expire(self, now: float) -> list[Entry]:
         """Drop and return the entries that have waited longer than the limit of their class."""
         return self._drop(

@@ -9,6 +9,7 @@ import pytest
 from beehive import Message, ModuleName
 from beehive.delivery import DropReason
 from edgehub.counters import Refusal
+from edgehub.errors import TOO_BIG, PeerClosedError
 from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed, started
 from tests.edgehub.messages import content, message
@@ -235,6 +236,46 @@ def test_a_message_over_the_limit_is_refused_by_name(*, waiting: bool, caplog: p
         assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
         small = bed.hub(message("default/event/e", "insert"))
         assert bed.sent()[-1].id == small.id
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_a_message_for_whose_size_the_cloud_ends_the_link_is_refused_by_name(
+    *, waiting: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cloud's limit may be below the node's. Sent again, the message would end each link; the others arrive."""
+    bed = started()
+    with bed.bee:
+        bed.bee.settle()
+        bed.cloud.stalled = True
+        kept = [bed.hub(message(f"default/device/{size}", "upload", "x" * size)) for size in (9, 70_000)]
+        large = message("default/device/large", "upload", "x" * 100_000)
+        answer = bed.bee.future(ModuleName.EDGEHUB, large) if waiting else None
+        if not waiting:
+            bed.hub(large)
+        bed.bee.settle()
+        assert bed.sent()[-1].id == large.id
+        bed.cloud.frames.clear()
+        bed.cloud.stalled = False
+        bed.cloud.cut(PeerClosedError(TOO_BIG, "message too big"))
+        bed.bee.run_for(60.0)
+        assert [one.id for one in bed.sent()] == [one.id for one in kept]
+        assert "default/device/large" in caplog.text
+        assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
+        if answer is not None:
+            assert "more than the cloud takes" in answer.get().content_as(str)
+
+
+def test_no_message_of_a_usual_size_is_refused_although_the_cloud_says_that_it_is_too_large() -> None:
+    bed = started()
+    with bed.bee:
+        bed.bee.settle()
+        bed.cloud.stalled = True
+        sent = bed.hub(message("default/device/d", "upload", "x" * 50_000))
+        bed.cloud.frames.clear()
+        bed.cloud.stalled = False
+        bed.cloud.cut(PeerClosedError(TOO_BIG, "message too big"))
+        bed.bee.run_for(60.0)
+        assert [one.id for one in bed.sent()] == [sent.id]
 
 
 @pytest.mark.parametrize("huge", [content("x" * 20_000), "x" * 20_000, b"x" * 20_000], ids=["raw", "text", "bytes"])
