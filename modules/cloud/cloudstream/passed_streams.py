@@ -174,7 +174,8 @@ class StreamsElsewhere:
             ApiStatusError: 429, too many streams wait for other cloudcores; 503, a cloudcore that may have the tunnel
             cannot be reached; 502 and 504, it has not answered; else the other one's refusal.
         """
-        wanted = _wanted(target, request, upgrades=upgrades)
+        until = self._clock.monotonic() + ANSWER_SECONDS + _MARGIN
+        wanted = _wanted(target, request, until, upgrades=upgrades)
         if not self._opening.acquire(blocking=False):
             raise ApiStatusError(429, f"{OPENING} streams wait for other cloudcores already: try again soon")
         try:
@@ -225,16 +226,13 @@ class StreamsElsewhere:
 
     def _whole(self, known: Cloudcores, node: str, target: str, end: float) -> bytes | None:
         """Return the whole answer of a node, or None if it does not come before the end."""
-        seconds = min(NODE_SECONDS, end - self._clock.monotonic())
-        if seconds <= 0:
-            return None
-        deadline = self._clock.monotonic() + seconds
+        until = min(self._clock.monotonic() + NODE_SECONDS, end)
         try:
-            answer = self._first_answer(known, node, _Wanted(target, (), upgrades=False, seconds=seconds))
+            answer = self._first_answer(known, node, _Wanted(target, (), upgrades=False, until=until))
             if answer is None:
                 return None
-            with contextlib.closing(answer.connection) as connection:
-                body = answer.exchange.read_body(_receiver(connection, deadline, self._clock), ANSWER_BYTES + 1)
+            with contextlib.closing(answer.connection):
+                body = answer.exchange.read_body(answer.receive, ANSWER_BYTES + 1)
         except (ApiStatusError, HttpError, OSError) as error:
             _log.info("node %s is not asked for %s at another cloudcore: %s", node, target, error)
             return None
@@ -254,8 +252,11 @@ class StreamsElsewhere:
         others = (each for each in known.alive if each not in (known.own, holder) and self._others.router_of(each))
         failed: ApiStatusError | None = None
         for cloudcore in islice((*filter(None, [holder]), *others), MOST_ASKED):
+            left = wanted.until - self._clock.monotonic()
+            if left <= 0:
+                raise failed or ApiStatusError(504, f"node {node}: no other cloudcore has answered in time")
             try:
-                connection = self._others.connect(cloudcore, self._clock, CONNECT_SECONDS)
+                connection = self._others.connect(cloudcore, self._clock, min(CONNECT_SECONDS, left / 2))
             except OSError as error:
                 why = f"{_named(cloudcore, holder)} cannot be reached from here: {error.strerror or error}"
                 failed = failed or _refused(node, why)
@@ -274,7 +275,7 @@ class StreamsElsewhere:
     def _ask(self, cloudcore: str, connection: ssl.SSLSocket, node: str, wanted: "_Wanted") -> "_Answer":
         """Send the request, and return the beginning of the answer."""
         exchange = ClientExchange(HEAD_BYTES)
-        receive = _receiver(connection, self._clock.monotonic() + wanted.seconds, self._clock)
+        receive = _receiver(connection, wanted.until, self._clock)
         headers = [("Host", cloudcore), (NODE_HEADER, node), *wanted.headers]
         try:
             connection.settimeout(CONNECT_SECONDS)
@@ -303,8 +304,8 @@ class _Wanted(NamedTuple):
     target: str
     headers: tuple[tuple[str, str], ...]
     upgrades: bool
-    seconds: float
-    """Until the answer must have begun."""
+    until: float
+    """When the answer must have begun, in monotonic seconds, whichever cloudcore gives it."""
     method: str = "GET"
 
 
@@ -343,7 +344,7 @@ class ReceivedStreams:
             return text(error.code, f"{error.message}\n")
 
 
-def _wanted(target: str, request: Request, *, upgrades: bool) -> _Wanted:
+def _wanted(target: str, request: Request, until: float, *, upgrades: bool) -> _Wanted:
     """Return the request as the other cloudcore gets it. Raise ApiStatusError, 400, if its headers cannot be sent."""
     try:
         headers = passed_on(request.headers)
@@ -352,7 +353,7 @@ def _wanted(target: str, request: Request, *, upgrades: bool) -> _Wanted:
     if not upgrades:
         headers = tuple(each for each in headers if each[0].lower() not in _CONNECTION)
     method = request.method if upgrades else "GET"
-    return _Wanted(target, headers, upgrades, ANSWER_SECONDS + _MARGIN, method)
+    return _Wanted(target, headers, upgrades, until, method)
 
 
 def _named(cloudcore: str, holder: str) -> str:

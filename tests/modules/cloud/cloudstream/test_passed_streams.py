@@ -22,7 +22,7 @@ from modules.cloud.client.calls import ApiResult
 from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreCredentials
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudstream import passed_streams
-from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.opening import NODE_SECONDS, NodeStreams
 from modules.cloud.cloudstream.passed_streams import (
     PassedStream,
     ReceivedStreams,
@@ -40,6 +40,7 @@ from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.modules.cloud.cloudstream.edges import Edge
 from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
 from tests.modules.cloud.cloudstream.test_servers import EXEC, SWITCHED, UPGRADE, GoingClock
+from tests.support.clocks import StandingClock
 from tests.support.ports import free_port
 
 LOG = "GET /containerLogs/n1/web/main?follow=true"
@@ -409,6 +410,26 @@ def test_the_cloudcore_of_the_node_is_asked_first_and_few_others() -> None:
     elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda _: known, clock)
     assert elsewhere.gather(["n1", "n2", "unknown"], "/stats/summary", lambda _node, _body: None) == ["n1"]
     assert others.asked == ["holder", *crowd[: passed_streams.MOST_ASKED - 1]]
+    clock.close()
+
+
+def test_cloudcores_that_do_not_answer_take_no_more_time_together_than_a_node() -> None:
+    """However many there are: who waits for the statistics of all nodes is promised an end."""
+    clock, crowd = StandingClock(), [f"c{number}" for number in range(passed_streams.MOST_ASKED)]
+
+    class Silent(Unreachable):
+        def connect(self, cloudcore: str, _clock: Clock, seconds: float) -> ssl.SSLSocket:
+            self.asked.append(cloudcore)
+            clock.go(2 * seconds)  # TCP, and then TLS
+            raise TimeoutError
+
+    others = Silent()
+    known = Cloudcores("own", ("own", *crowd), {"n1": "c0"})
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), lambda _: known, clock)
+    began = clock.monotonic()
+    assert elsewhere.gather(["n1"], "/stats/summary", lambda _node, _body: None) == ["n1"]
+    assert others.asked[0] == "c0"
+    assert clock.monotonic() - began <= NODE_SECONDS
     clock.close()
 
 
