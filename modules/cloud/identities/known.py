@@ -111,11 +111,16 @@ class KnownIdentities:
         with self._lock:
             self._versions.clear()
 
-    def complete(self, keys: Collection[Key]) -> None:
-        """Take that all records are known now: those with these keys."""
+    def complete(self, keys: Collection[Key], version: int = 0) -> None:
+        """Take that all records are known now: those with these keys, and those that this cloudcore has written since
+        the list was made, by its version.
+        """
         self.is_complete = True
         with self._lock:
-            self._records = {key: record for key, record in self._records.items() if key in keys}
+            for key in self._records.keys() - set(keys):
+                if self._versions.get(key, 0) <= version:
+                    del self._records[key]
+                    self._versions.pop(key, None)
             listeners = list(self._changed)
         for changed in listeners:
             changed()

@@ -281,7 +281,7 @@ class IdentitiesModule(Module):
                     self._known.remove(key, whole_number(news.object.resource_version) or 0)
             case Synced():
                 if not self._is_synced:
-                    self._known.complete(set(self._names.values()))
+                    self._known.complete(self._names.values(), whole_number(news.resource_version) or 0)
                 self._is_refused, self._is_synced = False, True
             case EpochChanged():
                 self._known.forget_versions()

@@ -87,3 +87,15 @@ def test_connections_of_before_are_looked_at_once_all_records_are_known() -> Non
     assert server.end_connections.call_count == 2
     assert not is_refused(certificate, "")
     assert is_refused({**certificate, "serialNumber": "2F"}, "")
+
+
+def test_a_record_that_was_written_after_the_first_list_was_made_stays_in_force() -> None:
+    """The watch tells of it later; until then a revoked node would be accepted again."""
+    known = KnownIdentities(Simulation(0).clock)
+    known.put(NodeIdentity(name="n1", key="a", revoked_at=5.0), 9)
+    known.put(RevokedCertificate(name="2F", revoked_at=5.0), 7)
+    known.complete([], 8)
+    assert "revoked" in known.refusal_of_node("n1", PEER)
+    assert [key_of(each) for each in known.records()] == [("node", "n1")]
+    known.put(RevokedCertificate(name="2F", revoked_at=6.0), 2)
+    assert len(known.records()) == 2, "the version of a record that has gone counts for nothing"

@@ -197,6 +197,16 @@ def test_the_first_list_ends_what_was_known_from_an_earlier_life_of_the_module(b
     assert known.refusal_of(CERTIFIED) == ""
 
 
+def test_a_revocation_that_was_stored_while_the_first_list_was_on_its_way_stays_in_force(bee: Harness) -> None:
+    """The list does not have it, and the watch tells of it later."""
+    known, server = KnownIdentities(bee.clock), ApiServer(bee)
+    known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), server.version + 1)
+    bee.add(IdentitiesModule, known, lambda _: server)
+    bee.start()
+    bee.run_for(1.0)
+    assert known.refusal_of(CERTIFIED)
+
+
 def test_a_node_that_is_allowed_again_keeps_its_key(bee: Harness) -> None:
     """Another machine with its name is still refused. The time of a revocation does not move with another reason."""
     server = ApiServer(bee, NodeIdentity(name="n1", key="a", since=1.0))
