@@ -177,10 +177,19 @@ class LeaseKeeper:
         self._write()
 
     def release(self, done: Callable[[], None]) -> None:
-        """Delete the Lease, as cloudcore stops: others take over its duties at once. `done` is called in any case."""
+        """Delete the Lease, as cloudcore stops: others take over its duties at once. It stays when the next process,
+        with the same configured name, has it already. `done` is called in any case.
+        """
         self._is_released = True
-        options = {"preconditions": {"uid": self._lease["metadata"]["uid"]}} if self._lease is not None else {}
-        self._perform(call("delete", self._settings, name=self._name, options=options), lambda _: done())
+
+        def read(result: ApiResult) -> None:
+            if result.object is None or _holder(result.object) != self._identity:
+                done()
+                return
+            options = {"preconditions": {"resourceVersion": result.object["metadata"]["resourceVersion"]}}
+            self._perform(call("delete", self._settings, name=self._name, options=options), lambda _: done())
+
+        self._perform(call("get", self._settings, name=self._name), read)
 
     def told(self, name: str, lease: JsonObject) -> None:
         """Take a Lease that exists, or has changed."""
@@ -248,7 +257,7 @@ class LeaseKeeper:
     def _read(self, result: ApiResult) -> None:
         """Go on with the Lease as it is: the answer to an earlier write was lost, or another process has the name."""
         self._lease = result.object
-        holder = ((result.object or {}).get("spec") or {}).get("holderIdentity")
+        holder = _holder(result.object or {})
         if holder and holder != self._identity:
             _log.warning("the Lease %s was that of %s: does another cloudcore have this name?", self._name, holder)
         self._again(0.0 if result.object is not None else _RETRY)
@@ -271,3 +280,7 @@ class LeaseKeeper:
             if self.owns(f"lease/{lease.name}"):
                 options = {"preconditions": {"resourceVersion": lease.version}}
                 self._perform(call("delete", self._settings, name=lease.name, options=options), lambda _: None)
+
+
+def _holder(lease: JsonObject) -> object:
+    return (lease.get("spec") or {}).get("holderIdentity")

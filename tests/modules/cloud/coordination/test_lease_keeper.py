@@ -164,6 +164,29 @@ def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: py
     assert "the Lease cloud was that of one" in caplog.text
 
 
+def test_a_process_that_ends_leaves_the_lease_that_the_next_one_has_taken_over() -> None:
+    """Both run for a while when a Deployment with a configured name is rolled out."""
+    clouds = Clouds()
+    settings = LeaseSettings(name="cloud")
+    former = clouds.start("one", settings)
+    clouds.run_for(1.0)
+    clouds.start("two", settings)
+    clouds.run_for(1.0)
+    ends: list[str] = []
+    former.keeper.release(lambda: ends.append("released"))
+    assert ends == ["released"]
+    assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
+
+
+def test_without_the_api_server_a_process_ends_as_well() -> None:
+    clouds = Clouds()
+    one = clouds.start("a")
+    one.is_away = True
+    ends: list[str] = []
+    one.keeper.release(lambda: ends.append("released"))
+    assert ends == ["released"]
+
+
 def test_a_right_that_is_missing_is_reported_once_each_time(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again each minute, and all duties are done meanwhile."""
     clouds = Clouds()
