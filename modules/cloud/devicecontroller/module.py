@@ -76,6 +76,8 @@ class Loading:
         self._failed = failed
         self._told = ""
         """The last trouble in the log."""
+        self._number = 0
+        """Number of the last beginning; an earlier one under way is given up."""
         self.kinds: set[str] = set()
         """The kinds whose objects are all known."""
         self.seen: set[ObjectKey] = set()
@@ -85,15 +87,18 @@ class Loading:
 
     def start(self) -> None:
         """Begin, perhaps again: a restart of edgecontroller ends its watches."""
+        self._number += 1
         self.seen.clear()
-        self._watch((DEVICE_MODEL, DEVICE))
+        self._watch((DEVICE_MODEL, DEVICE), self._number)
 
-    def _watch(self, rest: Sequence[Kind]) -> None:
+    def _watch(self, rest: Sequence[Kind], number: int) -> None:
         if not rest:
             self._done()
             return
 
         def answered(answer: Message | BeehiveError) -> None:
+            if number != self._number:
+                return
             start = answer.content_as(WatchStart) if isinstance(answer, Message) else None
             if start is None or start.refusal is not None:
                 refusal = (start.refusal if start else None) or {"message": str(answer)}
@@ -103,7 +108,7 @@ class Loading:
                 self.seen.add(key_of(changed.object))
                 self._take(changed)
             self.kinds.add(rest[0].key_name)
-            self._watch(rest[1:])
+            self._watch(rest[1:], number)
 
         request = self._module.message(api_messages.RESOURCE, Verb.WATCH, WatchQuery(rest[0].key_name))
         self._module.request(ModuleName.EDGECONTROLLER, request, _WATCH_SECONDS, answered)
@@ -115,7 +120,9 @@ class Loading:
         is_new, self._told = why != self._told, why
         level = logging.DEBUG if is_incomplete or not is_new else logging.INFO if code else logging.WARNING
         _log.log(level, "devices are not served yet: %s", why)
-        self._module.after(_SOON if is_incomplete else _AGAIN, self.start)
+        number = self._number
+        again = lambda: self.start() if number == self._number else None  # noqa: E731
+        self._module.after(_SOON if is_incomplete else _AGAIN, again)
         self._failed()
 
 
