@@ -110,7 +110,7 @@ class LogReader:
         while True:
             # checked before the last read, which then gets everything that the container has written
             over = not self._options.follow or self._ended()
-            successor = None if over else _successor(self._path, file)
+            successor = _successor(self._path, file) if self._options.follow else None
             if self._options.follow:
                 yield from _whole_lines(file)
             else:

@@ -286,3 +286,19 @@ def test_the_end_is_found_as_by_reading_everything(
         tail = find_tail(file.fileno(), wanted, block)
     assert tail.lines == min(wanted, len(groups))
     assert len(data) - tail.offset == max(0, len(expected) - (unfinished and bool(expected)))
+
+
+def test_a_follower_reads_the_new_file_of_a_container_that_ended_right_after_a_rotation(log: Path) -> None:
+    """A client on a slow link reads behind: its last words are in a file that the follower has not opened yet."""
+    old = log.with_name("0.log.20261120-060000")
+
+    def ended() -> bool:
+        if not old.exists():
+            append(log, line("full"))()
+            rotate(log, to=old.name)()
+            append(log, line("last words"))()
+        return True
+
+    reader = LogReader(log, LogOptions(follow=True, tail=0), ended)
+    assert b"".join(reader.pieces(never)) == b"full\nlast words\n"
+    reader.close()

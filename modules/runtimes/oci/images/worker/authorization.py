@@ -117,9 +117,11 @@ class Authorization:
         self._ends_at = float("inf")
 
     def header(self) -> str:
-        """Return the header to send, "" before the first challenge."""
+        """Return the header to send, "" before the first challenge and after the end of a token."""
         with self._lock:
-            return self._header if self._now() < self._ends_at else ""
+            if self._now() >= self._ends_at:
+                self._header, self._ends_at = "", float("inf")
+            return self._header
 
     def answer(self, challenge: str, refused: str) -> bool:
         """Get a new header after a refusal (401); return whether another attempt may succeed.

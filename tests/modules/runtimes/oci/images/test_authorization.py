@@ -67,3 +67,23 @@ def test_a_refused_token_is_replaced_once_for_all_threads() -> None:
     assert server.authorization.answer(_CHALLENGE, "Bearer 1")
     assert server.authorization.answer(_CHALLENGE, "Bearer 1")
     assert (server.authorization.header(), server.asked) == ("Bearer 2", 2)
+
+
+def test_a_token_that_has_ended_is_replaced() -> None:
+    """A pull over a slow link lasts longer than its first token: it failed with the advice to see the pull secret."""
+    server = TokenServer(expires_in=300)
+    assert server.authorization.answer(_CHALLENGE, server.authorization.header())
+    assert server.authorization.header() == "Bearer 1"
+    server.now += 300
+    assert server.authorization.answer(_CHALLENGE, server.authorization.header())
+    assert server.authorization.header() == "Bearer 2"
+
+
+def test_a_thread_that_was_refused_with_an_ended_token_gets_the_next_one() -> None:
+    server = TokenServer(expires_in=300)
+    assert server.authorization.answer(_CHALLENGE, "")
+    server.now += 300
+    assert server.authorization.header() == ""
+    assert server.authorization.answer(_CHALLENGE, "Bearer 1")
+    assert server.authorization.answer(_CHALLENGE, server.authorization.header())
+    assert (server.authorization.header(), server.asked) == ("Bearer 2", 2)
