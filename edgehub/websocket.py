@@ -229,7 +229,10 @@ class WebsocketLink(Link):
         dead += self._ping_deadline.extension
         if self._unwritten:
             dead = max(dead, self._last_write + limit / 2)
-        return dead if self._check_until is None else min(dead, self._check_until)
+        if self._check_until is None:
+            return dead
+        moved = max(self._ping_deadline.last_progress, self._last_write if self._unwritten else 0.0)
+        return min(dead, max(self._check_until, moved + CHECK_DEADLINE))
 
     def _update_ping_deadline(self, now: float) -> None:
         """Extend the read deadline while a slow network still transmits the ping."""
@@ -239,7 +242,8 @@ class WebsocketLink(Link):
 
     def _check_peer(self, now: float) -> None:
         """Ping the peer if `check` was called, and shorten its deadline. Another change of the network does not extend
-        that deadline, or a flapping interface would keep a dead link alive.
+        that deadline, or a flapping interface would keep a dead link alive; a slow network that still takes bytes up to
+        the ping does.
         """
         if self._check_requested:
             self._check_requested = False

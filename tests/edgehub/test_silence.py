@@ -23,8 +23,9 @@ def is_read(running: RunningLink, connection: ScriptedConnection) -> None:
     assert running.frame() == b"{}"
 
 
-def test_a_silent_cloud_is_pinged_and_then_taken_for_dead() -> None:
+def test_a_silent_cloud_is_pinged_and_then_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half open: the connection stands, nobody is there."""
+    monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
     clock = Ahead()
     with linked(clock, ping_interval=0.1, read_deadline=120.0) as (running, connection):
         assert connection.frame()[0] is Opcode.PING
@@ -68,6 +69,31 @@ def test_a_cloud_that_answers_after_a_change_of_the_network_has_its_time_again()
         clock.seconds += CHECK_DEADLINE + 1.0
         is_read(running, connection)
         assert running.end is None
+
+
+def test_a_change_of_the_network_ends_no_link_that_still_transmits_what_is_before_the_ping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Devices of pods come and go all the time, and a message of 256 KiB takes half a minute over 10 kB/s."""
+    looks, looks_before = list[None](), list[int]()
+
+    def flow(_transport: Transport) -> Flow:
+        looks.append(None)
+        return Flow(acknowledged=min(len(looks), 9), unacknowledged=MEBIBYTE)
+
+    monkeypatch.setattr(Transport, "flow", flow)
+    clock = Ahead()
+    with linked(clock, ping_interval=6000.0, read_deadline=12000.0) as (running, connection):
+        running.link.check()
+        assert connection.frame()[0] is Opcode.PING
+        while running.end is None:
+            clock.seconds += CHECK_DEADLINE - 1.0
+            assert isinstance(running.link, WebsocketLink)
+            looks_before[:] = [len(looks)]
+            running.link._transport.ring()
+            wait_until(lambda: [len(looks)] > looks_before or running.end is not None, "it has looked")
+        assert isinstance(running.wait_end(), DeadPeerError)
+    assert len(looks) > 9
 
 
 def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
