@@ -3,9 +3,13 @@
 import json
 from typing import Any
 
+import pytest
+
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import key_of, uid_of
-from modules.cloud.storage.object_storage import LARGE, Storage
+from modules.apimachinery.kinds import key_of, kind_named, uid_of
+from modules.cloud.storage.object_storage import LARGE, EventType, Storage
+from modules.cloud.storage.past_states import ForgottenError
+from modules.cloud.storage.stored_changes import StoredChange
 from tests.modules.cloud.objects import pod
 
 
@@ -75,3 +79,92 @@ def test_it_is_known_which_objects_are_large() -> None:
     storage.remove(key)
     seen.append(storage.is_large(key))
     assert seen == [False, True, False, True, False]
+
+
+def test_a_pod_that_is_deleted_waits_for_no_room_any_more() -> None:
+    """Nor does one that has got its node, or whose nomination is undone."""
+    storage = Storage(Simulation(0).clock)
+    nominated = {**on(""), "status": {"nominatedNodeName": "n1"}}
+    key = key_of(storage.create(nominated))
+    assert [key_of(each) for each in storage.nominated_pods()] == [key]
+    storage.set_savepoint()
+    storage.replace(on("n1"))
+    assert storage.nominated_pods() == []
+    storage.roll_back()
+    assert [key_of(each) for each in storage.nominated_pods()] == [key]
+    storage.remove(key)
+    assert storage.nominated_pods() == []
+
+
+def other_cloudcores(obj: dict[str, Any], version: int, uid: str) -> dict[str, Any]:
+    """An object as another cloudcore has stored it."""
+    return {**obj, "metadata": {**obj["metadata"], "uid": uid, "resourceVersion": str(version)}}
+
+
+def test_an_object_that_others_have_made_again_was_deleted_before() -> None:
+    """So that watches, and what is kept by uid, do not take the second for the first."""
+    storage = Storage(Simulation(0).clock)
+    first = other_cloudcores(on("n1"), 5, "u1")
+    storage.adopt([(key_of(first), first)], 5, complete=False)
+    storage.take_events()
+    second = other_cloudcores(on("n2"), 8, "u2")
+    storage.adopt([(key_of(first), second)], 9, complete=False)
+    deleted, added = storage.take_events()
+    assert (deleted.type, uid_of(deleted.new), deleted.new["metadata"]["resourceVersion"]) == ("DELETED", "u1", "9")
+    assert (added.type, uid_of(added.new), added.old) == ("ADDED", "u2", None)
+    assert (storage.pods_of("n1"), storage.pods_of("n2")) == (frozenset(), {key_of(first)})
+
+
+def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one() -> None:
+    """The changes of others may be read again from before, after a transaction that was not committed."""
+    storage = Storage(Simulation(0).clock)
+    newest = other_cloudcores(on("n2"), 9, "u1")
+    storage.adopt([(key_of(newest), newest)], 9, complete=False)
+    storage.take_events()
+    body = json.dumps(other_cloudcores(on("n1"), 7, "u1")).encode()
+    earlier = [
+        StoredChange(7, key_of(newest), EventType.MODIFIED, body),
+        StoredChange(8, key_of(newest), EventType.DELETED, body),
+    ]
+    storage.adopt([], 9, complete=False, changes=earlier)
+    assert storage.take_events() == []
+    assert storage.get(key_of(newest))["spec"]["nodeName"] == "n2"
+
+
+def test_no_list_is_of_a_version_between_changes_of_others_that_are_not_all_known() -> None:
+    """The next part of a list would have objects of two versions."""
+    storage, kind = Storage(Simulation(0).clock), kind_named("Pod")
+    storage.create(on("n1"))
+    before = storage.version
+    made = other_cloudcores({**on("n1"), "metadata": {"name": "other", "namespace": "default"}}, before + 5, "u2")
+    storage.adopt([(key_of(made), made)], before + 5, complete=False)
+    names = [each["metadata"]["name"] for each in storage.list_after(kind, None, ("", ""), before)]
+    assert names == ["web"]
+    with pytest.raises(ForgottenError):
+        storage.list_after(kind, None, ("", ""), before + 3)
+    assert len([*storage.list_after(kind, None, ("", ""), before + 5)]) == 2
+
+
+@pytest.mark.parametrize("namespace", [None, "default"])
+def test_a_list_goes_on_after_the_last_object_of_its_part(namespace: str | None) -> None:
+    """Each object is in one part, also in a namespace, and as many follow as are counted."""
+    storage, kind = Storage(Simulation(0).clock), kind_named("Pod")
+    for where, name in (("before", "z"), ("default", "a"), ("default", "b"), ("default", "c"), ("later", "a")):
+        storage.create({**on("n1"), "metadata": {"name": name, "namespace": where}})
+    place, parts = ("", ""), list[tuple[str, str]]()
+    while following := [*storage.list_after(kind, namespace, place)]:
+        assert storage.count_after(kind, namespace, place, storage.version) == len(following)
+        place = (following[0]["metadata"]["namespace"], following[0]["metadata"]["name"])
+        parts.append(place)
+    in_it = [("default", "a"), ("default", "b"), ("default", "c")]
+    assert parts == (in_it if namespace else [("before", "z"), *in_it, ("later", "a")])
+
+
+def test_a_namespace_whose_objects_are_gone_takes_no_memory() -> None:
+    """Its quota would be used up by what is not there."""
+    storage = Storage(Simulation(0).clock)
+    key = key_of(storage.create(on("n1")))
+    assert storage.sizes.of("default") > 0
+    storage.remove(key)
+    assert storage.sizes.of("default") == 0
+    assert storage.unchanged_for(key) == 0.0

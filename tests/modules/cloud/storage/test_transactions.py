@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
-from modules.apimachinery.kinds import ObjectKey
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_storage import ObjectEvent, Storage
 from modules.cloud.storage.object_sync import Holder, ObjectSync
 from modules.cloud.storage.transactions import Transactions
 
@@ -137,3 +140,107 @@ def test_a_database_without_transactions_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError, match="no transaction has begun"):
         database.put_object_sync("n1", "u1", SYNC)
     database.close()
+
+
+class Book:
+    """The API server's transactions at a database whose disk may be full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.storage = Storage(Simulation(0).clock)
+        self.database = Database(":memory:", "one")
+        self.transactions = Transactions(self.storage, self.database, self, self.storage.undo)
+        self.is_full = False
+        self.calls: list[str] = []
+        self.transactions.attempt(lambda: None)
+        self.transactions.commit()
+        write = self.database._write_durably
+
+        def written(connection: Connection, version: int) -> None:
+            if self.is_full:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+            write(connection, version)
+
+        monkeypatch.setattr(self.database, "_write_durably", written)
+
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Ignore a change."""
+
+    def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        """Ignore claims."""
+
+    def changes_rolled_back(self, _events: list[ObjectEvent], _nodes: set[str]) -> None:
+        """Ignore what was rolled back."""
+
+    def put(self, name: str, label: str, *, fails: bool = False) -> None:
+        """One message: an object is made or changed, and the answer follows the commit."""
+
+        def work() -> None:
+            obj = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}}
+            obj["metadata"]["labels"] = {"a": label}  # type: ignore[index]
+            is_there = self.storage.find(ObjectKey("ConfigMap", "default", name)) is not None
+            (self.storage.replace if is_there else self.storage.create)(obj)
+            said = f"{name} {label}"
+            self.transactions.after_commit(
+                lambda: self.calls.append(said), lambda: self.calls.append(f"no room for {said}")
+            )
+            if fails:
+                raise ValueError("of this test")
+
+        self.transactions.attempt(work)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The label of each object."""
+        found = self.storage.list(kind_named("ConfigMap"))
+        return {each["metadata"]["name"]: each["metadata"]["labels"]["a"] for each in found}
+
+
+def test_a_transaction_without_room_is_undone_and_no_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its changes of an object, the newest first; who waits for an answer gets one, and the next has its room."""
+    book = Book(monkeypatch)
+    book.put("web", "1")
+    book.transactions.commit()
+    version = book.storage.version
+    for _ in range(2):
+        book.is_full = True
+        for label in ("2", "3"):
+            book.put("web", label)
+        book.put("other", "1")
+        book.transactions.commit()
+        assert (book.labels, book.storage.version) == ({"web": "1"}, version)
+        book.is_full = False
+    book.put("web", "4")
+    book.transactions.commit()
+    assert book.labels == {"web": "4"}
+    refused = ["no room for web 2", "no room for web 3", "no room for other 1"]
+    assert book.calls == ["web 1", *refused, *refused, "web 4"]
+    book.database.close()
+
+
+def test_a_message_that_fails_leaves_the_others_of_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is told of its changes, and they are not undone a second time."""
+    book = Book(monkeypatch)
+    for is_full in (False, True):
+        book.is_full = is_full
+        book.put("web", "1")
+        with pytest.raises(ValueError, match="of this test"):
+            book.put("web", "2", fails=True)
+        book.put("other", "1" if not is_full else "2")
+        assert book.labels["web"] == "1"
+        book.transactions.commit()
+        assert book.labels == {"web": "1", "other": "1"}
+    assert book.calls == ["web 1", "other 1", "no room for web 1", "no room for other 2"]
+    book.database.close()
+
+
+def test_an_abandoned_transaction_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to be sent after its commit is not sent after the next one's."""
+    book = Book(monkeypatch)
+    book.put("web", "1")
+    book.transactions.abandon()
+    book.put("other", "1")
+    book.transactions.commit()
+    assert book.calls == ["other 1"]
+    book.database.close()
