@@ -1,6 +1,7 @@
 """`make mutants ARGS='--sample 200 --seed 1 --only edged/pods'`: which mutants do the tests not notice?"""
 
 import argparse
+import math
 import os
 import random
 import sys
@@ -10,8 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.mutants.collected import BaselineError
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.planted import planted_bugs
+from tests.mutants.results import Results
 from tests.mutants.runner import MutantResult, Runner
 from tests.mutants.selection import ROOT, area_of, modules, tests_of
 from tests.mutants.survivors import survivors
@@ -43,22 +46,35 @@ def _judge_planted() -> int:
 
 
 def _judge(chosen: argparse.Namespace) -> int:
-    sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name, order=chosen.order)
-    known, new = {survivor.name for survivor in survivors()}, []
+    sample = _sample(chosen)
+    known, survived = {survivor.name for survivor in survivors()}, False
     counts: dict[str, Counter[str]] = {}
-    runner, end = Runner(), time.monotonic() + chosen.minutes * 60
+    results, failing = Results(chosen.results), list[list[str]]()
+    runner, end = Runner(chosen.quick), time.monotonic() + chosen.minutes * 60
     for mutant in sample:
-        if time.monotonic() > end:
-            _say(f"{chosen.minutes:g} minutes are over")
-            break
-        result = runner.run(mutant, chosen.tests or tests_of(mutant.path, simulation=chosen.simulation))
+        result = results.get(mutant)
+        if result is None or (result is MutantResult.SURVIVED_QUICK and chosen.quick == math.inf):
+            if time.monotonic() > end:
+                continue
+            tests = chosen.tests or tests_of(mutant.path, simulation=chosen.simulation)
+            if tests in failing:
+                continue
+            try:
+                result = runner.run(mutant, tests)
+            except BaselineError as error:
+                _say(f"{area_of(mutant.path)} is left out: {error}")
+                failing.append(tests)
+                continue
+            results.put(mutant, result)
         accepted = result not in _DEAD and mutant.name in known
         counts.setdefault(area_of(mutant.path), Counter())["accepted" if accepted else result.value] += 1
-        if result not in _DEAD and not accepted:
-            new.append(mutant)
+        survived = survived or (result not in _DEAD and not accepted)
         _say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
+    runner.close()
+    if time.monotonic() > end:
+        _say(f"{chosen.minutes:g} minutes are over")
     _summary(counts)
-    return 1 if new else 0
+    return 1 if survived or failing else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -67,6 +83,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default=[], nargs="*", metavar="NAME", help="these mutants, by their names")
     parser.add_argument("--tests", default=[], nargs="*", metavar="TEST", help="instead of the package's own")
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
+    parser.add_argument("--all", action="store_true", help="all mutants instead of a sample")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keeps results: a later run does not repeat them")
+    parser.add_argument(
+        "--quick", type=float, default=math.inf, metavar="SECONDS", help="of tests for a mutant, the quickest first"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     parser.add_argument("--order", action="store_true", help="only changes of order, of time, and of bounds by one")
     parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
@@ -75,14 +96,18 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sample(only: str, number: int, seed: int, names: list[str], *, order: bool) -> list[Mutant]:
-    found = [mutant for path in modules(only) for mutant in mutants(path, (ROOT / path).read_text())]
-    if order:
+def _sample(chosen: argparse.Namespace) -> list[Mutant]:
+    """Return the chosen mutants; those with the same tests come together."""
+    found = [mutant for path in modules(chosen.only) for mutant in mutants(path, (ROOT / path).read_text())]
+    if chosen.order:
         found = [mutant for mutant in found if mutant.of_order]
-    if names:
-        return [mutant for mutant in found if mutant.name in names]
-    _say(f"{min(number, len(found))} of {len(found)} mutants")
-    return random.Random(seed).sample(found, min(number, len(found)))  # noqa: S311 - reproducible on purpose
+    if chosen.name:
+        found = [mutant for mutant in found if mutant.name in chosen.name]
+    elif not chosen.all:
+        _say(f"{min(chosen.sample, len(found))} of {len(found)} mutants")
+        drawn = random.Random(chosen.seed)  # noqa: S311 - reproducible on purpose
+        found = drawn.sample(found, min(chosen.sample, len(found)))
+    return sorted(found, key=lambda mutant: tests_of(mutant.path))
 
 
 def _text(mutant: Mutant) -> str:

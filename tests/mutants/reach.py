@@ -1,9 +1,10 @@
 """Which tests reach which statement, from one run where each statement notes that it runs."""
 
 import ast
+import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -26,13 +27,20 @@ class Reach(NamedTuple):
     """Ids of the tests that run the statement at a location."""
     on_import: frozenset[Location]
     """Statements that a module's import runs, such as the bodies of classes."""
+    failed: tuple[str, ...] = ()
+    """Ids of tests and files of tests that failed."""
 
     def of(self, location: Location) -> list[str]:
         """Return the tests that may notice a change there, the quickest first."""
         found = self.seconds if location in self.on_import else self.tests.get(location, ())
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
-    def time(self, tests: list[str]) -> float:
+    def quick(self, tests: list[str], seconds: float) -> list[str]:
+        """Return the first of the tests: all that take so many seconds together without a mutant, and at least one."""
+        ends = itertools.accumulate(self.seconds[test] for test in tests)
+        return tests[: max(1, sum(end <= seconds for end in ends))]
+
+    def time(self, tests: Sequence[str]) -> float:
         """Return the seconds that the tests take without a mutant."""
         return sum(self.seconds[test] for test in tests)
 
@@ -45,6 +53,7 @@ class Notes:
         self._imported: set[Location] = set()
         self._tests: dict[Location, list[str]] = {}
         self._seconds: dict[str, float] = {}
+        self._failed: list[str] = []
 
     def mark(self, path: str, line: int) -> None:
         """Note that a statement is about to run."""
@@ -61,18 +70,30 @@ class Notes:
         for location in self._now:
             self._tests.setdefault(location, []).append(item.nodeid)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a file that cannot be collected."""
+        if report.failed:
+            self._failed.append(report.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that fails."""
+        if report.failed:
+            self._failed.append(report.nodeid)
+
     def write(self, file: Path) -> None:
         """Write the record for `read` in another process."""
         tests = [[*location, found] for location, found in self._tests.items()]
         imported = [list(location) for location in self._imported]
-        file.write_text(json.dumps({"seconds": self._seconds, "tests": tests, "imported": imported}))
+        found = {"seconds": self._seconds, "tests": tests, "imported": imported, "failed": self._failed}
+        file.write_text(json.dumps(found))
 
 
 def read(file: Path) -> Reach:
     """Read a file that `Notes` wrote."""
     found = json.loads(file.read_text())
     tests = {(path, line): tuple(names) for path, line, names in found["tests"]}
-    return Reach(found["seconds"], tests, frozenset((path, line) for path, line in found["imported"]))
+    imported = frozenset((path, line) for path, line in found["imported"])
+    return Reach(found["seconds"], tests, imported, tuple(found["failed"]))
 
 
 class NotingLoader(SourceFileLoader):

@@ -5,14 +5,11 @@ unchanged product.
 """
 
 import ast
-import ctypes
+import contextlib
 import importlib
-import os
-import resource
-import signal
+import math
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from importlib.abc import Loader, MetaPathFinder
@@ -21,24 +18,22 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-import pytest
-
+from tests.mutants.children import BROKEN, FAILED, Failures, run_child, run_pytest
+from tests.mutants.collected import BaselineError, CannotChangeError, CollectedTests
 from tests.mutants.operators import Mutant, mutated
 from tests.mutants.planted import PlantedBug
 from tests.mutants.reach import Notes, NotingLoader, Reach, read
 from tests.mutants.selection import ROOT, modules
 
 _LOADED = ("msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "cryptography.x509")
-_MEMORY = 4 << 30
 _TIME_FACTOR = 4.0
 """A mutant's tests may take this many times as long as without it."""
 _BASELINE = 1800.0
 """Seconds that a run without a mutant may take."""
 _START = 20.0
 """Seconds for the start of pytest and the imports, on a busy machine."""
-_FAILED, _BROKEN = 1, 3
-_DIE_WITH_PARENT = 1
-"""`PR_SET_PDEATHSIG` of prctl(2)."""
+_PATIENCE = 8.0
+"""Seconds that collected tests may take beyond that, on a busy machine."""
 
 
 Change = Callable[[str], str | ast.Module]
@@ -50,6 +45,8 @@ class MutantResult(StrEnum):
 
     KILLED = "killed"
     SURVIVED = "survived"
+    SURVIVED_QUICK = "survived the quickest tests"
+    """Slower tests were left out."""
     UNREACHED = "survived (no test runs it)"
     TIMED_OUT = "killed (time-out)"
     BROKEN = "not run"
@@ -57,90 +54,84 @@ class MutantResult(StrEnum):
 
 
 class Runner:
-    """Runs each mutant with the tests of its selection that reach its statement."""
+    """Runs each mutant with the tests of its selection that reach its statement.
 
-    def __init__(self) -> None:
+    It keeps the collected tests of one selection: mutants of one selection should come together.
+
+    Args:
+        quick: seconds of tests that are run with a mutant at most, the quickest first.
+    """
+
+    def __init__(self, quick: float = math.inf) -> None:
+        self._quick = quick
         for name in _LOADED:
             importlib.import_module(name)
-        self._reach: dict[tuple[str, ...], Reach] = {}
+        self._selected: Sequence[str] = ()
+        self._reach: Reach | None = None
+        self._collected: CollectedTests | None = None
 
     def run(self, mutant: Mutant, selected: Sequence[str]) -> MutantResult:
-        """Run tests until the first fails."""
+        """Run tests until the first fails.
+
+        Raises:
+            BaselineError: a test fails without a mutant.
+        """
         reach = self.reach(selected)
         tests = reach.of((mutant.path, mutant.line))
         if not tests:
             return MutantResult.UNREACHED
-        code = _child(lambda: _run_mutant(mutant, tests), _START + _TIME_FACTOR * reach.time(tests))
-        if code is None:
-            return MutantResult.TIMED_OUT
-        if code == _BROKEN and _child(lambda: _run_alone(tests), _BASELINE) != 0:
+        chosen = reach.quick(tests, self._quick)
+        result = self._run(mutant, chosen, reach, selected)
+        return MutantResult.SURVIVED_QUICK if result is MutantResult.SURVIVED and len(chosen) < len(tests) else result
+
+    def _run(self, mutant: Mutant, tests: Sequence[str], reach: Reach, selected: Sequence[str]) -> MutantResult:
+        seconds = _TIME_FACTOR * reach.time(tests)
+        if (mutant.path, mutant.line) not in reach.on_import:
+            if self._collected is None:
+                self._collected = CollectedTests(selected, _BASELINE)
+            with contextlib.suppress(CannotChangeError):
+                return _result(self._collected.run(ROOT / mutant.path, mutant.number, tests, _PATIENCE + seconds))
+        code = run_child(lambda: _run_mutant(mutant, tests), _START + seconds)
+        if code == BROKEN and run_child(lambda: _run_alone(tests), _BASELINE) != 0:
             return MutantResult.BROKEN
-        return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
+        return _result(code)
 
     def run_planted(self, planted: PlantedBug) -> MutantResult:
         """Run the test of a planted bug."""
-        if _child(lambda: _run_alone([planted.test]), _BASELINE) != 0:
+        if run_child(lambda: _run_alone([planted.test]), _BASELINE) != 0:
             return MutantResult.BROKEN
-        code = _child(lambda: _run_changed(planted), _BASELINE)
+        code = run_child(lambda: _run_changed(planted), _BASELINE)
         return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
 
     def reach(self, selected: Sequence[str]) -> Reach:
         """Return the reach of a selection of tests; the first call runs them without a mutant.
 
         Raises:
-            SystemExit: a test fails without a mutant.
+            BaselineError: a test fails without a mutant.
         """
-        key = tuple(selected)
-        if key not in self._reach:
+        if self._reach is None or self._selected != selected:
+            self.close()
             with tempfile.TemporaryDirectory() as directory:
                 file = Path(directory) / "reach.json"
-                if _child(lambda: _run_noting(selected, file), _BASELINE) != 0:
-                    raise SystemExit(f"the tests fail without a mutant: {' '.join(selected)}")
-                self._reach[key] = read(file)
-        return self._reach[key]
+                code = run_child(lambda: _run_noting(selected, file), _BASELINE)
+                reach = read(file) if file.exists() else None
+            if reach is None or code:
+                failed = reach.failed if reach is not None else ()
+                raise BaselineError(f"the tests fail without a mutant: {' '.join(failed or selected)}")
+            self._selected, self._reach = selected, reach
+        return self._reach
+
+    def close(self) -> None:
+        """End the process of the collected tests."""
+        if self._collected is not None:
+            self._collected.close()
+        self._collected = self._reach = None
 
 
-def _child(task: Callable[[], int], limit: float) -> int | None:
-    """Run `task` in a child and return its exit status, or None when it takes longer than `limit` seconds."""
-    child = os.fork()
-    if child == 0:
-        _be_child(task)
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def _be_child(task: Callable[[], int]) -> None:
-    code = _FAILED
-    try:
-        os.setsid()
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(nowhere, descriptor)
-        code = task()
-    finally:
-        os._exit(code)
-
-
-class _Failures:
-    """Pytest plugin that notes whether a test failed or a module could not be imported."""
-
-    def __init__(self) -> None:
-        self.any = False
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self.any = self.any or report.failed
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.any = self.any or report.failed
+def _result(code: int | None) -> MutantResult:
+    if code is None:
+        return MutantResult.TIMED_OUT
+    return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
 
 
 def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
@@ -153,27 +144,22 @@ def _run_changed(planted: PlantedBug) -> int:
 
 def _run_with(path: str, change: Change, tests: Sequence[str]) -> int:
     sys.meta_path.insert(0, _Finder({path: lambda name, file: _ChangedLoader(name, file, change)}))
-    failures = _Failures()
-    code = _pytest(tests, [failures])
-    return _FAILED if failures.any else _BROKEN if code else 0
+    failures = Failures()
+    code = run_pytest(tests, [failures])
+    return FAILED if failures.any else BROKEN if code else 0
 
 
 def _run_alone(tests: Sequence[str]) -> int:
     """Run the tests without the mutant: if pytest can, the mutant broke a module that all of them import."""
-    return _pytest(tests, [])
+    return run_pytest(tests, [])
 
 
 def _run_noting(tests: Sequence[str], file: Path) -> int:
     notes = Notes()
     sys.meta_path.insert(0, _Finder({path: _noting(path, notes) for path in modules("")}))
-    code = _pytest(tests, [notes])
+    code = run_pytest(tests, [notes])
     notes.write(file)
     return code
-
-
-def _pytest(tests: Sequence[str], plugins: list[object]) -> int:
-    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "120"]
-    return int(pytest.main([*options, *tests], plugins=plugins))
 
 
 Made = Callable[[str, str], Loader]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import runner, selection
+from tests.mutants.collected import BaselineError
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.reach import Reach, noting
 from tests.mutants.runner import MutantResult, Runner
@@ -91,7 +92,7 @@ def test_a_mutant_is_killed_survives_or_is_run_by_no_test(product: list[Mutant],
 def test_tests_that_fail_without_a_mutant_end_the_run(product: list[Mutant], tmp_path: Path) -> None:
     """Else everything would count as killed."""
     (tmp_path / "test_it.py").write_text("def test_it():\n    assert False\n")
-    with pytest.raises(SystemExit, match="fail without a mutant"):
+    with pytest.raises(BaselineError, match=r"fail without a mutant: test_it.py::test_it"):
         Runner().run(product[0], ["test_it.py"])
 
 

@@ -1,0 +1,75 @@
+"""Runs pytest in child processes that end with their parent."""
+
+import ctypes
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+FAILED, BROKEN = 1, 3
+_MEMORY = 4 << 30
+_DIE_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of prctl(2)."""
+
+
+def run_child(task: Callable[[], int], limit: float) -> int | None:
+    """Run `task` in a child and return its exit status, or None when it takes longer than `limit` seconds."""
+    child = start_child(task)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    end_child(child)
+    return None
+
+
+def start_child(task: Callable[[], int]) -> int:
+    """Run `task` in a child, and return its number. What it prints is lost; its result is its exit status."""
+    child = os.fork()
+    if child == 0:
+        _be_child(task)
+    return child
+
+
+def end_child(child: int) -> None:
+    """Kill a child and the processes of its session."""
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _be_child(task: Callable[[], int]) -> None:
+    code = FAILED
+    try:
+        os.setsid()
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        code = task()
+    finally:
+        os._exit(code)
+
+
+class Failures:
+    """Pytest plugin that notes whether a test failed or a module could not be imported."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.any = self.any or report.failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.any = self.any or report.failed
+
+
+def run_pytest(tests: Sequence[str], plugins: list[object]) -> int:
+    """Run tests in this process until the first fails, and return pytest's exit status."""
+    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "120"]
+    return int(pytest.main([*options, *tests], plugins=plugins))
