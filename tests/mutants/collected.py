@@ -170,5 +170,6 @@ def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[Place
 
 
 def _own(code: CodeType) -> CodeType:
-    """Return the code of a module or class without that of the functions and classes that it defines."""
-    return code.replace(co_consts=tuple(None if isinstance(each, CodeType) else each for each in code.co_consts))
+    """Return the code of a module or class without its lines, and without that of the functions and classes in it."""
+    constants = tuple(None if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_consts=constants, co_linetable=b"")

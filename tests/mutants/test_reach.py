@@ -1,6 +1,7 @@
 """Which tests reach a statement, and the result of a mutant that no test reaches or notices."""
 
 import ast
+import math
 import sys
 from pathlib import Path
 
@@ -23,6 +24,13 @@ def larger(a: int, b: int) -> bool:
     return False
 
 
+class Limits:
+    lowest: int = 0
+
+    def lower(self, a: int) -> bool:
+        return a < self.lowest
+
+
 def unused(a: int) -> int:
     while a:
         a -= 1
@@ -30,7 +38,7 @@ def unused(a: int) -> int:
 '''
 TESTS = """
 import pytest
-from product_of_mutants import larger
+from product_of_mutants import Limits, larger
 
 
 @pytest.mark.parametrize("a", [2])
@@ -40,6 +48,10 @@ def test_larger(a: int) -> None:
 
 def test_smaller() -> None:
     assert not larger(1, 2)
+
+
+def test_lower() -> None:
+    assert not Limits().lower(0)
 """
 
 
@@ -50,6 +62,7 @@ def test_each_statement_notes_its_run() -> None:
     exec(compile(noting(PRODUCT), "product", "exec"), names)  # noqa: S102 - the text above
     larger = names["larger"]
     assert callable(larger)
+    lines.clear()  # the body of a class runs when it is defined
     assert larger(2, 1) is True
     assert lines == [7, 8]
     assert larger.__doc__ == "Whether it is."
@@ -63,6 +76,13 @@ def test_statements_of_an_import_concern_all_tests_and_the_quickest_is_first() -
     assert reach.of(("m.py", 3)) == ["slow"]
     assert reach.of(("m.py", 9)) == []
     assert reach.time(["slow", "quick"]) == 2.1
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(0.0, 1), (1.5, 1), (2.0, 2), (9.0, 3)])
+def test_the_quickest_tests_are_those_that_take_a_time_together(seconds: float, number: int) -> None:
+    """And one at least: else a statement that only slow tests run would have none."""
+    reach = Reach({"a": 1.0, "b": 1.0, "c": 3.0}, {}, frozenset())
+    assert reach.quick(["a", "b", "c"], seconds) == ["a", "b", "c"][:number]
 
 
 @pytest.fixture
@@ -79,12 +99,24 @@ def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
 
 
 @pytest.mark.slow
-def test_a_mutant_is_killed_survives_or_is_run_by_no_test(product: list[Mutant], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("quick", "survived", "of_attribute"),
+    [
+        (math.inf, MutantResult.SURVIVED, {MutantResult.KILLED}),
+        (0.0, MutantResult.SURVIVED_QUICK, {MutantResult.KILLED, MutantResult.SURVIVED_QUICK}),
+    ],
+)
+def test_a_mutant_is_killed_survives_or_is_run_by_no_test(
+    product: list[Mutant], tmp_path: Path, quick: float, survived: MutantResult, of_attribute: set[MutantResult]
+) -> None:
     """And the file stays as it is."""
-    judge = Runner()
+    judge = Runner(quick)
     found = {(one.function, one.after): judge.run(one, ["test_it.py"]) for one in product}
-    assert found[("larger", "if a >= b:")] is MutantResult.SURVIVED
+    judge.close()
+    assert found[("larger", "if a >= b:")] is survived
     assert found[("larger", "return False")] is MutantResult.KILLED
+    assert found[("Limits", "lowest: int = 1")] in of_attribute
+    assert found[("Limits.lower", "return a <= self.lowest")] is MutantResult.KILLED
     assert {result for (function, _), result in found.items() if function == "unused"} == {MutantResult.UNREACHED}
     assert (tmp_path / "product_of_mutants.py").read_text() == PRODUCT
 
