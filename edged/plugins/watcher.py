@@ -92,8 +92,7 @@ class PluginWatcher(Actor):
         if not isinstance(message, Scan):
             return
         self._scan()
-        if not self.actor_stopped.is_set():
-            self.clock.after(SCAN_INTERVAL, self._scan_again)
+        self.clock.after(SCAN_INTERVAL, self._scan_again)
 
     def _scan_again(self) -> None:
         if not self.actor_stopped.is_set():

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
 from edged.errors import PluginCallError, PluginError
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
@@ -263,3 +264,26 @@ def test_a_refused_plugin_gets_no_success(node: Node) -> None:
         node.start()
         node.simulation.run_for(1)
     assert node.sockets.notified == [(False, "register: d (no)")]
+
+
+def test_plugins_go_with_their_directory(node: Node) -> None:
+    """And come with it: an uninstalled driver takes its own along."""
+    node.add("driver/d.sock")
+    node.start()
+    node.simulation.run_for(1)
+    remove_tree(node.registry)
+    node.simulation.run_for(2)
+    assert (len(node.csi.there), len(node.csi.gone)) == (1, 1)
+    node.add()
+    node.simulation.run_for(2)
+    assert len(node.csi.there) == 2
+
+
+def test_a_watcher_makes_its_directory_and_scans_until_it_ends(node: Node) -> None:
+    watcher = node.start()
+    node.simulation.run_for(1)
+    assert node.registry.is_dir()
+    watcher.stop(5)
+    node.add()
+    node.simulation.run_for(10)
+    assert node.sockets.asked == []
