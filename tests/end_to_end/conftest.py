@@ -21,6 +21,10 @@ from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
+from tests.support.scheduling import END_TO_END
+
+_machines: Final[list[SharedMachine]] = []
+"""What tests of this process have shared."""
 
 _LONGEST: Final = 600
 """Seconds of a test: several things may take their time in one, and the deadline of each says more than this one."""
@@ -115,6 +119,7 @@ def joined_machine() -> Iterator[Machine]:
 def shared_embedded() -> Iterator[SharedMachine]:
     """A machine of this test worker's own with the process runtime."""
     shared = SharedMachine(EmbeddedUnderTest())
+    _machines.append(shared)
     yield shared
     shared.close()
 
@@ -123,6 +128,7 @@ def shared_embedded() -> Iterator[SharedMachine]:
 def shared_oci(oci: OciUnderTest) -> Iterator[SharedMachine]:
     """A machine of this test worker's own with the OCI runtime."""
     shared = SharedMachine(oci)
+    _machines.append(shared)
     yield shared
     shared.close()
 
@@ -149,6 +155,15 @@ def machine(request: pytest.FixtureRequest, runtime: RuntimeUnderTest) -> Iterat
         shared.clear()
     else:
         shared.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None]:
+    """End the shared machines after the last end-to-end test of this process: they would be at work until it ends."""
+    yield
+    if nextitem is None or not nextitem.nodeid.startswith(END_TO_END):
+        for shared in _machines:
+            shared.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,16 +12,13 @@ from xdist.workermanage import WorkerController
 TOGETHER: Final = (
     "tests/cri_contract/",
     "tests/documentation/test_add_a_module.py",
-    "tests/documentation/test_site.py",
     "tests/edged/cri/",
     "tests/modules/runtimes/docker/",
     "tests/modules/runtimes/process/test_mounts.py",
     "tests/modules/runtimes/oci/images/test_like_containerd.py",
     "tests/end_to_end/crowd/",
     "tests/modules/cloud/storage/test_database.py",
-    "tests/modules/page/test_browser.py",
     "tests/modules/processes/cloudcore/test_shared.py",
-    "tests/modules/tools/trace_tools/test_view.py",
     "tests/modules/processes/edgecore/test_spoilt_files.py",
     "tests/packaging/test_wheel.py",
     "tests/replay/test_deletions.py",
@@ -30,7 +27,25 @@ TOGETHER: Final = (
 )
 """Tests that share a costly fixture: each place's run in one process, one after the other."""
 
-WAITS: Final = ("tests/end_to_end/", "tests/documentation/test_commands.py", "tests/packaging/test_wheel.py")
+BROWSER: Final = (
+    "tests/documentation/test_site.py",
+    "tests/modules/page/test_browser.py",
+    "tests/modules/page/test_keyboard.py",
+    "tests/modules/page/test_large_fleet.py",
+    "tests/modules/page/test_node_page.py",
+    "tests/modules/page/test_shells.py",
+    "tests/modules/page/test_walk.py",
+    "tests/modules/processes/cloudcore/test_page_kubeconfig.py",
+    "tests/modules/processes/cloudcore/test_page_port.py",
+    "tests/modules/processes/cloudcore/test_page_sign_in.py",
+    "tests/modules/tools/trace_tools/test_view.py",
+    "tests/pictures/test_pictures.py",
+    "tests/support/test_browser.py",
+)
+"""Tests that share the browser of their process. All run in one: an idle browser takes a hundredth of a processor."""
+
+END_TO_END: Final = "tests/end_to_end/"
+WAITS: Final = (END_TO_END, "tests/documentation/test_commands.py", "tests/packaging/test_wheel.py")
 """Tests of these places mostly wait for what they have started."""
 
 MOST_AT_ONCE: Final = 16
@@ -54,8 +69,13 @@ def waits(nodeid: str) -> bool:
 
 
 def turn(nodeid: str) -> int:
-    """Return when a test has its turn: what waits comes first, then what takes one process long, then all else."""
-    return 0 if waits(nodeid) else 1 if nodeid.startswith(TOGETHER) else 2
+    """Return when a test has its turn: what waits comes first, then what takes one process long, then all else.
+
+    End-to-end tests are not mixed with others that wait: a process ends the machines that they share after its last.
+    """
+    if waits(nodeid):
+        return 0 if nodeid.startswith(END_TO_END) else 1
+    return 2 if nodeid.startswith((*TOGETHER, *BROWSER)) else 3
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -70,6 +90,8 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         return {nodeid: index for index, nodeid in enumerate(self.collection)}
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(BROWSER):
+            return BROWSER[0]
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
@@ -89,7 +111,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
             return [first]
         count = at_once(len(self.workqueue), len(self.nodes))
         units = list(islice(filterfalse(waits, self.workqueue), count)) or [first]
-        return units[:1] if units[0] in TOGETHER else units
+        return units[:1] if units[0].startswith((*TOGETHER, *BROWSER)) else units
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Give others what a process that died has left, but not the test that it died of: they would die, too."""

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.scheduling import MOST_AT_ONCE, TOGETHER, Scheduling, at_once, turn
+from tests.support.scheduling import BROWSER, MOST_AT_ONCE, TOGETHER, WAITS, Scheduling, at_once, turn
 
 TESTS = [f"test.py::test[{number}]" for number in range(40)]
 
@@ -35,7 +35,7 @@ def test_a_process_gets_fewer_the_fewer_are_left(left: int, processes: int, coun
 
 
 def test_what_waits_and_long_units_begin_first() -> None:
-    tests = ["tests/beehive/test_codec.py::a", f"{TOGETHER[0]}x", "tests/end_to_end/test_log.py::b"]
+    tests = ["tests/beehive/test_codec.py::a", f"{TOGETHER[0]}x", f"{WAITS[1]}::c", "tests/end_to_end/test_log.py::b"]
     assert sorted(tests, key=turn) == tests[::-1]
 
 
@@ -80,6 +80,14 @@ def test_a_process_gets_one_long_unit_at_a_time() -> None:
     processes = [Process("a"), Process("b")]
     _scheduling(processes, [f"{place}{number}" for place in TOGETHER[:6] for number in range(3)] + TESTS)
     assert [each.given for each in processes] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_all_tests_that_share_a_browser_are_run_by_one_process() -> None:
+    processes = [Process("a"), Process("b")]
+    _scheduling(processes, [f"{file}::test" for file in BROWSER] + TESTS)
+    first, second = (each.given for each in processes)
+    assert first == list(range(len(BROWSER)))
+    assert not {*first} & {*second}
 
 
 def test_tests_of_a_dead_process_are_run_by_others_except_its_last() -> None:
