@@ -178,3 +178,79 @@ def test_a_node_gets_its_cgroups_with_their_limits(real: tuple[CgroupFiles, Cgro
     weights = [d / "cpu.shares" for d in directories(f"{real[1]}/edge/kubepods/besteffort")]
     weights += [d / "cpu.weight" for d in directories(f"{real[1]}/edge/kubepods/besteffort")]
     assert [file.read_text().strip() for file in weights if file.exists()] in (["2"], ["1"])
+
+
+def test_controllers_that_others_have_taken_away_are_handed_down_again(tmp_path: Path) -> None:
+    """systemd does so at a reload. It is noticed by a limit that cannot be set."""
+    tree = unified(tmp_path)
+    tree.make(POD)
+    above = tmp_path / "kubepods" / "cgroup.subtree_control"
+    above.write_text("cpu")
+    with pytest.raises(CgroupError):
+        tree.set(POD, ResourceConfig(memory=4096))
+    tree.make(POD)
+    assert above.read_text().startswith("+pids")
+
+
+def test_a_cgroup_is_made_where_pods_are_limited_and_removed_everywhere(tmp_path: Path) -> None:
+    """Runtimes make the others, and leave the pod's behind."""
+    mounts = [tmp_path / name for name in ("cpu", "memory", "systemd")]
+    controllers: list[tuple[str, ...]] = [("cpu", "cpuacct"), ("memory",), ("name=systemd",)]
+    for mount in mounts:
+        mount.mkdir()
+    tree = CgroupFiles([Hierarchy(mount, each) for mount, each in zip(mounts, controllers, strict=True)])
+    tree.make(POD)
+    assert [(mount / POD.strip("/")).is_dir() for mount in mounts] == [True, True, False]
+    (mounts[2] / POD.strip("/") / "container").mkdir(parents=True)
+    tree.remove(POD)
+    assert [(mount / POD.strip("/")).exists() for mount in mounts] == [False, False, False]
+
+
+def test_the_processes_of_all_containers_in_all_hierarchies_are_killed(tmp_path: Path) -> None:
+    """A container may have moved some in one hierarchy only."""
+    for mount, process in (("memory", 12), ("pids", 13)):
+        inner = tmp_path / mount / "pod1" / "container" / "own"
+        inner.mkdir(parents=True)
+        (inner / "cgroup.procs").write_text(f"{process}\n")
+    tree = CgroupFiles([Hierarchy(tmp_path / "memory", ("memory",)), Hierarchy(tmp_path / "pids", ("pids",))])
+    with patch("os.kill") as kill, pytest.raises(CgroupBusyError):
+        tree.remove(CgroupPath("/pod1"))
+    assert [call.args for call in kill.call_args_list] == [(12, signal.SIGKILL), (13, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize(("is_unified", "end"), [(True, "max"), (False, "limit_in_bytes")])
+def test_a_pod_gets_no_huge_pages_of_the_sizes_that_it_does_not_ask_for(
+    tmp_path: Path, is_unified: bool, end: str
+) -> None:
+    """Their reservations (`rsvd`) stay as they are."""
+    directory = tmp_path / POD.strip("/")
+    directory.mkdir(parents=True)
+    files = [directory / f"hugetlb.{each}.{end}" for each in ("1GB", "2MB", "2MB.rsvd")]
+    for file in files:
+        file.write_text("-")
+    tree = CgroupFiles([Hierarchy(tmp_path, ("hugetlb",), unified=is_unified)])
+    tree.set(POD, ResourceConfig(huge_pages={"2MB": 4096}))
+    assert [file.read_text() for file in files] == ["0", "4096", "-"]
+
+
+def test_a_container_that_ends_during_the_removal_of_its_cgroup_is_no_hindrance(tmp_path: Path) -> None:
+    """The kernel removes nothing by itself, but its runtime does."""
+    directory = tmp_path / "pod1"
+    (directory / "container").mkdir(parents=True)
+    rmdir = Path.rmdir
+
+    def by_the_runtime(path: Path) -> None:
+        if path.name == "container":
+            rmdir(path)
+        rmdir(path)
+
+    with patch.object(Path, "rmdir", by_the_runtime):
+        CgroupFiles([Hierarchy(tmp_path, ("pids",))]).remove(CgroupPath("/pod1"))
+    assert not directory.exists()
+
+
+def test_only_what_pods_need_is_handed_down(tmp_path: Path) -> None:
+    tree = unified(tmp_path)
+    with patch("edged.cgroups.tree._write") as write:
+        tree.make(POD)
+    assert {call.args[1] for call in write.call_args_list} == {"+memory", "+pids"}
