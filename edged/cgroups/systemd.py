@@ -59,6 +59,7 @@ class SystemdSlices:
         if wanted := list(properties(limits, unified=self._unified)):
             self._run(("systemctl", "set-property", "--runtime", _unit(path), *wanted))
         if limits.huge_pages:
+            self._files.make(path)  # systemd enables no controller of huge pages
             self._files.set(path, ResourceConfig(huge_pages=limits.huge_pages))
 
     def remove(self, path: CgroupPath) -> None:

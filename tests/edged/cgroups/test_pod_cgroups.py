@@ -160,6 +160,17 @@ def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
     assert tree.there[BURSTABLE].cpu_shares == 1024
 
 
+def test_a_weight_of_the_class_that_could_not_be_lowered_is_tried_again() -> None:
+    """With the removal of the pod: its files are there until it is done."""
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    mine.apply(burstable("a", "1"))
+    with patch.object(tree, "set", side_effect=CgroupError("cannot set", BURSTABLE)), pytest.raises(CgroupError):
+        mine.remove(PodUid("a"))
+    mine.remove(PodUid("a"))
+    assert tree.there[BURSTABLE].cpu_shares == 2
+
+
 @pytest.fixture
 def tree() -> TreeDouble:
     return TreeDouble()

@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -15,7 +15,7 @@ from edged.cgroups.names import CgroupPath
 from edged.cgroups.opening import open_cgroups
 from edged.cgroups.resource_config import NodeCapacity, ResourceConfig
 from edged.cgroups.tree import CgroupFiles
-from edged.settings.cgroups import CgroupDriver, CgroupSettings
+from edged.settings.cgroups import CgroupDriver, CgroupSettings, Reservation
 from tests.support.directories import mark
 from tests.support.leftovers import remove_cgroups
 
@@ -254,3 +254,48 @@ def test_only_what_pods_need_is_handed_down(tmp_path: Path) -> None:
     with patch("edged.cgroups.tree._write") as write:
         tree.make(POD)
     assert {call.args[1] for call in write.call_args_list} == {"+memory", "+pids"}
+
+
+@pytest.mark.parametrize("driver", CgroupDriver)
+def test_limits_of_others_than_pods_are_set_as_they_are_enforced(tmp_path: Path, driver: CgroupDriver) -> None:
+    """Where v1 has the controllers, systemd gets v1's names, although there is an empty v2 beside it."""
+    mounts, done = tmp_path / "mounts", list[Sequence[str]]()
+    for name in ("cpu", "v2"):
+        (tmp_path / name).mkdir()
+    mounts.write_text(
+        f"30 24 0:26 / {tmp_path}/cpu rw - cgroup cgroup rw,cpu\n33 24 0:29 / {tmp_path}/v2 rw - cgroup2 cgroup2 rw\n"
+    )
+    settings = CgroupSettings(
+        driver=driver,
+        enforce=("pods", "kube-reserved"),
+        kube_reserved=Reservation({"cpu": "1"}, "/kube.slice"),
+        system_reserved=Reservation({"cpu": "500m"}, "/system.slice"),
+    )
+    written: dict[str, str] = {}
+    with (
+        patch("edged.cgroups.systemd._run", done.append),
+        patch("edged.cgroups.tree._write", lambda file, text: written.update({file.parent.name: text})),
+        patch("shutil.which", return_value="/bin/systemctl"),
+    ):
+        assert open_cgroups(settings, NodeCapacity(2, 2**30), mounts, tmp_path) is not None
+    if driver is CgroupDriver.SYSTEMD:
+        written = {command[3].removesuffix(".slice"): command[4] for command in done if command[1] == "set-property"}
+        shares = {name: text.removeprefix("CPUShares=") for name, text in written.items()}
+        assert shares == {"kubepods": "512", "kubepods-burstable": "2", "kubepods-besteffort": "2", "kube": "1024"}
+    else:
+        assert written == {"kubepods": "512", "burstable": "2", "besteffort": "2", "kube.slice": "1024"}
+
+
+def test_no_slices_are_made_without_systemctl(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"30 24 0:26 / {tmp_path} rw - cgroup cgroup rw,cpu\n")
+    with patch("shutil.which", return_value=None):
+        assert open_cgroups(CgroupSettings(driver=CgroupDriver.SYSTEMD), NODE, mounts, tmp_path) is None
+
+
+def test_a_quantity_that_is_none_leaves_pods_without_cgroups(tmp_path: Path) -> None:
+    """The node starts in spite of it."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"30 24 0:26 / {tmp_path} rw - cgroup cgroup rw,cpu\n")
+    settings = CgroupSettings(kube_reserved=Reservation({"cpu": "much"}))
+    assert open_cgroups(settings, NODE, mounts) is None
