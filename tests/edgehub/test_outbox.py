@@ -558,7 +558,9 @@ def test_a_record_of_a_failure_is_a_note_of_no_message() -> None:
 def test_a_record_of_an_opening_has_the_rows() -> None:
     """Each as serial, time and frame, so that a replay begins with them."""
     row = kept(3)
-    note = OutboxEntry(7.0, "", (row,)).record(7.5, Redactor())
+    entry = OutboxEntry(7.0, "", (row,))
+    assert entry.size > len(row.frame)
+    note = entry.record(7.5, Redactor())
     assert isinstance(note, Note)
     assert (note.span, note.cause, note.trace) == (0, 0, 0)
     assert note.data == [[3, row.accepted, row.frame]]
