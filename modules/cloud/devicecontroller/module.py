@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final
 
@@ -91,6 +92,10 @@ class Loading:
         self.seen.clear()
         self._watch((DEVICE_MODEL, DEVICE), self._number)
 
+    def _start_again(self, number: int) -> None:
+        if number == self._number:
+            self.start()
+
     def _watch(self, rest: Sequence[Kind], number: int) -> None:
         if not rest:
             self._done()
@@ -120,9 +125,7 @@ class Loading:
         is_new, self._told = why != self._told, why
         level = logging.DEBUG if is_incomplete or not is_new else logging.INFO if code else logging.WARNING
         _log.log(level, "devices are not served yet: %s", why)
-        number = self._number
-        again = lambda: self.start() if number == self._number else None  # noqa: E731
-        self._module.after(_SOON if is_incomplete else _AGAIN, again)
+        self._module.after(_SOON if is_incomplete else _AGAIN, partial(self._start_again, self._number))
         self._failed()
 
 
