@@ -9,7 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from beehive import Message
 from edgehub.classes import Entry, MessageClass, classify
-from edgehub.outgoing import EVENT_WINDOW_BYTES, WINDOW_BYTES, WINDOW_FRAMES, OfferResult, OutboxChanges, Outgoing
+from edgehub.outgoing import (
+    EVENT_WINDOW_BYTES,
+    WINDOW_BYTES,
+    WINDOW_FRAMES,
+    Offered,
+    OfferResult,
+    OutboxChanges,
+    Outgoing,
+)
 from edgehub.settings import Limit, Limits
 from tests.edgehub.messages import message
 
@@ -396,6 +404,36 @@ def test_a_newer_state_in_a_full_class_leaves_arrived_messages_alone() -> None:
     results = [outgoing.offer(entry(message("default/podpatch/q", "patch"))).result for _ in range(2)]
     assert results == [OfferResult.QUEUED, OfferResult.SUPERSEDED_OLDER]
     assert outgoing.settled(101.0) == 115.0
+
+
+def test_of_messages_that_have_arrived_only_so_many_give_way_as_need_be() -> None:
+    """The oldest ones of the class, each once."""
+    outgoing = bounded(3, 10_000, settle=15.0)
+    for name in "abc":
+        outgoing.offer(entry(upload(name)))
+        outgoing.take()
+        outgoing.confirmed(1, 100.0)
+    assert outgoing.offer(entry(upload("d"))).result is OfferResult.QUEUED
+    assert outgoing.usage(MessageClass.UPLOAD) == (3, 300)
+    outgoing.settled(115.0)
+    assert outgoing.usage(MessageClass.UPLOAD) == (1, 100)
+
+
+def test_nothing_gives_way_to_a_request() -> None:
+    """Its sender hears of it."""
+    outgoing = bounded(1, 10_000)
+    first, second = (message(f"default/configmap/{name}", "query", sync=True) for name in "ab")
+    assert outgoing.offer(entry(first)) == Offered(OfferResult.QUEUED)
+    assert outgoing.offer(entry(second)) == Offered(OfferResult.NO_ROOM)
+    assert drain(outgoing) == [first.id]
+
+
+def test_events_on_their_way_do_not_give_way_to_a_new_one() -> None:
+    """The cloud may have them."""
+    outgoing = bounded(1, 10_000)
+    outgoing.offer(entry(message("default/event/a", "insert")))
+    outgoing.take()
+    assert outgoing.offer(entry(message("default/event/b", "insert"))) == Offered(OfferResult.NO_ROOM)
 
 
 def test_a_message_larger_than_the_window_leaves_alone() -> None:
