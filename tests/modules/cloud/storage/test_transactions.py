@@ -147,7 +147,7 @@ class Book:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.storage = Storage(Simulation(0).clock)
-        self.database = Database(":memory:", "one")
+        self.database = Database("sqlite://", "one")
         self.transactions = Transactions(self.storage, self.database, self, self.storage.undo)
         self.is_full = False
         self.calls: list[str] = []
