@@ -9,7 +9,8 @@ _ANOTHER: Final = "another "
 """Prefix of the text about a network device without a default route; a machine with pods has many such devices."""
 
 MOST_REMEMBERED: Final = 4096
-"""Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check."""
+"""Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check. As many devices
+with a default route are remembered, and longer: each pod has a device."""
 
 
 class NetworkChanges:
@@ -33,8 +34,11 @@ class NetworkChanges:
         return ", ".join(dict.fromkeys(what for one in news if (what := self._taken(one))))
 
     def _taken(self, news: Notification) -> str:
-        if len(self._links) + len(self._there) + len(self._routed) > MOST_REMEMBERED:
-            self.__init__()  # type: ignore[misc]
+        if len(self._links) + len(self._there) > MOST_REMEMBERED:
+            self._links.clear()
+            self._there.clear()
+        if len(self._routed) > MOST_REMEMBERED:
+            self._routed.clear()
         if isinstance(news, InterfaceState):
             return self._link(news)
         known = news._replace(there=True)

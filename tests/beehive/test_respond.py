@@ -98,6 +98,19 @@ def test_a_module_that_was_asked_may_delegate_the_request() -> None:
         assert future.get().content == "honest"
 
 
+def test_who_has_delegated_a_request_may_still_answer_it() -> None:
+    """With an error, when the delegate cannot."""
+    with Harness() as bee:
+        bee.add(_Asked)
+        bee.add(_Other)
+        bee.start()
+        question = bee.message("default/secret/s", "query")
+        future = bee.future("asked", question)
+        bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
+        assert bee.hive.respond(question.reply(bee.clock, "not now"), "asked")
+        assert future.get().content == "not now"
+
+
 def test_modules_say_who_answers() -> None:
     """No module of the product answers in the name of whichever was asked."""
     packages = [Path(package.__file__ or "").parent for package in (beehive, edged, edgehub, metamanager, modules)]

@@ -111,6 +111,18 @@ def test_only_new_facts_are_changes() -> None:
     assert changes.take(read(link(device=9, flags=1))) == "another device is down", "it may have been up before"
 
 
+def test_a_device_that_had_the_default_route_is_a_way_out_however_many_pods_come_and_go() -> None:
+    """Its end may have a hanging dial broken off."""
+    changes = NetworkChanges()
+    changes.take(read(route()))
+    assert changes.take(read(route(kind=25))) == "the default route has gone"
+    for device in range(10, 10 + MOST_REMEMBERED):
+        changes.take(read(link(device=device)))
+        changes.take(read(link(kind=17, device=device)))
+    changes.take(read(link()))
+    assert changes.take(read(link(flags=1))) == "device 2 is down"
+
+
 def test_the_number_of_remembered_devices_is_bounded() -> None:
     """Devices without number do not take the memory."""
     changes = NetworkChanges()

@@ -126,6 +126,17 @@ def test_changes_dial_once_in_an_interval_and_the_last_one_is_reported_again() -
     assert guarded.reported[5:] == [(DIAL_INTERVAL, False)]
 
 
+def test_dials_that_were_broken_off_for_weeks_are_broken_off_as_seldom() -> None:
+    """A cloud that never answers, and a network that always changes."""
+    guarded = Guarded()
+    for _ in range(2000):
+        while not guarded.guard.may_break_off():
+            guarded.run_for(LONGEST_INTERVAL)
+    assert not guarded.guard.may_break_off()
+    guarded.run_for(LONGEST_INTERVAL)
+    assert guarded.guard.may_break_off()
+
+
 def test_a_change_that_waits_is_dropped_when_the_cloud_is_dialled_anyway() -> None:
     guarded = Guarded()
     assert guarded.guard.may_dial()

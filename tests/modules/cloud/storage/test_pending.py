@@ -2,7 +2,7 @@
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.object_sync import ObjectSync
+from modules.cloud.storage.object_sync import Epoch, ObjectSync
 
 WEB = ObjectKey("Pod", "default", "web")
 
@@ -45,3 +45,20 @@ def test_later_writes_come_over_the_earlier_ones_and_stay_apart_from_them() -> N
     assert earlier.object_syncs_of("n1", {}) == {"u3": ObjectSync(WEB, 3)}
     assert earlier.object_syncs_of("n2", {"u2": ObjectSync(WEB, 9)}) == {}
     assert earlier.nodes() == {"n1", "n2"}
+
+
+def test_of_two_messages_about_a_node_or_an_epoch_the_later_one_counts() -> None:
+    """A node that ends releases its claim of before, and one that connects again has claimed it."""
+    earlier, later = PendingWrites(), PendingWrites()
+    earlier.sessions |= {"ended": (5, 0), "back": (5, 0)}
+    earlier.epoch = Epoch(1, 10)
+    later.release("ended")
+    later.release("back")
+    later.sessions["back"] = 7, 0
+    later.epoch = Epoch(2, 11)
+    earlier.add(later)
+    assert (earlier.sessions, earlier.released) == ({"back": (7, 0)}, {"ended", "back"})
+    assert earlier.epoch == Epoch(2, 11)
+    later.put_object_sync("n1", "u1", None)
+    earlier.add(later)
+    assert earlier.epoch == Epoch(2, 11)
