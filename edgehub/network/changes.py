@@ -9,8 +9,9 @@ _ANOTHER: Final = "another "
 """Prefix of the text about a network device without a default route; a machine with pods has many such devices."""
 
 MOST_REMEMBERED: Final = 4096
-"""Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check. As many devices
-with a default route are remembered, and longer: each pod has a device."""
+"""Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check. As many
+devices with a default route are remembered, and longer: each pod has a device.
+"""
 
 
 class NetworkChanges:
