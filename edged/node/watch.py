@@ -10,6 +10,7 @@ from beehive import Actor
 from edged.api.nodes import ContainerImage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
+from edged.errors import VolumeError
 from edged.node.machine import MachineError, MachineFacts, MachineInfo, default_addresses
 from edged.node.status import NodeReport
 from edged.pods.config.resources import HostResources
@@ -82,7 +83,7 @@ class NodeWatch(Actor):
             return
         try:
             self._reports.post(self._inspect())
-        except MachineError as error:
+        except (MachineError, VolumeError) as error:
             _log.warning("%s", error)
         if not self.actor_stopped.is_set():
             self.clock.after(self._settings.status_period, self._inspect_again)

@@ -1,5 +1,6 @@
 """Stages volumes on the node, publishes them to pods, and undoes both."""
 
+import errno
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,8 @@ kill the next publication does it."""
 _LONGEST = 1024 * 1024
 """Bytes read of a record."""
 _PLUGIN = "csi"
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about a file."""
 
 
 class CsiSources(Protocol):
@@ -116,12 +119,14 @@ class CsiMounter:
         problem: EdgedError | None = None
         for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
             self._published.discard(data.parent / "mount")
-            volume = _read(data)
-            if volume is None:
-                _log.error("what a storage driver was asked for cannot be read: %s; only its mounts are undone", data)
-                remove_tree(data)
-                continue
             try:
+                volume = _read(data)
+                if volume is None:
+                    _log.error(
+                        "what a storage driver was asked for cannot be read: %s; only its mounts are undone", data
+                    )
+                    remove_tree(data)
+                    continue
                 with self._alone(volume.key):
                     self._unpublish(volume, data)
             except EdgedError as error:  # of a driver that is away: the volumes of others must not wait for it
@@ -130,7 +135,10 @@ class CsiMounter:
             raise problem
 
     def in_use(self) -> tuple[str, ...]:
-        """Return the unique names of the attachable volumes that this node uses, sorted, for the node's status."""
+        """Return the unique names of the attachable volumes that this node uses, sorted, for the node's status.
+
+        Raises VolumeError when that cannot be read now: the cloud may detach a volume that is not named.
+        """
         found = (_read(path) for path in self._paths.stages(_PLUGIN).glob(f"*/*/{_DATA}"))
         return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
 
@@ -266,12 +274,14 @@ def _forget(path: Path) -> None:
 
 
 def _read(path: Path) -> PublishedVolume | None:
-    """Return the record; None if it is missing or cannot be read: then it cannot be undone, and the removal of its
-    directory will report the remains.
+    """Return the record; None if it is missing or damaged: then it cannot be undone, and the removal of its directory
+    will report the remains. Raises VolumeError when the machine is short of something: the record is there.
     """
     try:
         return decode_json(read_file(path, _LONGEST), PublishedVolume)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError) as error:
+        if isinstance(error, OSError) and error.errno in _SHORT:
+            raise VolumeError("read the record of a volume", str(path), str(error.strerror), retryable=True) from error
         return None
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import grpc
 import pytest
 
 from beehive.simulation import Simulation
 from edged.cri.errors import UnavailableError
+from edged.errors import VolumeError
 from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
 from edged.node.status import NodeReport
 from edged.node.watch import NodeWatch, pod_machine, throttled_processors
@@ -98,6 +99,17 @@ def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, f
     answer = pb.StatusResponse(status=pb.RuntimeStatus(conditions=[ill]))
     with patch.object(FakeRuntime, "status", lambda *_: answer):
         assert getattr(watched.start(), field) == f"{kind} is false: NoCni no config in /etc/cni"
+
+
+def test_a_node_whose_volumes_cannot_be_read_reports_no_others(tmp_path: Path) -> None:
+    """The cloud detaches a volume that a report does not name; the last report holds."""
+    watched = Watched(tmp_path)
+    volumes = Mock(side_effect=[VolumeError("read", "it", retryable=True), ("kubernetes.io/csi/d^1",)])
+    watched.simulation.start(
+        NodeWatch, watched.settings, watched.runtime, watched.reports, "v1", MachineInfo(), volumes
+    )
+    watched.run(watched.settings.status_period)
+    assert [report.volumes_in_use for report in watched.reports] == [("kubernetes.io/csi/d^1",)]
 
 
 def test_a_machine_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import grpc
 import pytest
 
 from beehive import Actor
+from beehive.files.reading import read_file
 from beehive.runtime import Threads
 from edged.api import Pod, PodSecurityContext, Secret
 from edged.api.persistent import (
@@ -233,6 +234,48 @@ def test_a_pod_that_comes_again_gets_its_volume_though_the_record_of_the_first_w
     node.mounter.tear_down(PodUid("u1"))
     node.publish()
     assert node.driver.made().count("NodePublishVolume") == 2
+
+
+def read_without_descriptors(unreadable: str) -> Callable[[Path, int], bytes]:
+    """As `read_file`, while there is no descriptor for some paths."""
+
+    def read(path: Path, most: int) -> bytes:
+        if unreadable in str(path):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return read_file(path, most)
+
+    return read
+
+
+def test_a_record_that_no_descriptor_is_left_for_is_not_damaged(node: Node) -> None:
+    """The driver would never undo it."""
+    node.publish()
+    with (
+        patch("edged.volumes.csi.mounter.read_file", read_without_descriptors("vol_data")),
+        pytest.raises(VolumeError, match="Too many open files"),
+    ):
+        node.mounter.tear_down(PodUid("u1"))
+    node.mounter.tear_down(PodUid("u1"))
+    assert (node.driver.published, node.driver.staged) == ({}, {})
+
+
+def test_a_volume_is_not_unstaged_while_the_records_of_other_pods_cannot_be_read(node: Node) -> None:
+    """Nor is it left out of the volumes in use: the cloud would detach it."""
+    node.publish()
+    node.publish("u2")
+    with patch("edged.volumes.csi.mounter.read_file", read_without_descriptors("u2")), pytest.raises(VolumeError):
+        node.mounter.tear_down(PodUid("u1"))
+    assert list(node.driver.staged) == ["disk-1"]
+    with (
+        patch("edged.volumes.csi.mounter.read_file", read_without_descriptors("plugins")),
+        pytest.raises(VolumeError) as short,
+    ):
+        node.mounter.in_use()
+    assert short.value.retryable
+    node.mounter.tear_down(PodUid("u1"))
+    assert list(node.driver.staged) == ["disk-1"]
+    node.mounter.tear_down(PodUid("u2"))
+    assert node.driver.staged == {}
 
 
 def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
