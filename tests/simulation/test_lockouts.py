@@ -5,6 +5,7 @@ import pytest
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.identities import known
+from modules.lab.simulate import run
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.network import CloudEndpoint
 from modules.lab.simulate.plan import Fault, FaultKind, Plan
@@ -37,6 +38,7 @@ def test_an_allowance_that_is_decided_by_a_late_mirror_is_found(monkeypatch: pyt
     """The watch does not report the revocation, so that there seems to be none that could be ended."""
     silent = Fault(15.0, FaultKind.WATCH_SILENT, 0, 60.0)
     plan = Plan(1, 1, 90.0, (), (silent, _LOCKED), cluster=True)
+    monkeypatch.setattr(run, "CONVERGE_WITHIN", 150.0)
     assert run_plan(plan).violation is None
     perform = NodeCalls.perform
 

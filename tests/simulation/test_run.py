@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from modules.lab.simulate import run
 from modules.lab.simulate.draw import FaultProfile, calm_plan, draw_plan
-from modules.lab.simulate.run import run_plan
+from modules.lab.simulate.run import Simulation, run_plan
 from tests.support.slow import one_in
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +48,25 @@ def test_without_faults_all_agree_soon(seed: int) -> None:
     result = run_plan(draw_plan(seed, profile=FaultProfile.NONE))
     assert result.violation is None
     assert result.converged_after < 60
+
+
+def test_nodes_that_do_not_agree_are_compared_with_the_cloud_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[float] = []
+
+    def disagreements(simulation: Simulation) -> Iterator[str]:
+        looks.append(simulation.world.now())
+        yield "something is left"
+
+    monkeypatch.setattr(Simulation, "_disagreements", disagreements)
+    monkeypatch.setattr(run, "CONVERGE_WITHIN", 100.0)
+    violation = run_plan(calm_plan(1, nodes=1, seconds=5, pods=1)).violation
+    assert violation is not None
+    assert violation.text == "after 100 s: something is left"
+    assert len(looks) < 50
+    assert [each - looks[0] for each in looks[:4]] == [0.0, 1.0, 2.0, 3.0]
+    assert looks[-1] - looks[0] == 101.0
 
 
 def test_pods_that_run_stay_running() -> None:

@@ -7,9 +7,16 @@ from modules.cloud.controllers import node_group
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_groups import NodeGroupFilter
 from modules.edge.metaserver.stale_objects import StaleObjects
+from modules.lab.simulate import run
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.plan import Fault, FaultKind, Plan, RolloutStep, ServiceStep, Write, Writer
 from modules.lab.simulate.run import run_plan
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shorter time for nodes and cloud to agree: a bug that was put in is found after it."""
+    monkeypatch.setattr(run, "CONVERGE_WITHIN", 150.0)
 
 
 @pytest.mark.parametrize("profile", ["none", "link", "process", "cloud", "api", "state"])
@@ -22,6 +29,7 @@ def test_each_node_has_the_endpoints_of_its_group_in_the_end(profile: str) -> No
     assert result.violation is None, result.violation
 
 
+@pytest.mark.usefixtures("patience")
 def test_endpoints_that_are_not_sent_again_with_the_topology_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Service keeps to node groups, in which one of its nodes is not; the slice does not change."""
     steps = (ServiceStep(1.0, (0, 1)), ServiceStep(20.0, (0, 1), is_ranged=True))
@@ -33,6 +41,7 @@ def test_endpoints_that_are_not_sent_again_with_the_topology_are_found(monkeypat
     assert "EndpointSlice shop-1 has" in violation.text
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize(("at", "invariant"), [(20.0, "all agree in the end"), (105.0, "endpoints are right soon")])
 def test_neighbours_of_a_node_that_moves_to_another_group_who_keep_its_endpoint_are_found(
     monkeypatch: pytest.MonkeyPatch, at: float, invariant: str
@@ -48,6 +57,7 @@ def test_neighbours_of_a_node_that_moves_to_another_group_who_keep_its_endpoint_
     assert "node-1: EndpointSlice shop-1 has" in violation.text
 
 
+@pytest.mark.usefixtures("patience")
 def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -61,6 +71,7 @@ def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
     assert "node-0 is labelled as of group 'group-1', and should be of 'group-2'" in violation.text
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize(
     ("cluster", "writes", "faults"),
     [
