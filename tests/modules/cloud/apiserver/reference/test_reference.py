@@ -16,7 +16,7 @@ from tests.modules.cloud.apiserver.reference.playing import Player
 from tests.modules.cloud.apiserver.reference.recordings import read, scripts
 
 KNOWN = Path(__file__).parent / "known.json"
-_PART = 4
+_PART = 10
 """Of the requests that change one member of an object, which are independent, the others are for `make slow`."""
 
 
