@@ -42,15 +42,19 @@ install: .venv/installed
 	@$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
+# What an extra names. --editable '.[dev]' would build edgecore again, and the tools' bytecode is made for what is imported
+EXTRA = $(BIN)/python -c 'import configparser as c; p = c.ConfigParser(); p.read("setup.cfg"); print(p["options.extras_require"]["$(1)"])'
+INSTALL_EXTRA = @$(call EXTRA,$(1)) | $(PIP_INSTALL) --no-compile --constraint constraints-dev.txt --requirement /dev/stdin
+
 .venv/installed: .venv/product constraints-dev.txt
 	@echo "installing the developers' tools in .venv (once) …"
-	@$(PIP_INSTALL) --constraint constraints-dev.txt --editable '.[dev]'
+	$(call INSTALL_EXTRA,dev)
 	@touch $@
 
 # Only make docs, and the tests that look at its site, need these
 .venv/site: .venv/installed
 	@echo "installing the site's tools in .venv (once) …"
-	@$(PIP_INSTALL) --constraint constraints-dev.txt --editable '.[docs]'
+	$(call INSTALL_EXTRA,docs)
 	@touch $@
 
 run: .venv/product
