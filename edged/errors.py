@@ -131,6 +131,10 @@ class NetworkError(EdgedError):
         super().__init__(attempt, on, hint, retryable=True)
 
 
+class ShortageError(NetworkError):
+    """The agent itself is short of descriptors or memory: nothing is known about the container."""
+
+
 class BusError(EdgedError):
     """The system's message bus or logind failed or refused a call."""
 

@@ -7,7 +7,7 @@ import msgspec
 
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
-from edged.errors import NetworkError
+from edged.errors import NetworkError, ShortageError
 from edged.probes.model import ProbeOutcome, ProbeResult
 from edged.probes.network import Network
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, Target, TcpTarget
@@ -41,11 +41,13 @@ class ContainerProbeRunner:
         self._network = network
 
     def run(self, attempt: ProbeAttempt) -> ProbeResult:
-        """As in the contract. A bug here becomes an UNKNOWN outcome: it must not count against the container, nor end
-        edged.
+        """As in the contract. A bug here, or a shortage of the agent's own, becomes an UNKNOWN outcome: it must neither
+        count against the container nor end edged. (A kubelet without descriptors restarts all containers.)
         """
         try:
             return self._probe(attempt)
+        except ShortageError as error:
+            return ProbeResult(ProbeOutcome.UNKNOWN, str(error))
         except NetworkError as error:
             return ProbeResult(ProbeOutcome.FAILURE, str(error))
         except Exception as error:  # noqa: BLE001 - see the docstring

@@ -10,6 +10,7 @@ for it.
 """
 
 import contextlib
+import errno
 import socket
 import ssl
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from beehive import Clock, dialling
 from beehive.http.errors import HttpError
-from edged.errors import NetworkError
+from edged.errors import NetworkError, ShortageError
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _STATUS = 0x08
 _SERVING = 1
 
 _CHUNK = 4096
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _NOT_IN_TIME = "not in time"
 MAX_REDIRECTS = 10
 _VISIBLE = "!$%&'()*+,/:;=?@[]~"
@@ -166,7 +168,8 @@ def _problems(attempt: str, on: str) -> Iterator[None]:
     except HttpError as error:
         raise NetworkError(attempt, on, error.reason) from error
     except (OSError, UnicodeError, OverflowError) as error:
-        raise NetworkError(attempt, on, str(error)) from error
+        kind = ShortageError if isinstance(error, OSError) and error.errno in _SHORT else NetworkError
+        raise kind(attempt, on, str(error)) from error
 
 
 MAX_HEAD = 64 * 1024

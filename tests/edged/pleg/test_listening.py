@@ -16,6 +16,8 @@ from edged.pleg.pleg import MAX_INSPECTIONS
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
 
+AWAY = UnavailableError("Status", "", grpc.StatusCode.UNAVAILABLE, "gone")
+
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
@@ -60,6 +62,31 @@ def test_a_start_that_no_worker_inspects_is_inspected_after_a_period(watch: Watc
     watch.pod("a")
     assert watch.looked(0.9) == []
     assert watch.looked(0.2) == ["a"]
+
+
+def test_the_next_start_that_no_worker_inspects_is_inspected_after_a_period_too(watch: Watch) -> None:
+    calm(watch)
+    for name in ("a", "b"):
+        watch.pod(name)
+        assert watch.looked(1.1) == [name]
+
+
+def test_a_relist_that_failed_is_repeated_after_the_short_period(watch: Watch) -> None:
+    """What its stream of events has missed is in the lists only."""
+    calm(watch)
+    watch.runtime.fail("list_pod_sandboxes", AWAY, times=1)
+    watch.look(10.5)
+    assert watch.failures() == 1
+    watch.look(1)
+    assert len(watch.events) == 1
+
+
+def test_a_pod_that_a_relist_could_not_read_is_read_after_the_short_period(watch: Watch) -> None:
+    for name in ("a", "b"):
+        watch.pod(name)
+    watch.runtime.fail("container_status", AWAY, times=1)
+    assert watch.look(0.5) == []
+    assert watch.look(1) == ["a", "b"]
 
 
 def test_many_simultaneous_ends_cost_two_lists(watch: Watch) -> None:

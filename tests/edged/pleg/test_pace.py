@@ -104,3 +104,17 @@ def test_a_broken_stream_is_not_blamed_for_later_changes() -> None:
     relisted(pace, 11.0, "a")
     pace.stream_broke()
     assert relisted(pace, 12.0) == NOTHING
+
+
+def test_relists_beside_a_stream_are_not_more_frequent_than_alone() -> None:
+    """Whatever is configured."""
+    pace = RelistPace(5.0, 1.0)
+    pace.stream_opened(0.0)
+    relisted(pace, 1.0)
+    assert pace.period(10.0) == 5.0
+
+
+def test_a_stream_that_is_requested_again_is_another_one() -> None:
+    pace = listening()
+    pace.stream_requested(100.0)
+    assert pace.period(101.0) == ALONE

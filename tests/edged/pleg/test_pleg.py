@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.cri.contract import SandboxId
-from edged.cri.errors import CriError, NotFoundError, UnavailableError
+from edged.cri.errors import CriError, DeadlineExceededError, NotFoundError, UnavailableError
 from edged.pleg.messages import HintAdded, Relisted, WorkerInspection
 from edged.pleg.reader import PodSnapshot, changed_pods, snapshot_of
 from edged.pods import labels
-from edged.pods.model import PodRef, PodUid, RunState
+from edged.pods.model import PodFacts, PodRef, PodUid, RunState
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
 
@@ -120,10 +120,14 @@ def test_a_pod_that_changed_while_it_was_read_is_reported_later(watch: Watch, ca
     assert watch.look() == ["a"]
 
 
-def test_a_runtime_that_goes_away_between_two_pods_is_not_asked_for_the_others(watch: Watch) -> None:
+@pytest.mark.parametrize("kind", [UnavailableError, DeadlineExceededError])
+def test_a_runtime_that_goes_away_between_two_pods_is_not_asked_for_the_others(
+    watch: Watch, kind: type[CriError]
+) -> None:
+    """Each of the calls could take two minutes."""
     for name in ("a", "b", "c"):
         watch.pod(name)
-    away = UnavailableError("ContainerStatus", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    away = kind("ContainerStatus", "", grpc.StatusCode.UNAVAILABLE, "gone")
     asked = watch.runtime.calls["container_status"]
     watch.runtime.fail("container_status", away, times=1)
     assert watch.look(0.5) == []
@@ -138,6 +142,43 @@ def test_facts_are_as_old_as_the_lists_they_were_read_by(watch: Watch) -> None:
     watch.look(5)
     relists = [event for event in watch.events if isinstance(event, Relisted)]
     assert {seen.at - relist.at for relist in relists for seen in relist.changed} == {0.0}
+
+
+def test_a_slow_runtime_has_a_period_of_rest_after_each_relist(watch: Watch) -> None:
+    watch.runtime.latency = 2.0
+    snapshots, clock = watch.reader.snapshots, watch.simulation.clock
+    rests: list[float] = []
+    ended = float("-inf")
+
+    def timed() -> dict[PodUid, PodSnapshot]:
+        nonlocal ended
+        rests.append(clock.monotonic() - ended)
+        found = snapshots()
+        ended = clock.monotonic()
+        return found
+
+    watch.reader.snapshots = timed  # type: ignore[method-assign]
+    watch.look(30)
+    assert len(rests) > 3
+    assert min(rests) == pytest.approx(1.0)
+
+
+def test_what_a_worker_sees_while_a_relist_reads_the_pod_is_newer_than_the_relist(watch: Watch) -> None:
+    watch.pod("a")
+    watch.runtime.latency = 0.01
+    facts = watch.reader.facts
+
+    def end_meanwhile(snapshot: PodSnapshot) -> PodFacts:
+        watch.reader.facts = facts  # type: ignore[method-assign]
+        before = facts(snapshot)
+        watch.runtime.end("main", 1)
+        at = watch.simulation.clock.monotonic()
+        watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, at))
+        return before
+
+    watch.reader.facts = end_meanwhile  # type: ignore[method-assign]
+    assert watch.look(0.5) == ["a"]
+    assert watch.look(5) == [], "it was reported by the worker"
 
 
 def test_a_stopped_pleg_does_not_relist(watch: Watch) -> None:

@@ -1,6 +1,8 @@
 """Asking over real sockets, against servers that behave well and badly."""
 
 import contextlib
+import errno
+import os
 import shutil
 import socket
 import ssl
@@ -9,13 +11,17 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import grpc
 import pytest
 
 from beehive.clock import RealClock
+from edged.cri.contract import ContainerId
 from edged.errors import NetworkError
 from edged.probes import sockets as grpc_health
+from edged.probes.model import ProbeOutcome
+from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.sockets import MAX_REDIRECTS, SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
@@ -283,3 +289,19 @@ def test_the_health_messages_are_protobuf() -> None:
     assert grpc_health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
     assert grpc_health.says_serving(b"\x08\x01")
     assert not any(grpc_health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
+
+
+@pytest.mark.parametrize("target", [TcpTarget("127.0.0.1", 80), HttpTarget("http", "127.0.0.1", 80, "/")])
+def test_an_agent_that_is_short_of_descriptors_knows_nothing_about_the_container(
+    target: TcpTarget | HttpTarget,
+) -> None:
+    """All containers would be restarted at the same time, which gives no descriptor back."""
+    clock = RealClock()
+    runtime = Mock()
+    runner = ContainerProbeRunner(runtime, SocketNetwork(clock))
+    failure = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    with patch("beehive.dialling.socket.socket", side_effect=failure):
+        result = runner.run(ProbeAttempt(ContainerId("c"), target, 60))
+    clock.close()
+    assert result.outcome is ProbeOutcome.UNKNOWN
+    assert "Too many open files" in result.text
