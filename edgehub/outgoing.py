@@ -291,7 +291,6 @@ class Outgoing:
         if entry is None or len(entry.frame) <= over:
             return None
         self._unconfirmed.remove(entry)
-        self._open_requests.pop(entry.message.id, None)
         self._release(entry)
         return entry
 

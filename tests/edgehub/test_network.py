@@ -45,9 +45,10 @@ def link(kind: int = 16, device: int = 2, flags: int = UP, attributes: bytes = b
     return datagram(kind, struct.pack("=BxHiII", family, 1, device, flags, 0) + attributes)
 
 
-def address(kind: int = 20, device: int = 2, scope: int = 0, value: bytes = b"\xc0\0\2\1") -> bytes:
-    """An address."""
-    return datagram(kind, struct.pack("=BBBBI", 2, 24, 0, scope, device) + attribute(2, value))
+def address(kind: int = 20, device: int = 2, scope: int = 0, value: bytes = b"\xc0\0\2\1", peer: bytes = b"") -> bytes:
+    """An address, and that of the other end of a tunnel."""
+    other = attribute(1, peer) if peer else b""
+    return datagram(kind, struct.pack("=BBBBI", 2, 24, 0, scope, device) + other + attribute(2, value))
 
 
 def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\xc0\0\2\xfe", type_: int = 1) -> bytes:
@@ -67,6 +68,7 @@ def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\x
         (link(family=7), []),
         (address(), [Address(2, b"\xc0\0\2\1", there=True)]),
         (address(kind=21), [Address(2, b"\xc0\0\2\1", there=False)]),
+        (address(value=b"\xc0\0\2\2", peer=b"\xc0\0\2\1"), [Address(2, b"\xc0\0\2\2", there=True)]),
         (address(scope=253), []),
         (address(scope=254), []),
         (route(), [DefaultRoute((2, b"\2\0\0\0", b"\xc0\0\2\xfe", b""), there=True)]),

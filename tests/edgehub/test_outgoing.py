@@ -42,6 +42,24 @@ def drain(outgoing: Outgoing) -> list[str]:
     return ids
 
 
+def test_the_largest_unconfirmed_message_is_forgotten_with_its_row() -> None:
+    """So that it is not sent again after a restart; smaller ones, and ones that have not left, stay."""
+    outgoing = bounded(10, 10_000)
+    outgoing.attach([])
+    for name, size in (("small", 100), ("large", 3000), ("waits", 4000)):
+        outgoing.offer(entry(message(f"default/device/{name}", "upload"), size))
+    outgoing.ledger.wrote(outgoing.ledger.take())
+    outgoing.take(), outgoing.take()
+    assert outgoing.remove_largest(3000) is None
+    found = outgoing.remove_largest(2999)
+    assert found is not None
+    assert found.message.route.resource == "default/device/large"
+    assert outgoing.usage(MessageClass.UPLOAD) == (2, 4100)
+    assert outgoing.ledger.take().gone == (found.serial,)
+    outgoing.link_lost()
+    assert len(drain(outgoing)) == 2
+
+
 @pytest.mark.parametrize(
     ("sent", "kind"),
     [

@@ -96,6 +96,36 @@ def test_a_change_of_the_network_ends_no_link_that_still_transmits_what_is_befor
     assert len(looks) > 9
 
 
+def test_a_change_of_the_network_ends_no_link_whose_message_is_still_being_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The ping comes behind the rest of the message."""
+    monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
+    clock = Ahead()
+    with (
+        ScriptedCloud(receive_buffer=65536) as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=6000.0, read_deadline=12000.0), clock)) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        link = running.link
+        assert isinstance(link, WebsocketLink)
+        link.send(b"x" * 16 * MEBIBYTE)
+        wait_until(lambda: len(link._unwritten) > 0, "the link waits until it can write more")
+        link.check()
+        wait_until(lambda: link._check_until is not None, "it has heard of the change")
+        for _ in range(4):
+            clock.seconds += CHECK_DEADLINE - 1.0
+            rest = len(link._unwritten)
+            while len(link._unwritten) == rest:
+                assert connection.socket.recv(MEBIBYTE)
+        link._transport.ring()
+        assert running.end is None
+        clock.seconds += CHECK_DEADLINE + 1.0
+        link._transport.ring()
+        assert isinstance(running.wait_end(), DeadPeerError)
+
+
 def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
     """KubeEdge's cloud says nothing by itself."""
     with linked(ping_interval=0.02, read_deadline=60.0) as (running, connection):

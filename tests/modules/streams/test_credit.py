@@ -10,6 +10,16 @@ from modules.streams.credit import FIRST_CREDIT, FRAME_COST, ReceiveWindow, Send
 from modules.streams.frames import Frame, FrameError, FrameType, credit_frame, credit_of, decode
 
 
+def test_a_silent_stream_is_granted_nothing_and_one_frame_too_many_is_no_overrun() -> None:
+    """A thousand silent streams would be granted the memory of all; an HTTP parser may hold some bytes back."""
+    window = ReceiveWindow()
+    assert window.grant(0, 1 << 20) == 0
+    window.received(FIRST_CREDIT)
+    assert not window.is_overrun
+    window.received(FIRST_CREDIT)
+    assert window.is_overrun
+
+
 @given(
     most=st.integers(FIRST_CREDIT, 1 << 20),
     steps=st.lists(st.tuples(st.integers(1, 1 << 16), st.integers(0, 1 << 16)), max_size=100),

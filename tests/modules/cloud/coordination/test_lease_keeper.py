@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from modules.apimachinery.kinds import key_of
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from tests.modules.cloud.coordination.clouds import Clouds
 
@@ -81,7 +82,7 @@ def test_the_duties_of_a_stopped_cloudcore_are_with_the_others_immediately() -> 
     ends: list[str] = []
     second.keeper.release(lambda: ends.append("released"))
     assert ends == ["released"]
-    assert first.keeper.alive == ("a",)
+    assert first.keeper.alive == second.keeper.alive == ("a",)
     assert all(owners(clouds, key) == ["a"] for key in KEYS)
     clouds.run_for(60.0)
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a"]
@@ -175,6 +176,25 @@ def test_a_process_that_ends_leaves_the_lease_that_the_next_one_has_taken_over()
     ends: list[str] = []
     former.keeper.release(lambda: ends.append("released"))
     assert ends == ["released"]
+    assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
+
+
+def test_a_lease_that_is_taken_over_while_a_process_ends_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its last look at it and the deletion."""
+    clouds = Clouds()
+    settings = LeaseSettings(name="cloud")
+    former, serve = clouds.start("one", settings), clouds.serve
+
+    def taken_over(call: ApiCall) -> ApiResult:
+        if call.verb == "delete":
+            monkeypatch.undo()
+            clouds.start("two", settings)
+            clouds.run_for(1.0)
+        return serve(call)
+
+    monkeypatch.setattr(clouds, "serve", taken_over)
+    former.keeper.release(lambda: None)
+    assert former.requests[-1] == "delete"
     assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
 
 

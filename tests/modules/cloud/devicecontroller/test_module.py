@@ -670,17 +670,20 @@ def test_after_a_restart_of_edgecontroller_the_devices_are_read_again_once(
     assert answers(bee)[told.id] == "OK"
 
 
+@pytest.mark.parametrize("refusal", [0, 503, 500], ids=["no-answer", "incomplete", "error"])
 def test_a_further_restart_of_edgecontroller_begins_the_reading_of_the_devices_again(
-    bee: Harness, monkeypatch: pytest.MonkeyPatch
+    refusal: int, bee: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The earlier reading, which waits for an answer, is given up: two would take each other's objects for deleted."""
+    """The earlier reading, which waits for an answer or is refused, is given up: two would take each other's objects
+    for deleted.
+    """
     server = started(bee, device())
     server.watches.clear()
-    server.is_down = True
+    server.is_down, server.absent = not refusal, refusal
     for restarts in (1, 2, 3):
         monkeypatch.setattr(bee.hive, "restarts", lambda restarts=restarts: {ModuleName.EDGECONTROLLER: restarts})
         bee.run_for(30.0)
-    server.is_down = False
+    server.is_down, server.absent = False, 0
     bee.run_for(60.0)
     assert server.watches == [DEVICE_MODEL.key_name, DEVICE.key_name]
 

@@ -3,8 +3,10 @@
 from unittest.mock import Mock
 
 import msgspec
+import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, key_of
@@ -18,6 +20,10 @@ def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() ->
     known = KnownIdentities(Simulation(0).clock)
     was_loading = known.is_loading
     assert known.refusal_of(PEER) == known.refusal_of_node("n1", PEER) == NOT_YET
+    assert known.refused() == [], "it is refused for a moment only"
+    with pytest.raises(ApiStatusError, match="does not know yet") as raised:
+        known.refuses_token("n1", 0.0)
+    assert raised.value.code == 503
     assert known.refusal_of_node("n1", None) == ""
     assert known.refused() == []
     known.complete([])
@@ -40,6 +46,16 @@ def test_only_what_may_refuse_somebody_is_reported() -> None:
     known.put(NodeIdentity(name="n1", key="b", since=1.0), 9)
     known.put(NodeIdentity(name="n1", key="b", since=1.0, replaced_at=9.0), 10)
     assert len(told) == 4, "tokens of pods of the former machine are refused"
+
+
+def test_a_server_that_has_ended_hears_of_no_revocation_and_the_others_do() -> None:
+    known = KnownIdentities(Simulation(0).clock)
+    ended, other = Mock(), Mock()
+    end = known.end_connections(ended)
+    known.end_connections(other)
+    end()
+    known.put(RevokedCertificate(name="1F", revoked_at=5.0), 1)
+    assert (ended.end_connections.call_count, other.end_connections.call_count) == (0, 1)
 
 
 def test_late_news_undoes_no_revocation() -> None:

@@ -149,7 +149,7 @@ class Book:
         self.storage = Storage(Simulation(0).clock)
         self.database = Database("sqlite://", "one")
         self.transactions = Transactions(self.storage, self.database, self, self.storage.undo)
-        self.is_full = False
+        self.is_full = self.fails = False
         self.calls: list[str] = []
         self.transactions.attempt(lambda: None)
         self.transactions.commit()
@@ -165,7 +165,9 @@ class Book:
         monkeypatch.setattr(self.database, "_write_durably", written)
 
     def object_changed(self, event: ObjectEvent) -> None:
-        """Ignore a change."""
+        """Ignore a change, or fail as a handler that cannot take it."""
+        if self.fails:
+            raise ValueError("of this test")
 
     def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
         """Ignore claims."""
@@ -185,10 +187,12 @@ class Book:
             self.transactions.after_commit(
                 lambda: self.calls.append(said), lambda: self.calls.append(f"no room for {said}")
             )
-            if fails:
-                raise ValueError("of this test")
 
-        self.transactions.attempt(work)
+        self.fails = fails
+        try:
+            self.transactions.attempt(work)
+        finally:
+            self.fails = False
 
     @property
     def labels(self) -> dict[str, str]:

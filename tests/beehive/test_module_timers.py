@@ -1,0 +1,45 @@
+"""Timers whose functions run on a module's thread."""
+
+from collections.abc import Callable
+
+from beehive.clock import Timer
+from beehive.delivery import Continuation
+from beehive.module_timers import ModuleTimer
+from beehive.simulation import Simulation
+
+
+class Bed:
+    """A timer of a period of a second or of a single delay, and the inbox of its module."""
+
+    def __init__(self, function: Callable[[], None], *, once: bool) -> None:
+        self.simulation = Simulation(0)
+        self.inbox: list[Continuation] = []
+        self.timer = ModuleTimer(object(), self.inbox.append, function, 1.0, once=once)
+        clock = self.simulation.clock
+        begin: Callable[[Callable[[], None]], Timer] = lambda fire: (clock.after if once else clock.every)(1.0, fire)  # noqa: E731
+        self.timer.start(begin)
+
+    def handle(self) -> None:
+        """The module handles what waits."""
+        waiting, self.inbox[:] = self.inbox[:], []
+        for each in waiting:
+            each.call()
+
+
+def test_ticks_do_not_pile_up_in_a_slow_module() -> None:
+    """And go on after it has handled the one that waited."""
+    ticks: list[str] = []
+    bed = Bed(lambda: ticks.append("tick"), once=False)
+    for _ in range(2):
+        bed.simulation.run_for(10.0)
+        bed.handle()
+    assert ticks == ["tick", "tick"]
+
+
+def test_a_timer_that_has_fired_is_over_for_its_own_function() -> None:
+    """Which may set the next one, and ask whether there is one."""
+    seen: list[bool] = []
+    bed = Bed(lambda: seen.append(bed.timer.active), once=True)
+    bed.simulation.run_for(10.0)
+    bed.handle()
+    assert (seen, bed.timer.active, bed.timer.cancel()) == ([False], False, False)
