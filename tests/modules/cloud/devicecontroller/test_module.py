@@ -530,6 +530,24 @@ def test_the_status_of_a_deleted_device_is_deleted(bee: Harness) -> None:
     assert deletion.options == {"preconditions": {"uid": "s"}}, "a later one of its name stays"
 
 
+def test_nothing_is_remembered_of_deleted_devices(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many have come and gone, with reports or without."""
+    made: list[status_writer.StatusWriter] = []
+    monkeypatch.setattr(
+        "modules.cloud.devicecontroller.module.StatusWriter",
+        lambda *given: made.append(status_writer.StatusWriter(*given)) or made[-1],  # type: ignore[func-returns-value]
+    )
+    server = started(bee, device())
+    for number in range(3):
+        server.change("ADDED", device(f"d{number}"))
+        bee.run_for(3 * INTERVAL)
+        report(bee, "5", name=f"d{number}")
+        server.change("DELETED", device(f"d{number}"))
+        bee.run_for(3 * INTERVAL)
+    (writer,) = made
+    assert [key.name for key in writer._devices] == ["d"]
+
+
 def test_a_changed_model_changes_the_condition(bee: Harness) -> None:
     server = started(bee, device())
     assert server.statuses["d"]["status"]["conditions"][0]["status"] == "True"

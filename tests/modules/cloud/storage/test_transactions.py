@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.storage.database import database
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import ObjectEvent, Storage
@@ -121,6 +122,37 @@ def test_work_that_fails_after_its_first_use_of_the_database_leaves_nothing(core
     assert other.syncs() == {}
 
 
+def test_a_node_that_has_left_for_another_cloudcore_is_not_kept(cores: tuple[Core, Core]) -> None:
+    """It was connected here before, and its claim was stored."""
+    one, other = cores
+    one.claim("n1")
+    other.claim("n1")
+    one.turn(lambda: None)
+    assert one.done == ["n1 is other's"]
+
+
+def test_a_log_with_a_former_secret_is_truncated_as_soon_as_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader may keep it at first; it is tried again with the next commit, whatever that changes."""
+    tries: list[str] = []
+
+    def truncate(_connection: Connection) -> bool:
+        tries.append("truncate")
+        return len(tries) > 1
+
+    monkeypatch.setattr(database, "truncate_log", truncate)
+    book = Book(monkeypatch)
+    book.put("web", "1")
+    book.transactions.commit()
+    assert tries == []
+    book.put("password", "1", kind="Secret")
+    book.transactions.commit()
+    for label in ("2", "3"):
+        book.put("web", label)
+        book.transactions.commit()
+    assert tries == ["truncate"] * 2
+    book.database.close()
+
+
 def test_claims_wait_for_the_end_of_the_outer_work(cores: tuple[Core, Core]) -> None:
     """Work within work, such as an immediate answer."""
     one, other = cores
@@ -175,13 +207,13 @@ class Book:
     def changes_rolled_back(self, _events: list[ObjectEvent], _nodes: set[str]) -> None:
         """Ignore what was rolled back."""
 
-    def put(self, name: str, label: str, *, fails: bool = False) -> None:
+    def put(self, name: str, label: str, *, fails: bool = False, kind: str = "ConfigMap") -> None:
         """One message: an object is made or changed, and the answer follows the commit."""
 
         def work() -> None:
-            obj = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}}
+            obj = {"kind": kind, "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}}
             obj["metadata"]["labels"] = {"a": label}  # type: ignore[index]
-            is_there = self.storage.find(ObjectKey("ConfigMap", "default", name)) is not None
+            is_there = self.storage.find(ObjectKey(kind, "default", name)) is not None
             (self.storage.replace if is_there else self.storage.create)(obj)
             said = f"{name} {label}"
             self.transactions.after_commit(
