@@ -70,6 +70,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         for each in ("dns", "explaining", "links", "module", "planes", "proxy", "tables", "watch")
     ),
     "metamanager": ("tests/metamanager",),
+    "metamanager/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),
     "edgehub/lanes.py": ("tests/edgehub",),
