@@ -66,7 +66,8 @@ class Schedule(NamedTuple):
             return
         day, first = self._date(until), self._date(after)
         while day >= first:
-            yield from (moment for moment in reversed(self._times_on(day)) if after < moment <= until)
+            times = [moment for moment in self._times_on(day, after) if moment <= until]
+            yield from reversed(times)
             day -= timedelta(days=1)
 
     def next_after(self, moment: float) -> float | None:
@@ -75,7 +76,7 @@ class Schedule(NamedTuple):
             return moment + self.every
         day = self._date(moment)
         for _ in range(_MOST_DAYS):
-            found = next((each for each in self._times_on(day) if each > moment), None)
+            found = next(self._times_on(day, moment), None)
             if found is not None:
                 return found
             day += timedelta(days=1)
@@ -84,14 +85,22 @@ class Schedule(NamedTuple):
     def _date(self, moment: float) -> date:
         return datetime.fromtimestamp(moment, self.zone).date()
 
-    def _times_on(self, day: date) -> Sequence[float]:
-        """Return the times on a local date, in order."""
+    def _times_on(self, day: date, after: float) -> Iterator[float]:
+        """Yield the times on a local date after a moment, in order."""
         if not self._matches(day):
-            return ()
+            return
         midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
-        if midnight.utcoffset() == (midnight + timedelta(days=1)).utcoffset():
-            begin = midnight.timestamp()
-            return [begin + 3600 * hour + 60 * minute for hour in sorted(self.hours) for minute in sorted(self.minutes)]
+        if midnight.utcoffset() != (midnight + timedelta(days=1)).utcoffset():
+            yield from (moment for moment in self._times_among_two_offsets(midnight) if moment > after)
+            return
+        begin = midnight.timestamp()
+        for hour in sorted(self.hours):
+            if begin + 3600 * (hour + 1) > after:
+                times = (begin + 3600 * hour + 60 * minute for minute in sorted(self.minutes))
+                yield from (moment for moment in times if moment > after)
+
+    def _times_among_two_offsets(self, midnight: datetime) -> Sequence[float]:
+        """Return the times on a day with a change to or from summer time, in order."""
         if self.is_fixed:
             return sorted({self._fixed(midnight, hour, minute) for hour in self.hours for minute in self.minutes})
         begin, end = midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
