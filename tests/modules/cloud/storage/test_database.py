@@ -346,6 +346,18 @@ def test_a_damaged_change_is_no_history(url: str) -> None:
         assert found.start(WatchQuery("ConfigMap", last)).refusal is None
 
 
+def test_a_deletion_whose_change_was_not_kept_is_one(url: str) -> None:
+    """Another cloudcore is of an earlier version, or its disk is full."""
+    with Cloud(url) as one, Cloud(url, "other") as other:
+        one.apply(pod("web"))
+        assert other.transact() == [f"ADDED {WEB}"]
+        one.delete(WEB)
+        with other.database.engine.begin() as connection:
+            connection.execute(delete(tables.tables["cluster_changes"]))
+        assert other.transact() == [f"DELETED {WEB}"]
+        assert other.cluster.storage.find(WEB) is None
+
+
 def test_a_change_is_made_to_the_others_last_state(url: str) -> None:
     """Neither overwrites the other, and no version is given twice."""
     versions = []

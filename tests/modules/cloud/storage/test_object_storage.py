@@ -143,6 +143,8 @@ def test_no_list_is_of_a_version_between_changes_of_others_that_are_not_all_know
     with pytest.raises(ForgottenError):
         storage.list_after(kind, None, ("", ""), before + 3)
     assert len([*storage.list_after(kind, None, ("", ""), before + 5)]) == 2
+    storage.create({**on("n1"), "metadata": {"name": "third", "namespace": "default"}})
+    assert len([*storage.list_after(kind, None, ("", ""), before + 5)]) == 2
 
 
 @pytest.mark.parametrize("namespace", [None, "default"])

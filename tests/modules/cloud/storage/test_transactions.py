@@ -263,6 +263,8 @@ def test_a_message_that_fails_leaves_the_others_of_its_transaction(monkeypatch: 
         book.put("web", "1")
         with pytest.raises(ValueError, match="of this test"):
             book.put("web", "2", fails=True)
+        with pytest.raises(ValueError, match="of this test"):
+            book.put("new", "1", fails=True)
         book.put("other", "1" if not is_full else "2")
         assert book.labels["web"] == "1"
         book.transactions.commit()
