@@ -98,8 +98,11 @@ def directory(log: Path) -> None:
 def test_a_link_or_pipe_in_the_place_of_a_log_is_not_read(log: Path, plant: Callable[[Path], None]) -> None:
     """Neither a link to anywhere nor a pipe, which a thread would wait for."""
     plant(log)
-    with pytest.raises(OSError, match=r"(Too many levels|Not a directory|no regular file)"):
-        LogReader(log, LogOptions(), lambda: True)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(3):
+        with pytest.raises(OSError, match=r"(Too many levels|Not a directory|no regular file)"):
+            LogReader(log, LogOptions(), lambda: True)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before, "nor does it cost a descriptor"
 
 
 @pytest.mark.parametrize("name", ["0.log.20261120-053000", "0.log.20261120-053000.gz"])

@@ -110,6 +110,7 @@ def test_the_last_lines_are_lines_of_the_container(log: Path, tail: int, shown: 
 
 def test_a_time_or_later(log: Path) -> None:
     assert read(log, since=parse_time("2026-11-20T05:02:00Z")) == "three\nfour\n\n"
+    assert read(log, since=parse_time("2026-11-20T05:02:16.000000001Z")) == "three\nfour\n\n"
     assert read(log, since=parse_time("2026-11-20T07:00:00Z")) == ""
 
 
@@ -137,6 +138,9 @@ def test_a_line_longer_than_one_read_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(line("x" * 3_000_000) + line("end"))
     assert read(path) == "x" * 3_000_000 + "\nend\n"
+    follower = LogReader(path, LogOptions(follow=True), lambda: False)
+    assert len(b"".join(follower.pieces(lambda _seconds: True))) == 3_000_005, "also before the container has ended"
+    follower.close()
     assert read(path, tail=1) == "end\n"
 
 

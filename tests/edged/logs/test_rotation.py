@@ -1,12 +1,15 @@
 """Rotation of logs, on real files and a runtime in memory that opens new ones."""
 
+import errno
 import gzip
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
@@ -143,6 +146,43 @@ def test_a_file_that_exists_plain_and_packed_is_read_once(tmp_path: Path) -> Non
     (old,) = rotated(rotation.file)
     with gzip.open(f"{old}.gz", "wb") as packed:
         packed.write(old.read_bytes())
+    assert shown(rotation.file) == [f"line {n}" for n in range(10)]
+
+
+def test_a_log_whose_disk_cannot_rename_it_keeps_no_other_from_being_rotated(tmp_path: Path) -> None:
+    rotation = Rotated(tmp_path)
+    rotation.write()
+    sick = ContainerStatus(name="aa", container_id="fake://c0", state=rotation.status.container_statuses[0].state)
+    rotation.status = replace(rotation.status, container_statuses=(sick, *rotation.status.container_statuses))
+    other = rotation.file.parents[1] / "aa" / "0.log"
+    other.parent.mkdir()
+    other.write_bytes(LINE * 10)
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if path == other:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return rename(path, target)
+
+    with patch.object(Path, "rename", fail):
+        assert len(rotation.look()) == 2
+
+
+def test_the_log_of_a_container_whose_id_is_not_known_is_left_alone(tmp_path: Path) -> None:
+    """The runtime could not be asked for another file."""
+    rotation = Rotated(tmp_path)
+    rotation.write()
+    [status] = rotation.status.container_statuses
+    rotation.status = replace(rotation.status, container_statuses=(replace(status, container_id=""),))
+    assert rotation.look() == ["0.log"]
+    assert not rotation.runtime.calls
+
+
+def test_rotated_files_are_shown_before_the_runtime_has_opened_another(tmp_path: Path) -> None:
+    """As after an agent that was killed in between."""
+    rotation = Rotated(tmp_path)
+    rotation.write()
+    rotation.file.rename(rotation.file.with_name("0.log.20261120-054216"))
     assert shown(rotation.file) == [f"line {n}" for n in range(10)]
 
 

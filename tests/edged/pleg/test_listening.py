@@ -9,7 +9,7 @@ import pytest
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
 from edged.pleg.hints import MIN_INTERVAL
-from edged.pleg.listener import LONGEST_WAIT
+from edged.pleg.listener import FIRST_WAIT, LONGEST_WAIT
 from edged.pleg.messages import RelistSoon, StreamRequested, WorkerInspection
 from edged.pleg.pace import DISTRUST, SILENT
 from edged.pleg.pleg import MAX_INSPECTIONS
@@ -81,12 +81,17 @@ def test_a_relist_that_failed_is_repeated_after_the_short_period(watch: Watch) -
     assert len(watch.events) == 1
 
 
-def test_a_pod_that_a_relist_could_not_read_is_read_after_the_short_period(watch: Watch) -> None:
-    for name in ("a", "b"):
+def test_pods_that_a_relist_could_not_read_are_read_after_the_short_period(watch: Watch) -> None:
+    """Although events have announced their ends: those are used up."""
+    names = [f"p{number}" for number in range(MAX_INSPECTIONS + 1)]
+    for name in names:
         watch.pod(name)
+    calm(watch)
     watch.runtime.fail("container_status", AWAY, times=1)
+    watch.runtime.end("main", 1)
     assert watch.look(0.5) == []
-    assert watch.look(1) == ["a", "b"]
+    assert watch.failures() == 1
+    assert watch.look(1) == names
 
 
 def test_many_simultaneous_ends_cost_two_lists(watch: Watch) -> None:
@@ -238,6 +243,18 @@ def test_a_runtime_that_refuses_its_stream_for_long_is_asked_seldom(watch: Watch
     calls = watch.runtime.calls["container_events"]
     watch.simulation.run_for(20 * LONGEST_WAIT)
     assert watch.runtime.calls["container_events"] - calls < 80
+
+
+def test_a_stream_that_lasted_is_opened_again_soon(watch: Watch) -> None:
+    """The breaks of last year do not count."""
+    calm(watch)
+    watch.runtime.fail("container_events", AWAY, times=20)
+    watch.runtime.cut_events()
+    watch.simulation.run_for(40 * LONGEST_WAIT)
+    calls = watch.runtime.calls["container_events"]
+    watch.runtime.cut_events()
+    watch.simulation.run_for(FIRST_WAIT)
+    assert watch.runtime.calls["container_events"] == calls + 1
 
 
 def test_a_silent_stream_counts_as_open_after_a_while() -> None:
