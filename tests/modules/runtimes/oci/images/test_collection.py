@@ -104,3 +104,19 @@ def test_an_image_that_is_removed_while_the_registry_finds_it_unchanged_is_pulle
     assert _pull(store, workers) == ID
     assert [request["known"] for request in workers.requests] == [[digest], []]
     assert store.find(NAME) is not None
+
+
+def test_an_image_that_is_pulled_by_another_digest_keeps_the_documents_and_blobs_of_the_first(
+    store: ImageStore,
+) -> None:
+    """They belong to a name that it still has."""
+    digests = ["sha256:" + digit * 64 for digit in "4567"]
+    for document, layer in (digests[:2], digests[2:]):
+        names = (f"docker.io/library/app@{document}",)
+        store._added([StoredImage(ID, (), names, ImageConfig(), (), {document: 4}, layer_blobs={layer: 4})])
+    for digest in digests:
+        store.layout.blob(digest).write_bytes(b"blob")
+    store.collect()
+    assert [store.layout.blob(digest).exists() for digest in digests] == [True] * 4
+    image = store.find(f"docker.io/library/app@{digests[0]}")
+    assert image is not None and sorted(image.blobs) == digests
