@@ -117,10 +117,11 @@ def capped(entries: Entries) -> Entries:
     for version, some in of_version.items():
         oldest = some[: surplus + 1] if surplus > 0 else []
         if len(oldest) > 1:
-            fields = NOTHING.union(*(one.fields for one in oldest))
+            bucket = Manager(ANCIENT, UPDATE, "", version)
+            oldest += [one for one in some[surplus + 1 :] if one.manager == bucket]  # later, after a clock was set back
             for one in oldest:
                 del kept[one.manager.identity]
-            bucket = Manager(ANCIENT, UPDATE, "", version)
+            fields = NOTHING.union(*(one.fields for one in oldest))
             kept[bucket.identity] = Managed(bucket, fields, oldest[-1].time)
             surplus -= len(oldest) - 1
     return kept

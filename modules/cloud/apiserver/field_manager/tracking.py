@@ -129,9 +129,12 @@ class Tracking:
 
     def updated(self, live: JsonObject | None, new: JsonObject, manager: Manager) -> JsonObject:
         """Return a new state of an object with the managers that it has after an update by one. An object that has had
-        none gets none before it is applied.
+        none gets none before it is applied. A client sets the managers in the object itself, not by its subresources.
         """
-        entries = {} if is_reset(new) else _given_or_live(live, new)
+        if manager.subresource:
+            entries = read_entries(live) or {}
+        else:
+            entries = {} if is_reset(new) else _given_or_live(live, new)
         if live is not None and not entries:
             return with_entries(new, None)
         before = _bare(live or {})
@@ -139,8 +142,9 @@ class Tracking:
         entries = _without_changed(entries, comparison, manager)
         mine = entries.get(manager.identity)
         had = mine.fields if mine else NOTHING
-        fields = (had - comparison.removed) | comparison.modified | comparison.added
-        return with_entries(new, encoded(written_entries(self._with(entries, manager, fields, mine)), live))
+        taken = comparison.modified | comparison.added
+        entries = self._with(entries, manager, (had - comparison.removed) | taken, None if taken else mine)
+        return with_entries(new, encoded(written_entries(entries), live))
 
     def applied(self, live: JsonObject | None, config: JsonObject, manager: Manager, *, force: bool) -> JsonObject:
         """Return the object that a server-side apply stores, with its managers.
@@ -192,7 +196,7 @@ class Tracking:
         conflicts = _conflicts(entries, comparison, manager)
         if conflicts and not force:
             raise ApplyConflictError(conflicts)
-        mine = (read_entries(live) or {}).get(manager.identity)
+        mine = None if any(comparison) else (read_entries(live) or {}).get(manager.identity)
         entries = _without_changed(entries, comparison, manager)
         fields = entries[manager.identity].fields if manager.identity in entries else NOTHING
         return with_entries(new, encoded(written_entries(self._with(entries, manager, fields, mine)), live))
@@ -238,7 +242,7 @@ class Tracking:
         return Comparison(*(self._kept(one, manager) for one in found))
 
     def _with(self, entries: Entries, manager: Manager, fields: FieldSet, before: Managed | None) -> Entries:
-        """Return the entries with those fields of a manager; its time is their last change."""
+        """Return the entries with those fields of a manager; its time stays if it had the same fields before."""
         others = {name: one for name, one in entries.items() if name != manager.identity}
         if not fields:
             return others

@@ -153,8 +153,10 @@ def merged(live: Any, config: Any, shape: FieldShape, path: Path = ()) -> Any:
     if form is MergeForm.LEAF or shape.form(live) is not form or not config:
         if form in (MergeForm.KEYED, MergeForm.SET):
             _elements_of_config(config, shape, form, path)
-        is_kept = not config and config is not None and shape.form(live) is form is not MergeForm.LEAF
-        return live if is_kept else _checked_copy(config, shape, path)
+        is_none = config is None or (not config and shape.form(live) is form)
+        return (
+            live if live and is_none and shape.form(live) is not MergeForm.LEAF else _checked_copy(config, shape, path)
+        )
     if form is MergeForm.MAP:
         result = dict(live)
         for name, value in config.items():

@@ -66,6 +66,8 @@ class Cached(NamedTuple):
     size: int
     client: str
     """Who asked first."""
+    again: float = 0.0
+    """When no server has answered lately: until then the answer is given although its time is over."""
 
 
 class _Share:
@@ -115,8 +117,10 @@ class Cache:
     def get(self, key: Key, now: float) -> DnsAnswer | None:
         """Return an answer whose time is not over."""
         found = self._answers.get(key)
-        if found is None or now - found.at >= found.ttl:
+        if found is None:
             return None
+        if now - found.at >= found.ttl:
+            return self.get_stale(key, now) if now < found.again else None
         self._shares[found.client].keys.move_to_end(key)
         return _aged(found.answer, int(now - found.at))
 
@@ -126,6 +130,12 @@ class Cache:
         if found is None or now - found.at - found.ttl > STALE_SECONDS or found.answer.code == Code.SERVFAIL:
             return None
         return _with_ttl(found.answer, STALE_TTL)
+
+    def keep_stale(self, key: Key, now: float) -> None:
+        """Give an answer whose time is over without asking for a while, so that not each question waits for servers
+        that do not answer (RFC 8767, the failure recheck timer).
+        """
+        self._answers[key] = self._answers[key]._replace(again=now + STALE_TTL)
 
     def _drop(self, key: Key) -> None:
         gone = self._answers.pop(key, None)
@@ -227,6 +237,7 @@ class UpstreamResolver:
             stale = self._cache.get_stale(key, now) if self._serve_stale else None
             if stale is not None:
                 self._counters.stale += 1
+                self._cache.keep_stale(key, now)
                 return stale._replace(source=f"{stale.source}, remembered: no name server answers")
             failure = DnsAnswer(Code.SERVFAIL, is_ours=False)
             self._cache.put(key, failure, now, client)

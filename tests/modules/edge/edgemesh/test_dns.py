@@ -510,6 +510,30 @@ def test_answers_are_remembered_for_their_time_and_longer_while_no_server_answer
     assert servers.resolve().code == Code.SERVFAIL
 
 
+def test_servers_that_do_not_answer_are_waited_for_once_in_a_while_for_each_name() -> None:
+    """The recheck timer of RFC 8767: 30 seconds. Then they are asked again, and a new answer counts at once."""
+    servers = Servers()
+    servers.resolve()
+    servers.dead = {"a", "b"}
+    servers.wait(1000)
+    servers.resolve()
+    asked = len(servers.asked)
+    servers.wait(29)
+    assert servers.resolve().answers[0].ttl == 30
+    assert servers.resolver.remembered("www.example.org", Type.A) == servers.resolve()
+    assert len(servers.asked) == asked
+    servers.wait(1)
+    servers.dead = set()
+    assert servers.resolve().answers[0].ttl == 300
+    servers.wait(100)
+    assert servers.resolve().answers[0].ttl == 200
+    servers.dead = {"a", "b"}
+    servers.wait(STALE_SECONDS + 190)
+    servers.resolve()
+    servers.wait(20)
+    assert servers.resolve().code == Code.SERVFAIL, "not longer than a day, either"
+
+
 def test_a_server_that_does_not_answer_rests() -> None:
     servers = Servers()
     servers.dead = {"a"}

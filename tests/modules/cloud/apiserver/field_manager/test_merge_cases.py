@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.field_manager.managed_fields import APPLY, UPDATE, Manager, capped, read_entries
+from modules.cloud.apiserver.field_manager.managed_fields import (
+    ANCIENT,
+    APPLY,
+    UPDATE,
+    Manager,
+    capped,
+    read_entries,
+)
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
@@ -228,6 +235,28 @@ def test_entries_of_several_versions_are_capped_by_version() -> None:
     assert len(frozenset().union(*(one.fields for one in left.values()))) == 14
 
 
+def test_old_updates_are_added_to_a_later_entry_of_old_updates() -> None:
+    """Its time is later where the clock was set back, or where a client has set the managers."""
+    made = [{"manager": f"m{n}", "operation": "Update", "apiVersion": "v1", "time": f"2026-01-01T00:00:{n:02}Z",
+             "fieldsV1": {f"f:{n}": {}}} for n in range(10)]  # fmt: skip
+    later = {**made[0], "manager": ANCIENT, "time": "2026-01-01T00:00:30Z", "fieldsV1": {"f:old": {}}}
+    entries = read_entries({"metadata": {"managedFields": [*made, later]}})
+    assert entries is not None
+    left = capped(entries)
+    assert len(left) == 9
+    assert left[ANCIENT, UPDATE, "", "v1"].fields == {("f:0",), ("f:1",), ("f:old",)}
+
+
+def test_a_field_without_a_value_takes_nothing_away() -> None:
+    """Null or empty: the elements of others stay."""
+    first = Act("one", {"map": {"a": "1"}, "list": items("a"), "set": ["x"], "struct": {"name": "x"}})
+    nulls: JsonObject = {"map": None, "list": None, "set": None, "struct": None}
+    empty: JsonObject = {"map": {}, "list": [], "set": [], "struct": {}}
+    for without_values in (nulls, empty):
+        assert content(run(first, Act("two", without_values))) == first.obj
+    assert content(run(Act("one", {"map": None}))) == {"map": None}
+
+
 def _manifest(random: Random, *, some: bool) -> JsonObject:
     """A manifest of few names and values; with no empty lists and maps, which are leaves only while they are empty."""
 
@@ -288,6 +317,7 @@ def test_laws_of_managers(seed: int) -> None:
                 assert one.time == before[name].time and not one.fields & given
             else:
                 is_same = name in before and before[name].fields == one.fields
+                is_same = is_same and not (any(changed) if who.operation == APPLY else changed.modified | changed.added)
                 assert one.time == (before[name].time if is_same else now), "the time is that of the last change"
         assert given <= (entries[who.identity].fields if who.identity in entries else frozenset())
         if second:

@@ -78,6 +78,30 @@ def test_an_entry_is_as_kubernetes_writes_it(api: Api) -> None:
     }
 
 
+def test_the_time_of_an_entry_is_the_last_change_of_a_value(api: Api) -> None:
+    """Also where the manager has the same fields as before."""
+
+    def time_of(obj: JsonObject, manager: str) -> str:
+        return next(str(one["time"]) for one in obj["metadata"]["managedFields"] if one["manager"] == manager)
+
+    api.data("first", a="1")
+    before = api("patch", {"data": {"b": "1"}}, "second", patch_type=MERGE)
+    api.simulation.run_for(60)
+    applied = api.data("first", a="2")
+    assert time_of(applied, "first") > time_of(before, "first")
+    assert time_of(applied, "second") == time_of(before, "second")
+    api.simulation.run_for(60)
+    patched = api("patch", {"data": {"b": "2"}}, "second", patch_type=MERGE)
+    assert time_of(patched, "second") > time_of(applied, "first") == time_of(patched, "first")
+
+
+def test_a_subresource_cannot_set_the_managers(api: Api) -> None:
+    api("create", {"metadata": {"name": "c"}, "spec": {"containers": [CONTAINER]}}, "maker", plural="pods", name="")
+    status = {"metadata": {"managedFields": [{}]}, "status": {"phase": "Running"}}
+    made = api("patch", status, "other", plural="pods", subresource="status", patch_type=STRATEGIC)
+    assert set(managers(made)) == {("maker", "Update"), ("other", "Update")}
+
+
 def test_a_pod_is_tracked_by_the_keys_of_its_lists(api: Api) -> None:
     body = {
         "metadata": {"name": "c", "labels": {"app": "web"}},
