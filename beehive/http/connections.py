@@ -226,10 +226,12 @@ def address_of(connection: socket.socket) -> str:
 
 
 def network_of(host: str) -> str:
-    """Return an IPv4 address, or the network of an IPv6 address: a host may have all addresses of a /64 network
-    (RFC 4291).
+    """Return an address of IPv4 or of this machine, or the network of an IPv6 address: a host may have all addresses of
+    a /64 network (RFC 4291).
     """
     if ":" not in host:
         return host
     address = IPv6Address(host.partition("%")[0])
+    if address.is_loopback:
+        return host
     return str(address.ipv4_mapped or f"{IPv6Address(int(address) >> 64 << 64)}/64")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice
+from math import remainder
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _OF_OBJECTS: Final = ("apiVersion", "kind", "metadata")
+_NEARLY: Final = 1e-9
+"""Part of a factor by which a multiple of it may be off: 0.3 is a multiple of 0.1 (go-openapi's `MultipleOf`)."""
 
 
 def pruned(value: Any, schema: Schema, *, is_object: bool = True) -> Any:
@@ -172,7 +175,7 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
     if most is not None and (value > most or (schema.get("exclusiveMaximum") and value == most)):
         words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
         yield invalid(path, value, f"{path} in body should be {words} {most}")
-    if factor and value % factor:
+    if factor and abs(remainder(value, factor)) > _NEARLY * abs(factor):
         yield invalid(path, value, f"{path} in body should be a multiple of {factor}")
 
 

@@ -147,6 +147,7 @@ def test_of_a_client_whose_streams_have_ended_nothing_stays() -> None:
         ("::ffff:10.0.0.1", "10.0.0.1"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
     ],
 )
 def test_a_host_has_a_whole_network_of_ipv6(host: str, network: str) -> None:

@@ -348,6 +348,9 @@ def _ask_udp(
                 found = read_message(channel.recv(LARGEST))
                 if found.is_response and found.id == number and found.question == raw:
                     return found
+                if found.is_response and found.id == number and found.question.lower() == raw.lower():
+                    mismatch()
+                    return None  # some servers do not keep the letters' case
             mismatch()
     return None
 
@@ -358,7 +361,7 @@ def _ask_tcp(at: tuple[str, int], number: int, raw: bytes, deadline: _Deadline) 
         channel.sendall(struct.pack("!H", len(message)) + message)
         (size,) = struct.unpack("!H", _exactly(channel, 2, deadline))
         found = read_message(_exactly(channel, size, deadline))
-    if not found.is_response or found.id != number or found.question != raw:
+    if not found.is_response or found.id != number or found.question.lower() != raw.lower():
         raise WireError("it is no answer to the question")
     return found
 

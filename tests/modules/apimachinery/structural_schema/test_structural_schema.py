@@ -165,6 +165,8 @@ def test_common_fields_are_not_described_otherwise(properties: Any, place: str) 
         ({"type": "integer"}, True, 'Invalid value: "boolean": f in body must be of type integer: "boolean"'),
         ({"type": "integer", "minimum": 1}, 0, "Invalid value: 0: f in body should be greater than or equal to 1"),
         ({"type": "integer", "maximum": 1}, 2, "Invalid value: 2: f in body should be less than or equal to 1"),
+        ({"type": "number", "multipleOf": 0.1}, 0.35, "Invalid value: 0.35: f in body should be a multiple of 0.1"),
+        ({"type": "integer", "multipleOf": 3}, 10, "Invalid value: 10: f in body should be a multiple of 3"),
         ({**TEXT, "minLength": 2}, "a", 'Invalid value: "a": f in body should be at least 2 chars long'),
         ({**TEXT, "maxLength": 2}, "abc", "Too long: may not be more than 2 bytes"),
         ({**TEXT, "pattern": "^a$"}, "b", "Invalid value: \"b\": f in body should match '^a$'"),
@@ -198,6 +200,8 @@ def test_faults_have_the_api_servers_words(schema: Any, value: Any, message: str
         ({"x-kubernetes-int-or-string": True}, 1),
         ({"x-kubernetes-int-or-string": True}, "1"),
         ({"type": "number"}, 1),
+        ({"type": "number", "multipleOf": 0.1}, 0.3),
+        ({"type": "integer", "multipleOf": 3}, 9_000_000_000_000),
         ({"type": "object", "additionalProperties": TEXT}, {"a": "b"}),
     ],
 )

@@ -865,13 +865,29 @@ def answered(asked: bytes, address: str = "192.0.2.1", *, cut: bool = False) -> 
     return data[:2] + bytes([data[2] | (2 if cut else 0)]) + data[3:]
 
 
+def test_a_server_that_does_not_keep_the_case_of_letters_is_asked_over_tcp() -> None:
+    """Some routers do not; over TCP nobody can answer in a server's place."""
+
+    def changed(asked: bytes) -> bytes:
+        return HEADER.pack(*HEADER.unpack_from(asked)) + asked[12:].lower()
+
+    mismatches: list[int] = []
+    raw = question("WwW.example.org")[12:]
+    server = Upstream(lambda asked: [answered(changed(asked), "192.0.2.66")], lambda asked: answered(changed(asked)))
+    try:
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
+    finally:
+        server.close()
+    assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 1)
+
+
 def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> None:
     """Case 37: a wrong id, another name, other letters."""
 
     def forge(asked: bytes) -> list[bytes]:
         right = answered(asked, "192.0.2.66")
         wrong_id = bytes([right[0] ^ 1]) + right[1:]
-        other_letters = right[:13] + bytes([right[13] ^ 0x20]) + right[14:]
+        other_letters = bytes([right[0] ^ 1]) + right[1:13] + bytes([right[13] ^ 0x20]) + right[14:]
         other_name = right[:13] + bytes([right[13] + 1]) + right[14:]
         return [wrong_id, other_letters, other_name, b"junk"]
 
