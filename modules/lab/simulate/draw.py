@@ -1,11 +1,21 @@
 """Draws plans from seeds: a workload, and faults according to a profile."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_rollouts, draw_scenes, draw_state
-from modules.lab.simulate.plan import DeviceStep, Fault, FaultKind, Plan, RolloutStep, ServiceStep, Shape, WorkloadStep
+from modules.lab.simulate.plan import (
+    DeviceStep,
+    Fault,
+    FaultKind,
+    Plan,
+    RolloutStep,
+    ServiceStep,
+    Shape,
+    WorkloadStep,
+    Write,
+)
 from modules.lab.simulate.service_documents import group_writes, service_steps
 
 _LINK = (
@@ -148,70 +158,29 @@ def draw_plan(
         streams: whether there are stream tunnels and users who follow logs; always with the profile `state`.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
-    draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
-    steps: list[WorkloadStep] = []
-    faults: list[Fault] = []
-    for node in range(nodes):
-        steps += _workload(draw, node, seconds, pods)
-        faults += _faults(draw, node, seconds, _KINDS[profile])
-    more = random.Random(f"{seed} more")  # noqa: S311 - a generator of its own keeps the older draws
-    for node in range(nodes):
-        steps += draw_more.config_lifetimes(more, node, seconds) + draw_more.static_pods(more, node, seconds)
-        steps += draw_more.flapping(more, node, seconds)
-        if FaultKind.CUT in _KINDS[profile]:
-            faults += draw_more.roaming(more, node, seconds) + draw_more.lost_answers(more, node, seconds)
-            faults += draw_more.late_answers(more, node, seconds)
-    writes = list(draw_more.writes(more, steps, seconds))
-    first_version = draw_more.first_version(more)
-    into_nodes = random.Random(f"{seed} nodes")  # noqa: S311 - as above
-    for node in range(nodes):
-        writes += draw_more.node_writes(into_nodes, node, seconds)
-    scenes = random.Random(f"{seed} scenes")  # noqa: S311 - as above
-    for node in range(nodes):
-        scene = draw_scenes.scene(scenes, node, seconds, _KINDS[profile])
-        steps += scene.steps
-        faults += scene.faults
-        writes += scene.writes
-    crashes = random.Random(f"{seed} crashes")  # noqa: S311 - as above
-    for node in range(nodes):
-        scene = draw_scenes.crash(crashes, node, seconds, _KINDS[profile])
-        probed, unwell = draw_more.probed_pods(crashes, node, seconds, fail=bool(_KINDS[profile]))
-        steps += [*scene.steps, *probed]
-        faults += [*scene.faults, *unwell]
-    if FaultKind.CLOUD_RESTART in _KINDS[profile] and not hostile:  # who attacks must not make a module fail
-        faults += draw_more.database_faults(random.Random(f"{seed} database"), seconds)  # noqa: S311 - as above
-    of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above
-    device_steps: list[DeviceStep] = []
+    kinds = _KINDS[profile]
+    drawn = _Drawn(seed, nodes, seconds)
+    drawn.lives(kinds, pods)
+    first_version = drawn.surprises(kinds)
+    drawn.scenes(kinds)
+    if FaultKind.CLOUD_RESTART in kinds and not hostile:  # who attacks must not make a module fail
+        drawn.faults += draw_more.database_faults(drawn.random("database"), seconds)
+    has_devices = devices > 0 and profile is not FaultProfile.STATE
+    device_steps = drawn.devices(devices, has_faults=bool(kinds)) if has_devices else []
     in_a_cluster = cluster or keeps_state or profile in (FaultProfile.API, FaultProfile.STATE)
-    for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
-        device_steps += draw_devices.devices(of_devices, node, seconds, devices)
-        faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
-    rollouts: list[RolloutStep] = []
-    if workloads and not in_a_cluster:
-        of_rollouts = random.Random(f"{seed} rollouts")  # noqa: S311 - as above
-        rollouts = draw_rollouts.rollouts(of_rollouts, seconds)
-        faults += draw_rollouts.absences(of_rollouts, nodes, seconds) if _KINDS[profile] else []
-        faults = [draw_rollouts.kept(fault) for fault in faults]
-    of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
-    if device_steps:
-        device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
-    of_lockouts = random.Random(f"{seed} lockouts")  # noqa: S311 - as above
-    faults += draw_more.lockouts(of_lockouts, nodes, seconds) if lockouts else []
-    served: list[ServiceStep] = []
-    if services:
-        served = service_steps(random.Random(f"{seed} services"), "shop", nodes, seconds)  # noqa: S311 - as above
-        second = random.Random(f"{seed} second service")  # noqa: S311 - as above
-        served += service_steps(second, "bank", nodes, seconds, may_go=True)
-        writes += group_writes(random.Random(f"{seed} groups"), nodes, seconds)  # noqa: S311 - as above
+    rollouts = drawn.rollouts(has_faults=bool(kinds)) if workloads and not in_a_cluster else []
+    if lockouts:
+        drawn.faults += draw_more.lockouts(drawn.random("lockouts"), nodes, seconds)
+    served = drawn.services() if services else []
     return Plan(
         seed=seed,
         nodes=nodes,
         seconds=seconds,
-        steps=tuple(sorted(steps, key=lambda step: step.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        steps=tuple(sorted(drawn.steps, key=lambda step: step.at)),
+        faults=tuple(sorted(drawn.faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
-        publications=draw_devices.publications(of_publications, seconds) if device_steps else (),
-        writes=tuple(sorted(writes, key=lambda write: write.at)),
+        publications=draw_devices.publications(drawn.random("publications"), seconds) if device_steps else (),
+        writes=tuple(sorted(drawn.writes, key=lambda write: write.at)),
         first_version=first_version,
         hostile=hostile,
         cluster=in_a_cluster,
@@ -222,6 +191,84 @@ def draw_plan(
         rollouts=tuple(sorted(rollouts, key=lambda step: step.at)),
         services=tuple(sorted(served, key=lambda step: step.at)),
     )
+
+
+class _Drawn:
+    """What has been drawn for a plan. Each part has a generator of its own: a new part changes no older one."""
+
+    def __init__(self, seed: int, nodes: int, seconds: float) -> None:
+        self._seed = seed
+        self._nodes = nodes
+        self._seconds = seconds
+        self.steps: list[WorkloadStep] = []
+        self.faults: list[Fault] = []
+        self.writes: list[Write] = []
+
+    def random(self, part: str) -> random.Random:
+        """Return the generator of a part."""
+        return random.Random(f"{self._seed} {part}")  # noqa: S311 - reproducible on purpose
+
+    def lives(self, kinds: Sequence[FaultKind], pods: int) -> None:
+        """Draw the pods and faults of each node."""
+        draw = self.random("plan")
+        for node in range(self._nodes):
+            self.steps += _workload(draw, node, self._seconds, pods)
+            self.faults += _faults(draw, node, self._seconds, kinds)
+
+    def surprises(self, kinds: Sequence[FaultKind]) -> int:
+        """Draw what happens beside that, and return the resourceVersion of the first object."""
+        draw, seconds = self.random("more"), self._seconds
+        for node in range(self._nodes):
+            self.steps += draw_more.config_lifetimes(draw, node, seconds) + draw_more.static_pods(draw, node, seconds)
+            self.steps += draw_more.flapping(draw, node, seconds)
+            if FaultKind.CUT in kinds:
+                self.faults += draw_more.roaming(draw, node, seconds) + draw_more.lost_answers(draw, node, seconds)
+                self.faults += draw_more.late_answers(draw, node, seconds)
+        self.writes += draw_more.writes(draw, self.steps, seconds)
+        first_version = draw_more.first_version(draw)
+        into_nodes = self.random("nodes")
+        for node in range(self._nodes):
+            self.writes += draw_more.node_writes(into_nodes, node, seconds)
+        return first_version
+
+    def scenes(self, kinds: Sequence[FaultKind]) -> None:
+        """Draw scenes, crashes and probed pods of each node."""
+        draw, seconds = self.random("scenes"), self._seconds
+        for node in range(self._nodes):
+            scene = draw_scenes.scene(draw, node, seconds, kinds)
+            self.steps += scene.steps
+            self.faults += scene.faults
+            self.writes += scene.writes
+        crashes = self.random("crashes")
+        for node in range(self._nodes):
+            scene = draw_scenes.crash(crashes, node, seconds, kinds)
+            probed, unwell = draw_more.probed_pods(crashes, node, seconds, fail=bool(kinds))
+            self.steps += [*scene.steps, *probed]
+            self.faults += [*scene.faults, *unwell]
+
+    def devices(self, number: int, *, has_faults: bool) -> list[DeviceStep]:
+        """Return the steps of so many devices of each node, and draw the faults of its broker."""
+        draw, steps = self.random("devices"), list[DeviceStep]()
+        for node in range(self._nodes):
+            steps += draw_devices.devices(draw, node, self._seconds, number)
+            self.faults += draw_devices.broker_faults(draw, node, self._seconds) if has_faults else []
+        return steps + draw_devices.models(self.random("models"), self._seconds) if steps else []
+
+    def rollouts(self, *, has_faults: bool) -> list[RolloutStep]:
+        """Return the rollouts, and draw absences of nodes."""
+        draw = self.random("rollouts")
+        rollouts = draw_rollouts.rollouts(draw, self._seconds)
+        self.faults += draw_rollouts.absences(draw, self._nodes, self._seconds) if has_faults else []
+        self.faults = [draw_rollouts.kept(fault) for fault in self.faults]
+        return rollouts
+
+    def services(self) -> list[ServiceStep]:
+        """Return the changes of two Services, and draw moves of nodes between groups."""
+        nodes, seconds = self._nodes, self._seconds
+        steps = service_steps(self.random("services"), "shop", nodes, seconds)
+        steps += service_steps(self.random("second service"), "bank", nodes, seconds, may_go=True)
+        self.writes += group_writes(self.random("groups"), nodes, seconds)
+        return steps
 
 
 def calm_plan(seed: int, *, nodes: int, seconds: float, pods: int) -> Plan:
@@ -264,7 +311,7 @@ def _life(
     return steps
 
 
-def _faults(draw: random.Random, node: int, seconds: float, kinds: tuple[FaultKind, ...]) -> list[Fault]:
+def _faults(draw: random.Random, node: int, seconds: float, kinds: Sequence[FaultKind]) -> list[Fault]:
     faults: list[Fault] = []
     rate = 1 / draw.choice(_BETWEEN_FAULTS)
     at = draw.expovariate(rate)
