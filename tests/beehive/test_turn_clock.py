@@ -1,5 +1,6 @@
 """The wall clock of a module with a `TurnClock` stands still in each of its turns while the hive is observed."""
 
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -54,6 +55,36 @@ def test_time_in_a_turn(works: float, observed: bool, passed: tuple[float, float
             bee.hive.send("reader", bee.message("any", "update"))
             bee.run_for(10.0)
     assert seen == [passed] * 6
+
+
+class SetBack(Module):
+    """Has its clock set back in a turn."""
+
+    name = "set-back"
+    has_turn_clock = True
+
+    def __init__(self, set_back: Callable[[float], None], seen: list[float]) -> None:
+        super().__init__()
+        self._set_back = set_back
+        self._seen = seen
+
+    @handles()
+    def read(self, _message: Message) -> None:
+        """Read the clock before and after."""
+        before = self.clock.now()
+        self._set_back(-3600.0)
+        self._seen.append(round(self.clock.now() - before, 6))
+
+
+def test_a_clock_that_is_set_back_in_a_turn_has_the_new_time() -> None:
+    """As NTP does at a start; what is stored would be of the future."""
+    seen: list[float] = []
+    with Harness(taps=(mock.Mock(),)) as bee:
+        bee.add(SetBack, bee.clock.jump_wall, seen)
+        bee.start()
+        bee.hive.send("set-back", bee.message("any", "update"))
+        bee.run_for(10.0)
+    assert seen == [-3600.0]
 
 
 def test_it_is_the_hives_clock_in_all_else() -> None:
