@@ -76,6 +76,13 @@ def test_an_unchanged_cgroup_is_not_written_again() -> None:
     assert tree.there[f"{BURSTABLE}/poda"].cpu_shares == 2048
 
 
+def test_a_cgroup_is_made_before_its_limits_are_set() -> None:
+    """The kernel's files are there with it."""
+    tree = TreeDouble()
+    cgroups(tree).apply(burstable("a", "1"))
+    assert tree.done == [f"make {BURSTABLE}/poda", f"set {BURSTABLE}/poda", f"set {BURSTABLE}"]
+
+
 def test_the_class_weighs_what_its_pods_ask_for() -> None:
     """From the first to the last; best-effort pods do not count."""
     tree = TreeDouble()

@@ -299,3 +299,22 @@ def test_a_quantity_that_is_none_leaves_pods_without_cgroups(tmp_path: Path) -> 
     mounts.write_text(f"30 24 0:26 / {tmp_path} rw - cgroup cgroup rw,cpu\n")
     settings = CgroupSettings(kube_reserved=Reservation({"cpu": "much"}))
     assert open_cgroups(settings, NODE, mounts) is None
+
+
+def test_a_node_with_hierarchies_that_limit_nothing_goes_without(tmp_path: Path) -> None:
+    """systemd's own hierarchy is mounted in many containers."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"30 24 0:26 / {tmp_path} rw - cgroup cgroup rw,xattr,name=systemd\n")
+    assert open_cgroups(CgroupSettings(), NODE, mounts) is None
+
+
+def test_an_enforced_reservation_without_a_cgroup_limits_none(tmp_path: Path) -> None:
+    """Not even the root, which has everything of the machine."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"30 24 0:26 / {tmp_path} rw - cgroup cgroup rw,cpu\n")
+    settings = CgroupSettings(enforce=("pods", "kube-reserved"), kube_reserved=Reservation({"cpu": "1"}))
+    with patch("edged.cgroups.tree._write") as write:
+        assert open_cgroups(settings, NODE, mounts) is not None
+    assert {call.args[0].parent for call in write.call_args_list} == {
+        tmp_path / each for each in ("kubepods", "kubepods/burstable", "kubepods/besteffort")
+    }

@@ -4,7 +4,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -426,8 +426,9 @@ class Layers:
     def _of(self, chain_id: str) -> LayerUsage:
         known = self._usage.get(chain_id)
         if known is None:
-            known = LayerUsage(0, 0)
-            with suppress(OSError, msgspec.MsgspecError):
+            try:
                 known = decode_json(read_file(self._layout.record(chain_id), _LONGEST_RECORD), LayerUsage)
+            except (OSError, msgspec.MsgspecError):
+                return LayerUsage(0, 0)
             self._usage[chain_id] = known
         return known

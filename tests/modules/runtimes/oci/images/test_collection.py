@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.oci.images import ImageConfig, ImageStore, StoredImage
+from modules.runtimes.oci.images import ImageConfig, ImageStore, StorageUsage, StoredImage
 from modules.runtimes.oci.images.errors import RequestRefusedError, RunFailedError
 from modules.runtimes.oci.images.worker_process import Needs
 from protos.cri.v1 import api_pb2 as cri
@@ -120,3 +122,18 @@ def test_an_image_that_is_pulled_by_another_digest_keeps_the_documents_and_blobs
     assert [store.layout.blob(digest).exists() for digest in digests] == [True] * 4
     image = store.find(f"docker.io/library/app@{digests[0]}")
     assert image is not None and sorted(image.blobs) == digests
+
+
+def test_a_layer_whose_record_cannot_be_read_for_a_moment_counts_again_after_it(store: ImageStore) -> None:
+    """Without a free descriptor all layers seemed to take no room, until edgecore's end."""
+    _unpack(store)
+    store.layout.record(CHAIN).write_text('{"bytes":4096,"inodes":2}')
+
+    def used() -> int:
+        [usage] = store.file_system(StorageUsage()).image_filesystems
+        return usage.used_bytes.value
+
+    failure = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    with patch("modules.runtimes.oci.images.store.read_file", side_effect=failure):
+        assert used() == 0
+    assert used() == 4096
