@@ -562,6 +562,21 @@ def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
         assert len(cloud.dialled) == 2
 
 
+def test_a_dial_that_was_put_off_does_not_follow_one_that_came_first() -> None:
+    """It would wait for the end of that tunnel, and be made in its place at once."""
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        cloud.hanging = True
+        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.start()
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        cloud.cut()
+        bee.settle()
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        bee.run_for(60)
+        assert (len(cloud.dialled), len(cloud.links)) == (2, 2)
+
+
 def test_without_edged_the_tunnel_is_dialled_when_the_cloud_is_connected() -> None:
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
