@@ -1,13 +1,17 @@
 """The connection to a plug-in on a busy node."""
 
 import socket
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock, patch
 
+import grpc
 import pytest
 
 from beehive.clock import RealClock
+from edged.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
 from edged.server.streaming import relay
 from protos.csi.v1 import api_pb2 as csi
@@ -48,3 +52,47 @@ def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: P
             plugin.close()
             relayed.exception(SECONDS)  # it ends with the connection, in order or not
     clock.close()
+
+
+class Refusal(grpc.RpcError):  # type: ignore[misc]
+    """A plug-in's answer that repeats a secret."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.INTERNAL
+
+    def details(self) -> str:
+        return "cannot log in with s3cret"
+
+
+def test_an_error_of_a_plugin_has_the_secret_nowhere(directory: Path) -> None:
+    """Neither in its text nor in a cause, which a traceback would show."""
+    plugin = PluginSocket(directory / "d.sock")
+    refuse = Mock(side_effect=Refusal())
+    with (
+        patch.object(plugin, "_channel", Mock(unary_unary=lambda *_, **__: refuse)),
+        pytest.raises(PluginCallError) as raised,
+    ):
+        plugin.call(
+            "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS, secrets=["s3cret"]
+        )
+    plugin.close()
+    assert "s3cret" not in "".join(traceback.format_exception(raised.value))
+    assert (raised.value.code, raised.value.__suppress_context__) == ("INTERNAL", True)
+    assert refuse.call_args.kwargs == {"timeout": SECONDS}
+
+
+def test_a_call_beside_the_close_is_cancelled_and_another_mistake_is_none_of_a_plugin(directory: Path) -> None:
+    plugin = PluginSocket(directory / "d.sock")
+    closed = ValueError("Cannot invoke RPC on closed channel!")
+    problems: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            plugin.call("csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS)
+        except (PluginCallError, ValueError) as error:
+            problems.append(error)
+
+    with patch.object(plugin, "_channel", Mock(unary_unary=Mock(side_effect=closed), close=call)):
+        call()
+        plugin.close()
+    assert [getattr(problem, "code", problem) for problem in problems] == [closed, "CANCELLED"]

@@ -333,3 +333,10 @@ def _described(root: Path) -> dict[str, tuple[object, ...]]:
             status.st_mode, status.st_uid, status.st_gid, status.st_rdev, status.st_mtime_ns, links, content,
         )  # fmt: skip
     return found
+
+
+def test_what_an_interrupted_mount_has_left_goes_with_the_unmount(store: ImageStore, container: Path) -> None:
+    """An edgecore that was killed while it mounted layers again for a pod's users: they would be removed with it."""
+    (container / "mapped-0").mkdir()
+    RootFilesystems(store).unmount(container)
+    assert not (container / "mapped-0").exists()
