@@ -266,6 +266,14 @@ def test_a_refused_plugin_gets_no_success(node: Node) -> None:
     assert node.sockets.notified == [(False, "register: d (no)")]
 
 
+def test_a_socket_behind_a_link_to_a_directory_is_no_plugin(node: Node) -> None:
+    """A plug-in could show the sockets of the whole machine."""
+    node.registry.mkdir(parents=True)
+    node.add("../elsewhere/d.sock")
+    (node.registry / "link").symlink_to(node.registry.parent / "elsewhere")
+    assert sockets_in(node.registry, {}) == {}
+
+
 def test_plugins_go_with_their_directory(node: Node) -> None:
     """And come with it: an uninstalled driver takes its own along."""
     node.add("driver/d.sock")
