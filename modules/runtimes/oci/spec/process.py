@@ -18,7 +18,7 @@ def check_process(attempt: str, config: cri.ContainerConfig, image: ImageDefault
     command = command_line(attempt, config, image)
     for text in (*command, *image.environment, image.working_directory, config.working_dir):
         _check_text(attempt, text)
-    if any(len(text) >= _LONGEST for text in command):
+    if any(len(text.encode()) >= _LONGEST for text in command):
         raise BadRequestError(attempt, f"an argument has more than {_LONGEST} bytes")
     for variable in config.envs:
         _check_variable(attempt, variable)

@@ -19,10 +19,10 @@ from modules.cloud.apiserver.field_manager.managed_fields import (
     capped,
     read_entries,
 )
-from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, path_text, to_fields_v1
-from modules.cloud.apiserver.field_manager.shapes import SchemaShape
+from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, keyed, path_text, to_fields_v1
+from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
-from modules.cloud.apiserver.field_manager.values import compared, fields_of
+from modules.cloud.apiserver.field_manager.values import compared, fields_of, merged
 
 _TEXT: JsonObject = {"type": "string"}
 _SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
@@ -233,6 +233,87 @@ def test_entries_of_several_versions_are_capped_by_version() -> None:
     left = capped(entries)
     assert len(left) == 10
     assert len(frozenset().union(*(one.fields for one in left.values()))) == 14
+
+
+def test_the_identity_of_an_entry() -> None:
+    """An apply of another version is the same manager's, an update of a subresource another entry; the status of a kind
+    without that subresource is a field like others.
+    """
+    tracking = Tracking("", SHAPE, "2026-01-01T00:00:00Z", has_status=False)
+    live = tracking.applied(None, {"metadata": {"name": "x"}, "name": "1"}, Manager("a", APPLY, "", "v1"), force=False)
+    live = tracking.applied(live, {"metadata": {"name": "x"}, "map": {}}, Manager("a", APPLY, "", "v2"), force=False)
+    assert content(live) == {"map": {}}
+    for subresource in ("", "scale"):
+        live = tracking.updated(live, {**live, "name": subresource or "2"}, Manager("a", UPDATE, subresource, "v1"))
+    live = tracking.updated(live, {**live, "status": {"x": 1}}, Manager("b", UPDATE, "", "v1"))
+    entries = read_entries(live)
+    assert entries is not None
+    assert {name: sorted(map(path_text, one.fields)) for name, one in entries.items()} == {
+        ("a", APPLY, "", ""): [".map"],
+        ("a", UPDATE, "scale", "v1"): [".name"],
+        ("b", UPDATE, "", "v1"): [".status", ".status.x"],
+    }
+
+
+def test_few_updates_of_the_first_version_leave_the_rest_to_the_next() -> None:
+    made: list[JsonObject] = [{"manager": f"m{n}", "operation": "Update", "apiVersion": "v1" if n < 2 else "v2",
+             "time": f"2026-01-01T00:00:{n:02}Z", "fieldsV1": {f"f:{n}": {}}} for n in range(14)]  # fmt: skip
+    entries = read_entries({"metadata": {"managedFields": made}})
+    assert entries is not None
+    left = capped(entries)
+    assert len(left) == 10
+    assert [len(left[ANCIENT, UPDATE, "", version].fields) for version in ("v1", "v2")] == [2, 4]
+
+
+def test_entries_are_bounded() -> None:
+    """In number, and in the depth of their paths."""
+    made: list[JsonObject] = [
+        {"manager": f"m{n}", "operation": "Update", "apiVersion": "v1", "fieldsV1": {}} for n in range(101)
+    ]
+    assert read_entries({"metadata": {"managedFields": made[:100]}}) is not None
+    assert read_entries({"metadata": {"managedFields": made}}) is None
+    deep: JsonObject = {}
+    for _ in range(201):
+        deep = {"f:a": deep}
+    with pytest.raises(ValueError, match="wanted"):
+        from_fields_v1(deep)
+
+
+def test_keys_of_an_element_are_in_the_order_of_their_names_with_their_defaults() -> None:
+    assert keyed({"b": 1, "a": "2"}) == 'k:{"a":"2","b":1}'
+    port = ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}')
+    assert port in fields_of({"spec": {"ports": [{"port": 80}]}}, shape_of("Service"))
+
+
+def test_lists_are_merged_by_the_schemas_keys_wherever_they_are() -> None:
+    """In the values of a map, with a default of a key, in the metadata of a custom kind, and in conditions."""
+    keyed_list: JsonObject = {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name", "port"],
+        "items": {"type": "object", "properties": {"name": _TEXT, "port": {"type": "integer", "default": 80}}},
+    }  # fmt: skip
+    shape = SchemaShape({"type": "object", "additionalProperties": keyed_list}, is_root=True)
+    assert ("f:x", 'k:{"name":"a","port":80}') in fields_of({"x": [{"name": "a"}]}, shape)
+    assert fields_of({"metadata": {"finalizers": ["a/b"]}}, SHAPE) == {("f:metadata", "f:finalizers", 'v:"a/b"')}
+    node = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert ("f:status", "f:conditions", 'k:{"type":"Ready"}') in fields_of(node, shape_of("Node"))
+
+
+def test_a_merged_object_has_the_manifests_order_and_shares_nothing_with_it() -> None:
+    manifest: JsonObject = {"list": items("x", "a"), "atomic": ["1"]}
+    found = merged({"list": items("a", "b")}, manifest, SHAPE)
+    assert found == {"list": items("x", "a", "b"), "atomic": ["1"]}
+    assert found["atomic"] is not manifest["atomic"]
+
+
+def test_an_empty_field_of_a_lists_element_is_set_by_somebody() -> None:
+    """Only the fields outside lists are there in every object of Go's types."""
+
+    def pod(**fields: Any) -> JsonObject:
+        return {"spec": {"containers": [{"name": "a", **fields}]}}
+
+    found = compared(pod(), pod(resources={}), shape_of("Pod"))
+    assert found.added == {("f:spec", "f:containers", 'k:{"name":"a"}', "f:resources")}
+    assert not any(compared({}, {"spec": {}}, shape_of("Pod")))
 
 
 def test_old_updates_are_added_to_a_later_entry_of_old_updates() -> None:

@@ -209,6 +209,7 @@ def test_what_kubectl_has_applied_by_itself_becomes_its_own(api: Api) -> None:
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1", "b": "1"}}
     body = {**manifest, "metadata": {"name": "c", "annotations": {LAST_APPLIED: json.dumps(manifest)}}}
     api("create", body, "kubectl-client-side-apply", name="")
+    assert api.data("other", a="2", b="1")["code"] == 409, "for kubectl alone"
     assert api.data("kubectl", a="2", b="1")["data"] == {"a": "2", "b": "1"}
     api("patch", {"data": {"b": "3"}}, "editor", patch_type=MERGE)
     refused = api.data("kubectl", a="2", b="2")
@@ -220,6 +221,9 @@ def test_an_earlier_version_of_ours_has_left_an_annotation(api: Api) -> None:
     last = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ns"}, "data": {"a": "1"}}
     api.cluster.apply(last)
     api("patch", {"data": {"other": "1"}}, patch_type=MERGE)
+    other = Api()
+    other.cluster.apply(last)
+    assert other.data("other", b="1")["data"] == {"a": "1", "b": "1"}, "the annotation is not another manager's"
     assert api.data("cloudcore", force=True, b="1")["data"] == {"b": "1", "other": "1"}
 
 
@@ -309,3 +313,20 @@ def test_fields_that_a_request_cannot_set_are_not_its_managers() -> None:
     assert managers(msgspec.json.decode(msgspec.json.encode(updated))) == {
         ("a", "Update"): {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
     }
+    live: JsonObject = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1}}
+    tracking = Tracking("Deployment", shape_of("Deployment"), "", has_status=True)
+    live = tracking.updated(None, live, Manager("a", "Update", "", "apps/v1"))
+    changed = {**live, "metadata": {**live["metadata"], "labels": {"a": "b"}}, "status": {"replicas": 1}}
+    updated = tracking.updated(live, changed, Manager("b", "Update", "status", "apps/v1"))
+    assert managers(msgspec.json.decode(msgspec.json.encode(updated)))["b", "Update"] == {
+        "f:status": {"f:replicas": {}}
+    }
+
+
+def test_a_manager_that_updates_is_another_than_one_of_its_name_that_applies(api: Api) -> None:
+    api("create", {"metadata": {"name": "c"}, "data": {"a": "1"}}, "one", name="")
+    refused = api.data("one", a="2")
+    assert refused["message"] == 'Apply failed with 1 conflict: conflict with "one" using v1: .data.a'
+    forced = managers(api.data("one", force=True, a="2"))
+    assert forced["one", "Apply"] == {"f:data": {"f:a": {}}}
+    assert forced.get(("one", "Update")) in (None, {"f:data": {}}), "each field is of one of them"

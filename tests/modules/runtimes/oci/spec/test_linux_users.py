@@ -55,6 +55,7 @@ def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
         (_context(), "77", (77, 0, (0,))),
         (_context(run_as_user=33), "root", (33, 34, (4, 29, 34))),
         (_context(run_as_user=1), "web:log", (1, 0, (0,))),
+        (_context(run_as_user=0), "web", (0, 0, (0,))),
         (_context(run_as_username="web"), "1", (33, 34, (4, 29, 34))),
         (_context(run_as_user=33, run_as_group=7), "", (33, 7, (4, 7, 29))),
         (_context(run_as_user=33, supplemental_groups=[9, 4]), "", (33, 34, (4, 9, 29, 34))),

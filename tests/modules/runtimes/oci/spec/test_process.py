@@ -85,6 +85,8 @@ def test_the_working_directory(tmp_path: Path, asked: str, of_image: str, expect
     [
         (cri.ContainerConfig(command=["a\0b"]), "NUL"),
         (cri.ContainerConfig(command=["a" * 200_000]), "more than 131072"),
+        (cri.ContainerConfig(command=["a", "b" * 131_072]), "more than 131072"),
+        (cri.ContainerConfig(command=["é" * 65_536]), "more than 131072"),
         (cri.ContainerConfig(working_dir="tmp"), "not absolute"),
         (cri.ContainerConfig(envs=[cri.KeyValue(key="", value=b"x")]), "name is empty"),
         (cri.ContainerConfig(envs=[cri.KeyValue(key="A=B", value=b"x")]), "name is empty or holds '='"),
@@ -107,7 +109,7 @@ def test_half_a_character_of_an_image() -> None:
 
 def test_exec_has_all_but_command_and_terminal(tmp_path: Path) -> None:
     """The container's process with other arguments; a terminal has a type."""
-    config = cri.ContainerConfig()
+    config = cri.ContainerConfig(envs=[cri.KeyValue(key="TERMINAL", value=b"x")])
     config.linux.resources.oom_score_adj = 5
     spec = translated(config, tmp_path).config
     process = exec_process(spec, ["ls", "-l"], tty=True)

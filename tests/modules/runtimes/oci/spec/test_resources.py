@@ -108,6 +108,12 @@ def test_a_change_of_limits(tmp_path: Path) -> None:
         updated_resources(config, cri.LinuxContainerResources(memory_swap_limit_in_bytes=999), UNIFIED)
 
 
+def test_a_change_keeps_other_files_of_cgroup_v2() -> None:
+    config = {"linux": {"resources": {"unified": {"memory.high": "1", "memory.low": "1"}}}}
+    change = cri.LinuxContainerResources(unified={"memory.low": "2"})
+    assert updated_resources(config, change, UNIFIED) == {"unified": {"memory.high": "1", "memory.low": "2"}}
+
+
 def test_a_change_of_cris_limits() -> None:
     """It keeps what it leaves out, has each size of huge pages once, and its memory is a limit of swap, too."""
     before = cri.LinuxContainerResources()

@@ -143,6 +143,7 @@ def test_privileged_has_no_masks(tmp_path: Path) -> None:
     paths: Any = {"masked_paths": ["/proc/kcore"], "readonly_paths": ["/proc/sys"]}
     plain = translated(linux(cri.LinuxContainerSecurityContext(**paths)), tmp_path).config["linux"]
     assert (plain["maskedPaths"], plain["readonlyPaths"]) == (["/proc/kcore"], ["/proc/sys"])
-    security = cri.LinuxContainerSecurityContext(privileged=True, **paths)
-    privileged = translated(linux(security), tmp_path, privileged=True).config["linux"]
-    assert (privileged["maskedPaths"], privileged["readonlyPaths"]) == ([], [])
+    security = cri.LinuxContainerSecurityContext(privileged=True, no_new_privs=True, **paths)
+    config = translated(linux(security), tmp_path, privileged=True).config
+    assert (config["linux"]["maskedPaths"], config["linux"]["readonlyPaths"]) == ([], [])
+    assert config["process"]["noNewPrivileges"], "which is another right"
