@@ -212,6 +212,22 @@ def test_a_service_that_goes_takes_its_names_along() -> None:
     assert made.answer(f"default.svc.{Z}", Type.A).code == NX
 
 
+def test_a_service_of_the_same_name_in_another_namespace_keeps_its_names() -> None:
+    made = zone(HEADLESS, db=MEMBERS)
+    made.put(ServiceKey("other", "db"), HEADLESS, (), list(backends_of_slices([MEMBERS])))
+    made.put(ServiceKey("default", "db"), None, (), ())
+    found = made.reverse("2.0.86.10.in-addr.arpa")
+    assert found is not None
+    assert data_of(found) == [f"db-0.db.other.svc.{Z}"]
+    assert made.answer(f"db.default.svc.{Z}", Type.A).code == NX
+    assert made.answer(f"db.other.svc.{Z}", Type.A).code == OK
+
+
+def test_a_name_that_only_ends_like_the_clusters_is_others() -> None:
+    assert not zone().is_below(f"my{Z}")
+    assert zone().is_below(f"my.{Z}")
+
+
 def test_an_endpoint_of_two_services_keeps_a_name_when_one_of_them_goes() -> None:
     other = service("other", ip="None", ports=[{"name": "sql", "port": 5432}])
     made = zone(HEADLESS, other, db=MEMBERS, other=MEMBERS)

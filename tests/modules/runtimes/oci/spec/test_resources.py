@@ -268,8 +268,11 @@ def test_a_container_without_options_follows_its_sandbox(tmp_path: Path) -> None
     assert _namespaces(tmp_path, None, NamespacePaths())["pid"] is None
     asked = request()
     asked.sandbox_config.linux.security_context.namespace_options.network = cri.NODE
-    spec = container_spec(asked, IMAGE, tmp_path, PATHS, FILES, UNIFIED, container_id=ID)
-    assert "network" not in {each["type"] for each in spec.config["linux"]["namespaces"]}
+    asked.sandbox_config.linux.security_context.namespace_options.pid = cri.NODE
+    paths = NamespacePaths()
+    spec = container_spec(asked, IMAGE, tmp_path, paths, FILES, UNIFIED, container_id=ID)
+    assert not {"network", "pid"} & {each["type"] for each in spec.config["linux"]["namespaces"]}
+    assert "hostname" not in spec.config, "it would be the machine's"
 
 
 @pytest.mark.parametrize("pid", [cri.POD, cri.TARGET])
