@@ -68,3 +68,6 @@ def test_ambient_ones_are_inheritable_and_granted() -> None:
     found = container_capabilities(cri.LinuxContainerSecurityContext(capabilities=asked), UNIFIED)
     assert found.keys() == {"bounding", "permitted", "effective", "inheritable", "ambient"}
     assert all(names == ["CAP_SYS_TIME"] for names in found.values())
+    usual = container_capabilities(cri.LinuxContainerSecurityContext(), UNIFIED)
+    assert usual["bounding"]
+    assert usual["inheritable"] == usual["ambient"] == [], "a program of the image must not gain them (CVE-2022-24769)"

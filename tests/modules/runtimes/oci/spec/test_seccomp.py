@@ -73,6 +73,21 @@ def test_the_default_profile_by_kernel_and_architecture() -> None:
     assert runtime_default(DEFAULT, "mystery", (6, 1))["architectures"] == []
 
 
+def test_the_default_profile_refuses_two_families_of_sockets() -> None:
+    """AF_ALG and AF_VSOCK: the kernel's cryptography, and the machine that the machine runs on."""
+    tests = {"SCMP_CMP_LT": int.__lt__, "SCMP_CMP_EQ": int.__eq__, "SCMP_CMP_GT": int.__gt__}
+    conditions = [rule["args"][0] for rule in _rules() if rule["names"] == ["socket"]]
+    refused = [
+        family for family in range(64) if not any(tests[each["op"]](family, each["value"]) for each in conditions)
+    ]
+    assert refused == [38, 40]
+
+
+def test_who_administers_the_system_may_make_namespaces() -> None:
+    profile = runtime_default(DEFAULT | {"SYS_ADMIN"}, "x86_64", (6, 1))
+    assert not [rule for rule in profile["syscalls"] if rule["names"] == ["clone3"]]
+
+
 _NEWER = """
     riscv_hwprobe cachestat fchmodat2 map_shadow_stack futex_requeue futex_wait futex_wake listmount statmount mseal
     getxattrat listxattrat removexattrat setxattrat set_mempolicy_home_node futex_waitv
