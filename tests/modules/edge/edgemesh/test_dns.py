@@ -223,6 +223,21 @@ def test_a_service_of_the_same_name_in_another_namespace_keeps_its_names() -> No
     assert made.answer(f"db.other.svc.{Z}", Type.A).code == OK
 
 
+def test_a_pod_has_a_name_in_its_own_namespace_only() -> None:
+    made = zone(service())
+    made.set_pods(frozenset({("default", "10.86.0.9")}))
+    assert made.answer(f"10-86-0-9.default.pod.{Z}", Type.A).code == OK
+    assert made.answer(f"10-86-0-9.other.pod.{Z}", Type.A).code == NX
+
+
+def test_endpoints_with_one_host_name_share_it() -> None:
+    members = slice_of(endpoint("10.86.0.2", hostname="a"), endpoint("10.86.0.3", hostname="a"), name="db")
+    assert sorted(data_of(zone(HEADLESS, db=members).answer(f"a.db.default.svc.{Z}", Type.A))) == [
+        "10.86.0.2",
+        "10.86.0.3",
+    ]
+
+
 def test_a_name_that_only_ends_like_the_clusters_is_others() -> None:
     assert not zone().is_below(f"my{Z}")
     assert zone().is_below(f"my.{Z}")
