@@ -26,7 +26,7 @@ def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
     counts.
     """
     found: dict[object, Hierarchy] = {}
-    for line in mountinfo.splitlines():
+    for line in mountinfo.split("\n"):
         before, _, after = line.partition(" - ")
         kind, *rest = after.split(" ")
         fields = before.split(" ")

@@ -62,7 +62,7 @@ def open_cgroups(
 
 def machine_hierarchies(mountinfo: Path = MOUNTINFO) -> list[Hierarchy]:
     """Return the cgroup mounts of this machine, with their controllers. Raises OSError."""
-    return with_unified_controllers(read_hierarchies(mountinfo.read_text()))
+    return with_unified_controllers(read_hierarchies(mountinfo.read_text(errors="surrogateescape")))
 
 
 def prepare(tree: CgroupTree, settings: CgroupSettings, node: NodeCapacity) -> None:

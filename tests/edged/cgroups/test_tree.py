@@ -12,7 +12,7 @@ import pytest
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
 from edged.cgroups.names import CgroupPath
-from edged.cgroups.opening import open_cgroups
+from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.resource_config import NodeCapacity, ResourceConfig
 from edged.cgroups.tree import CgroupFiles
 from edged.settings.cgroups import CgroupDriver, CgroupSettings, Reservation
@@ -41,6 +41,14 @@ def test_hierarchies_are_found_wherever_they_are_mounted() -> None:
         Hierarchy(Path("/sys/fs/cgroup/systemd"), ("name=systemd",)),
         Hierarchy(Path("/sys/fs/cgroup/unified"), unified=True),
     ]
+
+
+@pytest.mark.parametrize("name", [b"a\xff", "a\u2028b".encode(), b"a\x0bb"])
+def test_the_name_of_another_mount_point_keeps_no_hierarchy_from_being_found(tmp_path: Path, name: bytes) -> None:
+    """It need not be UTF-8, and only a line feed ends a line there."""
+    file = tmp_path / "mountinfo"
+    file.write_bytes(b"40 24 8:1 / /mnt/" + name + b" rw - vfat /dev/sdb1 rw\n" + HYBRID.encode())
+    assert [each.mount for each in machine_hierarchies(file)] == [each.mount for each in read_hierarchies(HYBRID)]
 
 
 def test_the_unified_controllers_come_from_the_kernel(tmp_path: Path) -> None:

@@ -154,9 +154,8 @@ def merged(live: Any, config: Any, shape: FieldShape, path: Path = ()) -> Any:
         if form in (MergeForm.KEYED, MergeForm.SET):
             _elements_of_config(config, shape, form, path)
         is_none = config is None or (not config and shape.form(live) is form)
-        return (
-            live if live and is_none and shape.form(live) is not MergeForm.LEAF else _checked_copy(config, shape, path)
-        )
+        is_kept = live and is_none and shape.form(live) is not MergeForm.LEAF
+        return live if is_kept else _checked_copy(config, shape, path)
     if form is MergeForm.MAP:
         result = dict(live)
         for name, value in config.items():

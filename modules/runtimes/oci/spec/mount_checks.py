@@ -90,7 +90,7 @@ class MountTable:
 
     def __init__(self, mountinfo: str) -> None:
         self._mounts: dict[str, Propagation] = {}
-        for line in mountinfo.splitlines():
+        for line in mountinfo.split("\n"):
             before, _, _ = line.partition(" - ")
             fields = before.split(" ")
             if len(fields) >= 6:

@@ -276,6 +276,7 @@ _TABLE = """\
 32 22 0:27 / /both rw shared:9 master:4 - tmpfs tmpfs rw
 33 22 0:28 / /plain/over rw shared:5 - tmpfs tmpfs rw
 34 33 0:29 / /plain/over rw - tmpfs tmpfs rw
+35 22 0:30 / /with\x0bfeed rw - tmpfs tmpfs rw
 broken
 """
 
@@ -289,6 +290,7 @@ broken
         ("/plain/a/b", "/plain", Propagation.PRIVATE),
         ("/plainer", "/", Propagation.SHARED),
         ("/with blank/x", "/with blank", Propagation.SLAVE),
+        ("/with\x0bfeed/x", "/with\x0bfeed", Propagation.PRIVATE),
         ("/both", "/both", Propagation.SHARED | Propagation.SLAVE),
         ("/plain/over/x", "/plain/over", Propagation.PRIVATE),
     ],
