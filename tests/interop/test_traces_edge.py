@@ -74,6 +74,12 @@ class Script:
         assert connection.request is not None
         return {name.lower(): value for name, value in connection.request.headers.raw_items()}
 
+    def forget(self) -> None:
+        """Drop what a stopped edge has sent, and the answers that it will not acknowledge any more."""
+        while not self._cloud.frames.empty():
+            self._cloud.frames.get()
+        self._waiting.clear()
+
     def push(self, recorded: Json) -> None:
         """Send an unrequested message of the real cloud, and wait until our edge has acknowledged it."""
         self._send(recorded)
@@ -232,6 +238,7 @@ def test_our_edge_sends_all_messages_of_the_real_one(script: Script, node: Node)
 
 def _start_anew(script: Script, node: Node, recorded: Json) -> None:
     node.stop()
+    script.forget()
     node.start()
     ours = script.connect()
     for name, value in recorded.items():
