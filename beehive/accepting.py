@@ -8,9 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from beehive.files.descriptors import SHORTAGES
+
 _log = logging.getLogger(__name__)
 
-_FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_SECONDS: Final = 1.0
 _FREED_SECONDS: Final = 0.02
 """Seconds within which the thread of a connection that was ended closes its socket."""
@@ -33,7 +34,7 @@ def accept_connection(
         try:
             return listening.accept()[0]
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in SHORTAGES:
                 _log.warning("no connection can be accepted on %s: %s", listening.getsockname(), error.strerror)
                 _wait_for_end(listening, min(wait, _FREED_SECONDS) if make_room() else wait)
             elif error.errno != errno.ECONNABORTED:

@@ -10,7 +10,6 @@ for it.
 """
 
 import contextlib
-import errno
 import socket
 import ssl
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
 from beehive import Clock, dialling
+from beehive.files.descriptors import SHORTAGES
 from beehive.http.errors import HttpError
 from edged.errors import NetworkError, ShortageError
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
@@ -35,7 +35,6 @@ _STATUS = 0x08
 _SERVING = 1
 
 _CHUNK = 4096
-_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _NOT_IN_TIME = "not in time"
 MAX_REDIRECTS = 10
 _VISIBLE = "!$%&'()*+,/:;=?@[]~"
@@ -168,7 +167,7 @@ def _problems(attempt: str, on: str) -> Iterator[None]:
     except HttpError as error:
         raise NetworkError(attempt, on, error.reason) from error
     except (OSError, UnicodeError, OverflowError) as error:
-        kind = ShortageError if isinstance(error, OSError) and error.errno in _SHORT else NetworkError
+        kind = ShortageError if isinstance(error, OSError) and error.errno in SHORTAGES else NetworkError
         raise kind(attempt, on, str(error)) from error
 
 

@@ -3,8 +3,8 @@
 import ctypes
 import os
 import resource
+import select
 import signal
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -18,12 +18,13 @@ _DIE_WITH_PARENT = 1
 def run_child(task: Callable[[], int], limit: float) -> int | None:
     """Run `task` in a child and return its exit status, or None when it takes longer than `limit` seconds."""
     child = start_child(task)
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
+    descriptor = os.pidfd_open(child)
+    try:
+        has_ended = bool(select.select([descriptor], [], [], limit)[0])
+    finally:
+        os.close(descriptor)
+    if has_ended:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     end_child(child)
     return None
 

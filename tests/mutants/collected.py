@@ -45,7 +45,7 @@ class CollectedTests:
         self._connection, theirs = multiprocessing.Pipe()
         self._process = start_child(lambda: run_pytest(selected, [_Service(theirs)]))
         theirs.close()
-        if not self._connection.poll(limit) or not self._connection.recv():
+        if not self._connection.poll(limit) or not self._received():
             self.close()
             raise BaselineError(f"the tests cannot be collected: {' '.join(selected)}")
 
@@ -63,12 +63,20 @@ class CollectedTests:
 
         Raises:
             CannotChangeError: the mutant concerns more than functions that exist.
+            BaselineError: the process has ended.
         """
         self._connection.send(_Request(str(file), number, tests, limit))
-        code: int | None = self._connection.recv()
+        code = self._received()
         if code == _CANNOT:
             raise CannotChangeError
         return code
+
+    def _received(self) -> int | None:
+        try:
+            received: int | None = self._connection.recv()
+        except EOFError as error:
+            raise BaselineError("the process that has collected the tests has ended") from error
+        return received
 
     def close(self) -> None:
         """End the process."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from tests.mutants.operators import Mutant
@@ -21,8 +22,9 @@ class Results:
         self._hashes: dict[str, str] = {}
         self._found: dict[tuple[str, str], MutantResult] = {}
         for line in file.read_text().splitlines() if file is not None and file.exists() else ():
-            name, module, result = json.loads(line)
-            self._found[name, module] = MutantResult(result)
+            with suppress(ValueError):  # the last line of a run that was killed
+                name, module, result = json.loads(line)
+                self._found[name, module] = MutantResult(result)
 
     def get(self, mutant: Mutant) -> MutantResult | None:
         """Return the result of a mutant, or None when there is none of the module as it is."""

@@ -30,6 +30,8 @@ def test_a_result_is_known_in_the_next_run_until_the_module_changes(module: Path
     first.put(one, MutantResult.KILLED)
     assert Results(file).get(one) is MutantResult.KILLED
     assert Results(file).get(other) is None
+    file.write_text(file.read_text() + '["half a li')
+    assert Results(file).get(one) is MutantResult.KILLED
     module.write_text(SOURCE + "\n")
     assert Results(file).get(one) is None
 

@@ -1,6 +1,5 @@
 """Stages volumes on the node, publishes them to pods, and undoes both."""
 
-import errno
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.files.descriptors import SHORTAGES
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -38,8 +38,6 @@ kill the next publication does it."""
 _LONGEST = 1024 * 1024
 """Bytes read of a record."""
 _PLUGIN = "csi"
-_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about a file."""
 
 
 class CsiSources(Protocol):
@@ -280,7 +278,7 @@ def _read(path: Path) -> PublishedVolume | None:
     try:
         return decode_json(read_file(path, _LONGEST), PublishedVolume)
     except (OSError, msgspec.MsgspecError) as error:
-        if isinstance(error, OSError) and error.errno in _SHORT:
+        if isinstance(error, OSError) and error.errno in SHORTAGES:
             raise VolumeError("read the record of a volume", str(path), str(error.strerror), retryable=True) from error
         return None
 

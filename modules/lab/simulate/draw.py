@@ -194,7 +194,7 @@ def draw_plan(
 
 
 class _Drawn:
-    """What has been drawn for a plan. Each part has a generator of its own: a new part changes no older one."""
+    """The drawn parts of a plan. Each has a random generator of its own, so that a new part changes no older one."""
 
     def __init__(self, seed: int, nodes: int, seconds: float) -> None:
         self._seed = seed

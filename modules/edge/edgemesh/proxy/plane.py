@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from beehive import Clock
+from beehive.files.descriptors import SHORTAGES
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.watch import RulesWatch
 from modules.edge.edgemesh.plane import PlaneError, Tables
@@ -45,7 +46,6 @@ TICK_SECONDS: Final = 0.5
 """Between two looks at deadlines, while there are any."""
 _PRIVILEGED: Final = 1024
 _BACKLOG: Final = 128
-_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EDGES: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 
@@ -305,7 +305,7 @@ class ProxyPlane:
         try:
             client, source = listening.accept()
         except OSError as error:
-            if error.errno in _EXHAUSTED:  # by others: the client would wait in front of a thread that never sleeps
+            if error.errno in SHORTAGES:  # by others: the client would wait in front of a thread that never sleeps
                 self._epoll.modify(listening, 0)
                 self._resting.append(listening)
             return
