@@ -159,6 +159,9 @@ class LeaseKeeper:
         self._lease: JsonObject | None = None
         """This cloudcore's, as the API server has answered last."""
         self._is_released = False
+        self._is_writing = False
+        self._end: Callable[[], None] | None = None
+        """Gives up the Lease, after the answer to the write that is under way."""
         self._has_warned = False
         self._expiry: Timer | None = None
 
@@ -179,9 +182,17 @@ class LeaseKeeper:
     def release(self, done: Callable[[], None]) -> None:
         """Delete the Lease, as cloudcore stops: others take over its duties at once. It stays when the next process,
         with the same configured name, has it already. `done` is called in any case.
+
+        The answer to a write that is under way comes first: until then the Lease may still be that of the former
+        process, or become another version before the deletion.
         """
         self._is_released = True
+        if self._is_writing:
+            self._end = lambda: self._give_up(done)
+        else:
+            self._give_up(done)
 
+    def _give_up(self, done: Callable[[], None]) -> None:
         def read(result: ApiResult) -> None:
             if result.object is None or _holder(result.object) != self._identity:
                 done()
@@ -230,6 +241,7 @@ class LeaseKeeper:
     def _write(self) -> None:
         if self._is_released:
             return
+        self._is_writing = True
         body = lease_of(self._settings, self._identity, self._thread.clock.now(), self._lease, self._router())
         if self._lease is None:
             self._perform(call("create", self._settings, body=body), self._written)
@@ -238,6 +250,10 @@ class LeaseKeeper:
             self._collect()
 
     def _written(self, result: ApiResult) -> None:
+        self._is_writing = False
+        if self._end is not None:
+            self._end()
+            return
         if result.object is not None:
             self._lease = result.object
             self._has_warned = False

@@ -27,6 +27,8 @@ class Cloud:
         """Whether no request reaches the API server, and no news come back."""
         self.is_dead = False
         self.loses_answers = False
+        self.held: list[Callable[[], None]] | None = None
+        """Requests that have not reached the API server yet; None while they reach it at once."""
         self.is_refused = False
         """Whether the right is missing."""
         self.requests: list[str] = []
@@ -41,6 +43,12 @@ class Cloud:
 
     def _perform(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
         self.requests.append(call.verb)
+        if self.held is not None:
+            self.held.append(lambda: self._send(call, answered))
+        else:
+            self._send(call, answered)
+
+    def _send(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
         if self.is_refused:
             answered(FORBIDDEN)
             return

@@ -1,6 +1,7 @@
 """The Leases of several cloudcores at one API server: liveness and duties."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -196,6 +197,27 @@ def test_a_lease_that_is_taken_over_while_a_process_ends_stays(monkeypatch: pyte
     former.keeper.release(lambda: None)
     assert former.requests[-1] == "delete"
     assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
+
+
+def test_a_process_that_ends_while_it_takes_over_a_lease_deletes_it() -> None:
+    """Its write is on the way to the API server, which still has the Lease of the former process."""
+    clouds = Clouds()
+    settings = LeaseSettings(name="cloud")
+    clouds.kill(clouds.start("one", settings))
+    two = clouds.start("two", settings)
+    on_the_way: list[Callable[[], None]] = []
+    two.held = on_the_way
+    clouds.run_for(1.0)
+    assert two.requests == ["create", "get", "update"]
+    two.held = None
+    ends: list[str] = []
+    two.keeper.release(lambda: ends.append("released"))
+    for request in on_the_way:
+        request()
+    clouds.run_for(60.0)
+    assert ends == ["released"]
+    assert two.requests == ["create", "get", "update", "get", "delete"]
+    assert clouds.leases() == []
 
 
 def test_without_the_api_server_a_process_ends_as_well() -> None:
