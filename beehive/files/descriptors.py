@@ -18,6 +18,12 @@ class MountOf(NamedTuple):
     number: int
 
 
+def raise_shortage(error: BaseException) -> None:
+    """Raise the error again if it is one of `SHORTAGES`. What could not be read is then neither missing nor damaged."""
+    if isinstance(error, OSError) and error.errno in SHORTAGES:
+        raise error
+
+
 def open_directory(name: str | Path, within: int | None = None) -> int:
     """Open a directory, relative to the descriptor `within` if given; the caller closes the descriptor.
 

@@ -8,6 +8,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
+from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
 from edged.devices.model import Device, DeviceAllocation
@@ -89,13 +90,14 @@ class PodDevices:
 
 def read_checkpoint(path: Path, root: Path) -> Checkpoint:
     """Return the checkpoint of an earlier agent. An unreadable file counts as missing, as with kubelet, and is set
-    aside in the agent's root directory.
+    aside in the agent's root directory. Raises OSError for a shortage of the process or machine.
     """
     try:
         return decode_json(read_file(path, _LONGEST), Checkpoint)
     except FileNotFoundError:
         return Checkpoint()
     except (OSError, msgspec.MsgspecError) as error:
+        raise_shortage(error)
         _log.error("cannot read which devices pods have: %s: %s; it counts as lost", path, error)
         set_aside(path, root, str(error))
         return Checkpoint()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from beehive.files.descriptors import SHORTAGES
+
 _log = logging.getLogger(__name__)
 
 
@@ -21,10 +23,13 @@ class Watched(Protocol):
         """Handle the messages that have arrived; return False when no more will come."""
 
     def gone(self) -> None:
-        """Close, and handle the end."""
+        """Close, and handle the end.
+
+        Raises OSError: for a shortage of the process or machine it is called again.
+        """
 
     def close(self) -> None:
-        """Close; the container goes on."""
+        """Close; the container goes on. Idempotent."""
 
 
 class ProcessWatcher:
@@ -38,6 +43,8 @@ class ProcessWatcher:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._links: dict[int, Watched] = {}
+        self._gone: list[Watched] = []
+        """Ends that could not be handled for a shortage."""
         self._reading = threading.RLock()
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._stop, select.EPOLLIN)
@@ -70,9 +77,13 @@ class ProcessWatcher:
     def settle(self) -> None:
         """Handle the messages that have arrived so far, in the caller's thread.
 
-        Listings call it, so that a container with an exit record is never listed as running.
+        Listings call it, so that a container with an exit record is never listed as running. Ends that could not be
+        handled for want of descriptors or memory are tried again.
         """
         with self._reading:
+            gone, self._gone = self._gone, []
+            for each in gone:
+                self._end(each)
             for descriptor, _ in self._epoll.poll(0):
                 if link := self._links.get(descriptor):
                     self._read(descriptor, link)
@@ -83,8 +94,17 @@ class ProcessWatcher:
                 return
         self._epoll.unregister(descriptor)
         del self._links[descriptor]
+        self._end(link)
+
+    def _end(self, link: Watched) -> None:
         with self._outlived():
-            link.gone()
+            try:
+                link.gone()
+            except OSError as error:
+                if error.errno not in SHORTAGES:
+                    raise
+                _log.error("the end of a container is handled later: %s", error)
+                self._gone.append(link)
 
     @contextmanager
     def _outlived(self) -> Iterator[None]:

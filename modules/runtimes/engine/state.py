@@ -27,6 +27,7 @@ from google.protobuf.message import DecodeError, Message
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
+from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_files
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -134,20 +135,25 @@ def write_record(path: Path, record: msgspec.Struct) -> None:
 
 
 def read_record(path: Path, kind: type[StructT]) -> StructT | None:
-    """Return the record at `path`; None when it is missing or cannot be read."""
+    """Return the record at `path`; None when it is missing or cannot be read.
+
+    Raises OSError for a shortage of the process or machine (`SHORTAGES`), which tells nothing about the record.
+    """
     try:
         return decode_json(read_file(path, _LONGEST), kind)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError) as error:
+        raise_shortage(error)
         return None
 
 
 def read_request(path: Path, request: Message) -> bool:
     """Fill `request` from the file at `path`; return whether it could be read. An empty file is an empty message: the
-    caller checks its content.
+    caller checks its content. Raises OSError as `read_record`.
     """
     try:
         request.ParseFromString(read_file(path, _LONGEST))
-    except (OSError, DecodeError):
+    except (OSError, DecodeError) as error:
+        raise_shortage(error)
         return False
     return True
 

@@ -84,4 +84,6 @@ class ConmonEnd:
 
     def close(self) -> None:
         """Forget the process, which may go on."""
-        os.close(self._pidfd)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1

@@ -109,7 +109,8 @@ class ContainerProcesses:
     def adopt(self, container: OciContainer, *, rebooted: bool) -> None:
         """Find the state of a container of an earlier edgecore.
 
-        With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live.
+        With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live. Raises
+        OSError for a shortage of the process or machine: then nothing is known of the container.
         """
         container.run = read_record(container.directory / RUN_RECORD, OciRun)
         if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
@@ -203,8 +204,9 @@ class ContainerProcesses:
 
         With `search`, an edgecore that was killed may have started a conmon that has not written its process id.
         """
-        pidfd = _settled_conmon(directory, search=search)
+        pidfd = None
         try:
+            pidfd = _settled_conmon(directory, search=search)
             self._runtime.delete(container_id)
             if pidfd is not None and not _ends(pidfd):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)

@@ -15,6 +15,7 @@ import msgspec
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
+from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
 from modules.runtimes.engine.errors import BadRequestError
@@ -98,12 +99,16 @@ class ProcessImages:
 
 
 def _read_names(path: Path) -> list[str]:
-    """Return the remembered names. They are a convenience, so an unreadable file is set aside."""
+    """Return the remembered names. They are a convenience, so an unreadable file is set aside.
+
+    Raises OSError for a shortage of the process or machine.
+    """
     try:
         return decode_json(read_file(path, _LONGEST), list[str])
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:
+        raise_shortage(error)
         set_aside(path, path.parent, str(error))
         return []
 

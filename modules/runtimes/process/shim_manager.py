@@ -9,6 +9,7 @@ from pathlib import Path
 
 from beehive.clock import Clock
 from beehive.decoding import convert
+from beehive.files.descriptors import raise_shortage
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
 from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.process_watcher import ProcessWatcher
@@ -120,7 +121,7 @@ class ShimManager:
         """Find the state of a container of an earlier edgecore, from its records and its shim.
 
         With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live, and no shim
-        is looked for.
+        is looked for. Raises OSError for a shortage of the process or machine.
         """
         container.run = read_record(container.directory / RUN_RECORD, Run)
         if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
@@ -146,6 +147,7 @@ class ShimManager:
             _log.error("the processes of a container do not end: %s", directory)
             return False
         except OSError as error:
+            raise_shortage(error)
             _log.debug("the shim of %s has ended: %s", directory, error)
         kill_leftovers(directory / "work")
         return True
@@ -163,10 +165,11 @@ class ShimManager:
         self._watch(container, ours)
 
     def _connect(self, container: ProcessContainer) -> bool:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if not _reach(sock, container.directory):
-            sock.close()
-            return False
+        with contextlib.ExitStack() as unless_connected:
+            sock = unless_connected.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            if not _reach(sock, container.directory):
+                return False
+            unless_connected.pop_all()
         self._watch(container, sock)
         return True
 
@@ -224,11 +227,12 @@ def send_signal(container: ProcessContainer, number: int) -> None:
 
 
 def _reach(sock: socket.socket, directory: Path) -> bool:
-    """Connect to the shim of a container; return False without one."""
+    """Connect to the shim of a container; return False without one. Raises OSError for a shortage."""
     try:
         with ControlAddress(directory) as address:
             sock.connect(address)
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return False
     return True
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from beehive.files.damaged import all_set_aside
 from edged.api import Container, Pod, from_value
+from edged.devices import pod_devices
 from edged.devices.inventory import DevicePool, Inventory, choose, has_choice, missing, reusable
 from edged.devices.manager import merged_options
 from edged.devices.model import GRACE_SECONDS, Device, DeviceAllocation, DeviceCapacity, PluginOptions
@@ -18,6 +19,7 @@ from edged.errors import RegistrationError
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.model import PodUid
 from tests.edged.conftest import pod
+from tests.support.shortages import lack
 from tests.support.spoiling import SPOILT, Spoil
 
 UID = PodUid("u")
@@ -239,6 +241,18 @@ def test_a_file_that_cannot_be_read_counts_as_none(
     assert read_checkpoint(file, tmp_path).devices.keys() == {"r/x"}
     if all_set_aside(tmp_path):
         assert "counts as lost" in caplog.text
+
+
+def test_a_file_that_cannot_be_read_for_want_of_descriptors_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, written = tmp_path / "c", Checkpoint({"r/x": (Device("a"),)}, {})
+    write_checkpoint(file, written)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
+        lack(patch, pod_devices)
+        read_checkpoint(file, tmp_path)
+    assert read_checkpoint(file, tmp_path).devices.keys() == {"r/x"}
+    assert all_set_aside(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"pods": 1}'])

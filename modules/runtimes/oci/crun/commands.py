@@ -114,7 +114,7 @@ class Command:
     @property
     def was_started(self) -> bool:
         """Whether the command runs or has run."""
-        return read_pid(self.files / _PID) is not None
+        return _pid(self.files) is not None
 
     def _await_pid(self, child: subprocess.Popen[bytes]) -> None:
         """Wait until the process id is written: the command may run before that."""
@@ -141,6 +141,13 @@ def kill_commands(directory: Path, container: str) -> None:
         _remove(files)
 
 
+def _pid(files: Path) -> int | None:
+    """Return the process id of a command; None as long as it has not been written, or cannot be read."""
+    with contextlib.suppress(OSError):
+        return read_pid(files / _PID)
+    return None
+
+
 def _remove(files: Path) -> None:
     """Remove the files of a command: its two usual files, and the whole tree if there are others."""
     with contextlib.suppress(OSError):  # files that stay are removed with the container
@@ -154,7 +161,7 @@ def _remove(files: Path) -> None:
 
 def _kill_command(files: Path, container: str) -> None:
     """Kill a command and its descendants, as far as they are in the control group of the container."""
-    pid = read_pid(files / _PID)
+    pid = _pid(files)
     if pid is None or not _is_in(pid, container):
         return
     stopped: set[int] = set()

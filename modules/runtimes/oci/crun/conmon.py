@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from beehive.files.descriptors import raise_shortage
 from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
@@ -157,17 +158,19 @@ def init_pid(directory: Path) -> int | None:
 
 
 def read_pid(path: Path) -> int | None:
-    """Return the process id in a file, or None."""
+    """Return the process id in a file, or None. Raises OSError for a shortage of the process or machine."""
     try:
         return int(path.read_bytes()[:16])
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        raise_shortage(error)
         return None
 
 
 def find_conmon(directory: Path) -> int | None:
     """Return a descriptor of the living conmon of a container's directory; None without one.
 
-    The process id in the file may belong to another process by now, so its command line is compared.
+    The process id in the file may belong to another process by now, so its command line is compared. Raises OSError for
+    a shortage of the process or machine.
     """
     pid = conmon_pid(directory)
     if pid is None:
@@ -176,9 +179,11 @@ def find_conmon(directory: Path) -> int | None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-    if os.fsencode(directory / BUNDLE) in arguments_of(pid):
-        return descriptor
-    os.close(descriptor)
+    with contextlib.ExitStack() as unless_it_is_conmon:
+        unless_it_is_conmon.callback(os.close, descriptor)
+        if os.fsencode(directory / BUNDLE) in arguments_of(pid):
+            unless_it_is_conmon.pop_all()
+            return descriptor
     return None
 
 
@@ -196,20 +201,25 @@ def search_conmon(directory: Path) -> int | None:
 
 
 def arguments_of(pid: int) -> list[bytes]:
-    """Return the command line of a process; empty if it has ended."""
+    """Return the command line of a process; empty if it has ended. Raises OSError for a shortage."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return []
 
 
 def ended(directory: Path) -> Ended | None:
-    """Return the end of a container that conmon has recorded; None if there is no record."""
+    """Return the end of a container that conmon has recorded; None if there is no record.
+
+    Raises OSError for a shortage of the process or machine.
+    """
     path = directory / PERSIST / "exit"
     try:
         code = int(path.read_bytes()[:16])
         at_ns = path.stat().st_mtime_ns
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        raise_shortage(error)
         return None
     return Ended(code, at_ns, (directory / PERSIST / "oom").exists())
 

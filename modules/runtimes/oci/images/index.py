@@ -8,6 +8,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
+from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
 from modules.runtimes.oci.images.model import StoredImage
@@ -92,5 +93,6 @@ def _read(path: Path) -> tuple[StoredImage, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
+        raise_shortage(error)
         set_aside(path, path.parent, str(error))
         return ()

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from beehive.clock import Clock
+from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine import engine, model, state
@@ -24,6 +25,7 @@ from modules.runtimes.engine.errors import (
     NoSuchObjectError,
     RequestRefusedError,
     RunFailedError,
+    StateDirectoryError,
     TooManyError,
     WrongStateError,
 )
@@ -33,6 +35,7 @@ from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import BootId, ContainerId, ContainerRecord, Exit, PodAddresses, Run
 from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.shortages import lack
 
 
 class Machine:
@@ -193,17 +196,17 @@ class Life:
         self.machine.meanwhile = self._meanwhile
         self.clock = Simulation(seed).clock
         self.root = root
-        self.engine = self._begun()
+        self.begin()
         self.stopped: set[str] = set()
         self.sandboxes: list[str] = []
         self.containers: list[str] = []
         self.started: set[str] = set()
         """Containers that cannot be started again, or are of an earlier edgecore."""
 
-    def _begun(self) -> Engine[RuntimeContainer]:
-        engine = Engine(self.root, self.clock, MemorySettings(self.machine))
-        self.events = engine.events.subscribe()
-        return engine
+    def begin(self) -> None:
+        """Starts the runtime."""
+        self.engine = Engine(self.root, self.clock, MemorySettings(self.machine))
+        self.events = self.engine.events.subscribe()
 
     def _meanwhile(self, sandbox: str) -> None:
         if self.draw.random() < 0.2:
@@ -271,7 +274,7 @@ class Life:
     def _begin_again(self) -> None:
         self.engine.close()
         newer = self._damage()
-        self.engine = self._begun()
+        self.begin()
         registry = self.engine.registry
         self.started |= {each.id for each in registry.containers()}
         assert not newer or registry.find_sandbox(newer) or registry.find_container(newer)
@@ -378,6 +381,22 @@ def created(life: Life, monkeypatch: pytest.MonkeyPatch) -> ContainerId:
     sandbox = life.engine.sandboxes.run(sandbox_request("a", 0))
     config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="x"))
     return life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+
+
+def test_without_descriptors_no_container_counts_as_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be ended, although it runs and nothing is wrong with it."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    life.engine.containers.start(made)
+    life.engine.close()
+    with monkeypatch.context() as patch, pytest.raises(StateDirectoryError, match="Too many open files"):
+        lack(patch, state)
+        life.begin()
+    assert all_set_aside(life.root) == []
+    life.begin()
+    assert life.engine.registry.find_container(made) is not None
+    assert life.machine.running == {made}
+    life.engine.close()
 
 
 def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from modules.runtimes.oci.crun.conmon import conmon_pid
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, RemoteOciNode
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
+from tests.modules.runtimes.process.served import function_of
 from tests.support.slow import one_in
 
 _LOOP = "exec sleep 1000"
@@ -139,8 +140,14 @@ _STEPS_OF_A_SANDBOX = [
     "before modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.sandbox_resources:SandboxResources.make",
-    "after modules.runtimes.engine.engine:write_record",
+    "after modules.runtimes.engine.model:write_record",
 ]
+
+
+@pytest.mark.parametrize("step", [*_STEPS_OF_A_START, *_STEPS_OF_A_REMOVAL, *_STEPS_OF_A_SANDBOX])
+def test_each_step_is_a_function_of_the_product(step: str) -> None:
+    """Most of them are tried by slow tests only."""
+    assert callable(function_of(step)[2])
 
 
 @pytest.mark.parametrize("step", one_in(4, _STEPS_OF_A_SANDBOX))

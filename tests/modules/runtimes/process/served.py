@@ -37,15 +37,20 @@ def _new_runtime(state: Path, socket: Path, clock: Clock) -> CriServer:
     return CriServer(state, socket, clock, ProcessSettings())
 
 
-def _die_at(step: str) -> None:
-    """Replace a function by one that kills this process before or after the original."""
-    when, _, place = step.partition(" ")
-    module, _, name = place.partition(":")
+def function_of(step: str) -> tuple[Any, str, Any]:
+    """Returns what has the function of a step, the name that it has there, and the function. Raises AttributeError."""
+    module, _, name = step.partition(" ")[2].partition(":")
     holder: Any = import_module(module)
     *path, last = name.split(".")
     for each in path:
         holder = getattr(holder, each)
-    original = getattr(holder, last)
+    return holder, last, getattr(holder, last)
+
+
+def _die_at(step: str) -> None:
+    """Replace a function by one that kills this process before or after the original."""
+    when = step.partition(" ")[0]
+    holder, last, original = function_of(step)
 
     def replaced(*arguments: Any, **named: Any) -> Any:
         result = original(*arguments, **named) if when == "after" else None

@@ -35,6 +35,7 @@ from tests.modules.runtimes.oci.images.tars import (
     write_archive,
 )
 from tests.modules.runtimes.oci.images.unpacked import imported
+from tests.support.shortages import lack
 
 _ONE, _TWO, _THREE = (tar(file(name, name.encode() * 5000)) for name in ("one", "two", "three"))
 
@@ -150,6 +151,18 @@ def test_the_beginning_of_two_ids_names_neither(tmp_path: Path) -> None:
     images.add(StoredImage(each, (), (), ImageConfig(), (), {}) for each in ids)
     assert [images.find(text) for text in ("aaa", "a" * 63, f"sha256:{'a' * 12}")] == [None] * 3
     assert [found.id for each in ids if (found := images.find(each[7:]))] == ids
+
+
+def test_an_index_that_cannot_be_read_for_want_of_descriptors_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The images would have to be pulled again, by a node that may be away from its registry."""
+    path, image = tmp_path / "index.json", f"sha256:{'a' * 64}"
+    ImageIndex(path).add([StoredImage(image, (), (), ImageConfig(), (), {})])
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
+        lack(patch, index)
+        ImageIndex(path)
+    assert ImageIndex(path).by_id(image) is not None
 
 
 def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:

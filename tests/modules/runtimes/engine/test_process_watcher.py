@@ -1,0 +1,78 @@
+"""Ends of containers that cannot be handled at once."""
+
+import errno
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from modules.runtimes.engine.process_watcher import ProcessWatcher
+
+
+class Ending:
+    """A container that ends when `end` is called; its end cannot be handled as often as there are errors."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self._read, self._write = os.pipe2(os.O_CLOEXEC)
+        self.calls = 0
+
+    def end(self) -> None:
+        """Ends."""
+        os.close(self._write)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def read(self) -> bool:
+        return False
+
+    def gone(self) -> None:
+        self.close()
+        self.calls += 1
+        if self._errors:
+            raise self._errors.pop(0)
+
+    def close(self) -> None:
+        if self._read >= 0:
+            os.close(self._read)
+            self._read = -1
+
+
+@pytest.fixture
+def watcher() -> Iterator[ProcessWatcher]:
+    """Its thread does not run: `settle` does its work."""
+    made = ProcessWatcher()
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_an_end_without_descriptors_is_handled_later(watcher: ProcessWatcher, code: int) -> None:
+    """Its exit code would be lost otherwise, or the container would run for ever."""
+    ending = Ending(*(OSError(code, os.strerror(code)) for _ in range(2)))
+    watcher.add(ending)
+    ending.end()
+    watcher.settle()
+    assert ending.calls == 1
+    watcher.settle()
+    watcher.settle()
+    assert ending.calls == 3
+    watcher.settle()
+    assert ending.calls == 3, "once is enough"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), ValueError("other")])
+def test_other_errors_are_logged_once_and_the_rest_goes_on(
+    watcher: ProcessWatcher, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    ending, other = Ending(error), Ending()
+    for each in (ending, other):
+        watcher.add(each)
+        each.end()
+    with caplog.at_level(logging.ERROR):
+        watcher.settle()
+        watcher.settle()
+    assert (ending.calls, other.calls) == (1, 1)
+    assert caplog.text.count("no longer watched") == 1
