@@ -79,7 +79,7 @@ class NftPlane:
         self._cidrs = tuple(service_cidrs)
         self._delete_flows = delete_flows
         self._watch = watch
-        self._tables: Tables | None = None
+        self._tables: Tables = {}
         self._stale: dict[Address, frozenset[Address]] = {}
         """The addresses of UDP Services whose flows to endpoints that are gone could not be ended, with what serves."""
 
@@ -98,9 +98,8 @@ class NftPlane:
             self._rules.apply(tuple(tables.values()), pods)
         except NftError as error:
             raise PlaneError(f"the kernel refuses the rules: {error}") from error
-        before = self._tables if self._tables is not None else tables
         try:
-            self._end_flows(before, tables)
+            self._end_flows(self._tables, tables)
         except (OSError, AddressError) as error:
             raise PlaneError(f"tracked UDP flows cannot be ended: {error}") from error
 

@@ -244,14 +244,20 @@ def _choice(rules: Ruleset, family: Family, port: PortTable, target: MeshTarget)
 
 
 def _sticky(rules: Ruleset, family: Family, port: PortTable, ends: tuple[Address, ...]) -> tuple[str, ...]:
-    """Return the rules that first look where a client went before. Its time begins again with each connection."""
+    """Return the rules that first look where a client went before. Its time begins again with each connection.
+
+    A client that a full set cannot keep is translated all the same: the rule ends where a set has no room.
+    """
     chains = []
     for end in ends:
         mark = _hash(f"{port.key}/{end[0]}/{end[1]}/{port.affinity}")
         clients, chain = f"{_SET}{mark}", f"ep-{mark}"
         rules.sets[clients] = port.affinity
-        update = f"meta l4proto {port.protocol} update @{clients} {{ {family.name} saddr }}"
-        rules.chains[chain] = (f"{update} dnat to {family.quoted(end)}",)
+        proto = f"meta l4proto {port.protocol}"
+        rules.chains[chain] = (
+            f"{proto} update @{clients} {{ {family.name} saddr }}",
+            f"{proto} dnat to {family.quoted(end)}",
+        )
         chains.append((clients, chain))
     again = tuple(f"{family.name} saddr @{clients} goto {chain}" for clients, chain in chains)
     if len(chains) == 1:

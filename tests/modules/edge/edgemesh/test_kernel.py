@@ -167,6 +167,19 @@ def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: 
     assert moved.keys() != shares.keys()
 
 
+def test_a_client_reaches_the_service_also_when_no_more_clients_can_be_remembered(
+    machine: Machine, plane: NftPlane
+) -> None:
+    """An attacker may send from any number of addresses."""
+    pod, nft = machine.add_pod(), Nft(machine.prefix)
+    pod.listen(8080)
+    apply(plane, table((pod.address, 8080), affinity=3600))
+    (clients,) = (each for each in nft.names("ip") if each.startswith("aff-"))
+    others = ", ".join(f"198.18.{number >> 8}.{number & 255}" for number in range(65_535))
+    nft.apply(f"add element ip edgecore {clients} {{ {others} }}\n")
+    machine.do(lambda: connect(WEB, 80)).close()
+
+
 def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(machine: Machine, plane: NftPlane) -> None:
     """Cases 13, 16, 17: bytes come back after each of many changes, and their endpoint may be out of use."""
     pods = [machine.add_pod() for _ in range(2)]

@@ -270,5 +270,16 @@ def test_no_flow_goes_to_an_endpoint_that_is_gone(seed: int) -> None:
         kernel.send(tables)
 
 
+def test_flows_of_an_earlier_process_are_ended_if_their_endpoint_is_gone() -> None:
+    """While edgecore was stopped an endpoint went, or a client began to send before there were rules."""
+    kernel = Tracked(Random(0))  # noqa: S311 - reproducible
+    to = ("10.96.0.1", 53)
+    kernel.flows = [Flow(UDP, to, answers, b"", 2) for answers in (("10.0.0.1", 53), ("10.0.0.2", 53), to)]
+    rules = cast("KernelRules", type("Rules", (), {"apply": lambda *_: None})())
+    table = port_table(("10.0.0.2", 53), protocol="udp", port=53)
+    NftPlane(rules, cast("HostAddresses", None), (), kernel.delete).apply({table.key: table}, ())
+    assert [each.answers for each in kernel.flows] == [("10.0.0.2", 53)]
+
+
 def _of(table: PortTable) -> list[Address]:
     return [(table.addresses[0], table.port), ("192.0.2.1", table.node_port)]
