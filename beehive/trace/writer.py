@@ -148,8 +148,9 @@ class DirectoryWriter:
     def _open(self, part: int) -> FileWriter:
         began = strftime("%Y%m%dT%H%M%S", gmtime(self._header.began))
         millis = int(self._header.began * 1000) % 1000
-        file = FileWriter(self._directory / f"{began}.{millis:03d}Z-{part:06d}{SUFFIX}", self._header)
-        keep_newest(self._directory, self._parts)
+        path = self._directory / f"{began}.{millis:03d}Z-{part:06d}{SUFFIX}"
+        file = FileWriter(path, self._header)
+        keep_newest(path, self._parts)
         return file
 
 
@@ -158,10 +159,15 @@ def parts_of(directory: Path) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
 
 
-def keep_newest(directory: Path, number: int) -> None:
-    """Delete all but the newest `number` parts of a trace; a part that cannot be deleted stays, without an error."""
+def keep_newest(newest: Path, number: int) -> None:
+    """Delete all but `number` parts of a trace; a part that cannot be deleted stays, without an error.
+
+    Args:
+        newest: the newest part. Parts with later names were written before the clock was set back, and go first.
+        number: of the parts that stay.
+    """
     with suppress(OSError):
-        for old in parts_of(directory)[:-number]:
+        for old in sorted(parts_of(newest.parent), key=lambda part: (part.name <= newest.name, part.name))[:-number]:
             old.unlink(missing_ok=True)
 
 

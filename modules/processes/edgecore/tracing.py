@@ -186,8 +186,10 @@ class Tracing:
             _make(directory, 0o700)
             path = directory / name
             header = msgspec.structs.replace(self._header, why=why)
-            records = self._flight.write(path, header, self._origin, self._redactor)
-            keep_newest(directory, FILES)
+            try:
+                records = self._flight.write(path, header, self._origin, self._redactor)
+            finally:  # also a disk without room gets no more files
+                keep_newest(path, FILES)
         _log.warning("the flight recorder was written to %s (%s, %d records)", path, why, records)
         return Dumped(path, records)
 

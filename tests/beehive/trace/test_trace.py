@@ -191,6 +191,15 @@ def test_parts_rotate_by_size_are_read_in_order_and_the_oldest_go(tmp_path: Path
     assert 8 <= len(numbers) < 40
 
 
+def test_a_run_after_the_clock_was_set_back_keeps_its_own_parts(tmp_path: Path) -> None:
+    """A board without a battery begins in 1970 after a loss of power."""
+    for began in (HEADER.began, 0.0):
+        writer = DirectoryWriter(tmp_path / "d", msgspec.structs.replace(HEADER, began=began), part_bytes=2000, parts=3)
+        writer.write(delivered(number, 400) for number in range(40))
+        writer.close()
+    assert [path.name.partition("T")[0] for path in sorted((tmp_path / "d").iterdir())] == ["19700101"] * 3
+
+
 def test_a_part_that_cannot_be_deleted_does_not_end_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else may own it."""
 

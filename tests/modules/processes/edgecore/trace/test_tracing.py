@@ -1,14 +1,14 @@
 """When the flight recorder is written without being asked, what the header says, and how many files are kept."""
 
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from beehive import Hive, Message, Module, Threads, handles
-from beehive.errors import StartError
+from beehive.errors import StartError, TraceError
 from beehive.trace import read
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.value_kinds import SecretText
@@ -82,6 +82,31 @@ def test_the_last_few_files_are_kept(tmp_path: Path) -> None:
         bed.tracing.attach(stack)
         paths = [bed.tracing.dump(f"number {number}").path for number in range(FILES + 3)]
     assert bed.dumps() == sorted(paths[-FILES:])
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_files_from_before_the_clock_was_set_back_go_first_also_while_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool
+) -> None:
+    """A board without a battery begins in 1970 after a loss of power."""
+    bed = Bed(tmp_path)
+    bed.directory.mkdir(parents=True)
+    for number in range(FILES):
+        (bed.directory / f"2999010{number + 1}T000000.000Z-crash.trace").touch()
+    if is_failing:
+        monkeypatch.setattr("beehive.trace.writer.FileWriter.write", _full)
+    with ExitStack() as stack:
+        stack.callback(bed.runtime.close)
+        bed.tracing.attach(stack)
+        for number in range(2):
+            with suppress(TraceError):
+                bed.tracing.dump(f"number {number}")
+    names = [path.name.partition("Z-")[2] for path in bed.dumps()]
+    assert names == ["number-0.trace", "number-1.trace", *["crash.trace"] * (FILES - 2)]
+
+
+def _full(*_: object) -> None:
+    raise TraceError("cannot write the trace", "no space left on device")
 
 
 def test_the_header_has_the_configuration_without_its_secrets(tmp_path: Path) -> None:
