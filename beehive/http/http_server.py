@@ -216,7 +216,7 @@ class _Connection:
             if admit is not None:
                 admit(self._certified(request))
 
-        return self._certified(read_request(self._exchange, self._receive, max_body, admitted))
+        return self._certified(read_request(self._exchange, self._receive, max_body, admitted, self.socket.sendall))
 
     def _certified(self, request: Request) -> Request:
         if isinstance(self.socket, ssl.SSLSocket):

@@ -4,6 +4,7 @@ A path's parts are looked up as names of Kubernetes objects, so a part that is e
 means a directory (`..`) is refused before a handler sees it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -23,6 +24,8 @@ _REFUSALS: Final = {413: "the body is too long", 431: "the request is too long"}
 _MAX_PART: Final = 253
 _MAX_PARTS: Final = 64
 _MAX_FIELDS: Final = 4096
+_IS_FIELD_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*").fullmatch
+"""A header's value has tabs and bytes of any encoding, but no control characters (RFC 9110 §5.5)."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +70,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(
-    exchange: "ServerExchange", receive: "Receive", max_body: int = 0, admit: Callable[[Request], None] | None = None
+    exchange: "ServerExchange",
+    receive: "Receive",
+    max_body: int = 0,
+    admit: Callable[[Request], None] | None = None,
+    send: Callable[[bytes], object] = lambda _: None,
 ) -> Request:
     """Return the request of an exchange.
 
@@ -77,6 +84,7 @@ def read_request(
         max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`, as does a request that upgrades
             the connection.
         admit: is given the request before its body is read; a HttpStatusError refuses it.
+        send: sends bytes to a client that waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
 
     Raises:
         HttpStatusError: 400 for a malformed request, 404 for a path with too many parts, 413 and 431 for a body and
@@ -93,6 +101,7 @@ def read_request(
             return request
         if not head.header("transfer-encoding"):  # a body in chunks has no length before its end
             body_length(head, max_body)
+        send(exchange.go_ahead())
         return msgspec.structs.replace(request, body=exchange.read_body(receive, max_body), rest=b"")
     except HttpError as error:
         attempt = _REFUSALS.get(error.status, "this is an HTTP/1.1 server")
@@ -112,7 +121,7 @@ def request_from(head: "RequestHead", rest: bytes) -> Request:
     """
     if not head.target.startswith("/"):
         raise HttpStatusError(400, "this is an HTTP/1.1 server")
-    if not all(value.isprintable() for _, value in head.headers):
+    if not all(_IS_FIELD_VALUE(value) for _, value in head.headers):
         raise HttpStatusError(400, "a header cannot be read")
     path, _, query = head.target.partition("?")
     return Request(

@@ -79,6 +79,8 @@ class ServerExchange:
         if not version.startswith("1."):
             raise HttpError(400, f"HTTP/{version} is not supported")
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)
+        if {"content-length", "transfer-encoding"} <= dict(headers).keys():
+            raise HttpError(400, "the body has two lengths: Content-Length and Transfer-Encoding")
         return RequestHead(event.method.decode("latin-1"), event.target.decode("latin-1"), headers, version)
 
     def read_body(self, receive: Receive, limit: int | None = None) -> bytes:

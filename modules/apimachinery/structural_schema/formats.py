@@ -17,7 +17,7 @@ _LONGEST: Final = 4096
 _HOST: Final = re.compile(
     r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?)*"
 )
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)?")
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _EMAIL: Final = re.compile(r"(?:[^<>\x00-\x1f]*<)?[^\s<>@,;:\\\"\[\]()]+@[^\s<>@,;:\\\"()]+>?")
 _DURATION: Final = re.compile(
     r"[+-]?(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m|h|d|w|nano|nanos|micro|micros|milli|millis|second|seconds|sec|secs"

@@ -17,6 +17,7 @@ _SHORTHANDS: Final = {"d": "[0-9]", "w": "[0-9A-Za-z_]", "s": "[\t\n\f\r ]", "D"
                       "S": "[^\t\n\f\r ]"}  # fmt: skip
 _COUNT: Final = re.compile(r"\{([0-9]{1,4})(,([0-9]{0,4}))?\}")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]")
+_IN_CLASS: Final = re.compile(r"\\.|\[", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 _START: Final = "start"
 _END: Final = "end"
@@ -169,7 +170,9 @@ class Pattern:
             if found is None or "[:" in found[0]:
                 raise PatternError("a class of characters cannot be read")
             self._at = found.end()
-            return self._test(_compiled(found[0].replace("[", "\\[").replace("\\[", "[", 1)))
+            return self._test(
+                _compiled("[" + _IN_CLASS.sub(lambda one: "\\[" if one[0] == "[" else one[0], found[0][1:]))
+            )
         self._at += 1
         if char in ("^", "$"):
             return self._test(_START if char == "^" else _END)

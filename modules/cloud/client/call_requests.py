@@ -10,6 +10,7 @@ import msgspec
 
 from beehive.cache import cached_for_short_texts
 from beehive.decoding import decode_json, json_decoder
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, JsonObject
 from modules.cloud.client.transport import ApiRequest, ApiResponse
 
@@ -22,11 +23,10 @@ _METHODS: Final = {
     "updatestatus": "PUT",
     "patch": "PATCH",
     "delete": "DELETE",
-    "deletecollection": "DELETE",
 }
 _NODE_USER: Final = "system:node:"
 _NODE_GROUPS: Final = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
-_OF_COLLECTION: Final = ("list", "create", "deletecollection")
+_OF_COLLECTION: Final = ("list", "create")
 _NOT_SENT: Final = ("kind", "apiVersion", "watch")
 """Options that are no part of the query: a call cannot wait for the end of a watch."""
 _JSON: Final = "application/json"
@@ -110,8 +110,8 @@ def _with_text(body: bytes) -> JsonObject:
 
 def failure(code: int, message: str) -> ApiResult:
     """Return the result of a call that has no answer of the API server's own."""
-    status: JsonObject = {"metadata": {}, "status": "Failure", "message": message, "reason": _reason(code)}
-    return ApiResult(refusal={**status, "code": code})
+    status = ApiStatusError(code, message).status()
+    return ApiResult(refusal={name: value for name, value in status.items() if name not in ("kind", "apiVersion")})
 
 
 @cached_for_short_texts(1024)
@@ -158,9 +158,3 @@ def _query(options: JsonObject) -> Iterator[tuple[str, str]]:
         for each in value if isinstance(value, list) else [value]:
             if each is not None and name not in _NOT_SENT:
                 yield name, str(each).lower() if isinstance(each, bool) else str(each)
-
-
-def _reason(code: int) -> str:
-    return {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout", 400: "BadRequest"}.get(
-        code, "InternalError"
-    )

@@ -373,6 +373,7 @@ def body_server() -> HttpServer:
         (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
         (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
         (b"Transfer-Encoding: gzip", b"x", 501, b""),
+        (b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"0\r\n\r\nGET /", 400, b"two lengths"),
         (b"Content-Length: 5", b"hell", 400, b""),
     ],
 )
@@ -386,6 +387,28 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
         server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
+
+
+@pytest.mark.parametrize(("length", "status"), [(5, 100), (101, 413)])
+def test_a_client_that_waits_for_100_continue_is_told_to_send_its_body(length: int, status: int) -> None:
+    """curl waits a second, other clients until their time-out; one whose body is too long gets the refusal instead."""
+    server = body_server()
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting,
+            waiting.makefile("rb") as answer,
+        ):
+            waiting.sendall(
+                b"POST /body HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length
+            )
+            assert answer.readline().startswith(b"HTTP/1.1 %d " % status)
+            if status == 100:
+                waiting.sendall(b"hello")
+                assert answer.readline() == b"\r\n"
+                assert answer.readline().startswith(b"HTTP/1.1 200 ")
+                assert answer.read().endswith(b"\r\n\r\nhello")
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("status", [401, 413])

@@ -22,6 +22,12 @@ def test_a_request_is_taken_apart() -> None:
     assert request.rest == b"more"
 
 
+def test_a_header_may_have_tabs_and_bytes_of_any_encoding() -> None:
+    """As Go's servers read it: a name in UTF-8, whose bytes are no printable characters of ISO 8859-1, refuses none."""
+    name = "Öl\tdruck".encode().decode("latin-1")
+    assert parse(head("/a", f"X-Name: {name}")).header("x-name") == name
+
+
 def test_slashes_at_the_end_do_not_matter() -> None:
     assert parse(head("/pods/")).path == parse(head("/pods")).path == "/pods"
     assert parse(head("/")).parts == ()
@@ -46,6 +52,8 @@ def test_switches_are_read_as_kubernetes_reads_them(query: str, on: bool) -> Non
         head("/a", "no colon"),
         b"GET /a HTTP/1.1\r\n Folded: x\r\nHost: node\r\n\r\n",
         head("/a", "Zero: \x00"),
+        head("/a", "Bell: a\x07b"),
+        head("/a", "Delete: a\x7fb"),
         head("/../etc/passwd"),
         head("/a/%2e%2e/b"),
         head("/a%2fb"),

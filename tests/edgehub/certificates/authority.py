@@ -59,13 +59,14 @@ class Authority:
         life: float = DAY,
         since: float = -60.0,
         server: tuple[str, ...] = (),
+        issuer: str = "KubeEdge",
     ) -> x509.Certificate:
         """A certificate that began `since` seconds from now and lasts `life`; with names for a server."""
         begin = datetime.fromtimestamp(_clock.now() + since, UTC)
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
-            .issuer_name(name("KubeEdge"))
+            .issuer_name(name(issuer))
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(begin)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from beehive.decoding import decode_json
+from beehive.decoding import convert, decode_json
 from beehive.files.programs import is_not_found
 from beehive.printable import clipped
+from modules.apimachinery.conversion import without_null_members
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport_errors import no_credentials
 
@@ -159,7 +160,7 @@ class ExecPlugin:
 
     def _status(self, output: bytes) -> ExecStatus:
         try:
-            credential = decode_json(output, ExecCredential)
+            credential = convert(without_null_members(decode_json(output)), ExecCredential)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise no_credentials(self._where, f"it prints no ExecCredential as JSON{self._hint()}") from None
         status = credential.status

@@ -41,6 +41,7 @@ def client_context(cluster: ClusterEntry, credentials: RequestCredentials, serve
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Go's crypto/x509, and Python from 3.13 on
     context.set_alpn_protocols(["http/1.1"])
     try:
         _trust(context, cluster)

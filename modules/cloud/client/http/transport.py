@@ -146,14 +146,19 @@ class RequestHeads:
 
     def __init__(self, server: ServerUrl, selected: Selected, agent: str) -> None:
         self._server = server
-        self._always = [("Host", server.host_header), ("User-Agent", agent), *_impersonation(selected)]
+        self._always = [("Host", server.host_header), ("User-Agent", agent)]
+        self._impersonation = _impersonation(selected)
         if server.proxy and server.proxy.authorization and not server.is_https:
             self._always.append(("Proxy-Authorization", server.proxy.authorization))
 
     def head(self, request: ApiRequest, credentials: RequestCredentials) -> RequestHead:
-        """Return a request's head."""
-        headers = [*self._always, *request.headers]
-        if all(name.lower() != "accept" for name, _ in request.headers):
+        """Return a request's head. The user whom a request impersonates takes the place of the kubeconfig's: with two,
+        the server would take the first, and its rights.
+        """
+        names = {name.lower() for name, _ in request.headers}
+        own = [] if "impersonate-user" in names else self._impersonation
+        headers = [*self._always, *own, *request.headers]
+        if "accept" not in names:
             headers.append(("Accept", "application/json"))
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -125,7 +125,7 @@ def _read(path: Path) -> KubeconfigFile:
     where, text = str(path), _text(path)
     try:
         found = [content for content, _ in documents(text) if content is not None]
-        content = convert(found[0] if found else {}, KubeconfigFile)
+        content = convert(_as_in_go(found[0]) if found else {}, KubeconfigFile)
     except YamlError as error:
         raise KubeconfigError(f"{where}:{error.line}", "not YAML, or beyond the bounds of size and depth") from None
     except msgspec.ValidationError as error:
@@ -135,6 +135,19 @@ def _read(path: Path) -> KubeconfigFile:
     if (content.api_version or "v1", content.kind or "Config") != ("v1", "Config"):
         raise KubeconfigError(where, "not a Config of apiVersion v1")
     return content
+
+
+def _as_in_go(value: Any) -> Any:
+    """Return a value of YAML as Go decodes it: null is an absent field, and base64 may have line breaks."""
+    if isinstance(value, dict):
+        return {
+            name: "".join(member.splitlines())
+            if isinstance(member, str) and str(name).endswith("-data")
+            else _as_in_go(member)
+            for name, member in value.items()
+            if member is not None
+        }
+    return [_as_in_go(each) for each in value] if isinstance(value, list) else value
 
 
 def _unique(entries: list[tuple[str, T]], what: str, where: str) -> dict[str, T]:

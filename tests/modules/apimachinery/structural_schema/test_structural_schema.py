@@ -29,6 +29,20 @@ def test_patterns_match_as_re_does(text: str, value: str) -> None:
     assert Pattern(text).search(value) is bool(re.search(text, value))
 
 
+@pytest.mark.parametrize(
+    ("text", "fitting", "others"),
+    [
+        (r"^[^\[\]]+$", ["a\\b", "a"], ["a[", "]"]),
+        (r"^[\[\]]+$", ["[]"], ["\\"]),
+        (r"^[\\[]+$", ["[", "\\"], ["a"]),
+        (r"^[][]+$", ["[]"], ["\\"]),
+    ],
+)
+def test_a_class_of_characters_may_have_brackets(text: str, fitting: list[str], others: list[str]) -> None:
+    """Quoted or not; neither adds the backslash to the class."""
+    assert [value for value in (*fitting, *others) if Pattern(text).search(value)] == fitting
+
+
 def test_a_pattern_takes_linear_time() -> None:
     """A pattern that takes a backtracking matcher for ever is answered immediately."""
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
@@ -95,7 +109,11 @@ KEYED: Any = {
         ("uuid4", ["6f1d3a3e-6a63-4c6b-9d1f-3a7f4d6c1b2a"], ["6f1d3a3e-6a63-3c6b-9d1f-3a7f4d6c1b2a"]),
         ("byte", ["aGk=", ""], ["%%", "a"]),
         ("date", ["2024-02-29"], ["2023-02-29", "20240101"]),
-        ("date-time", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5+01:00"], ["2024-01-01", "2024-01-01T25:00:00Z"]),
+        (
+            "date-time",
+            ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5+01:00"],
+            ["2024-01-01", "2024-01-01T25:00:00Z", "2024-01-01T00:00:00", "2024-01-01 00:00:00Z"],
+        ),
         ("duration", ["1h", "22 ns", "1m30s"], ["", "x", "1", "1h " * 2000]),
         ("hexcolor", ["#fff"], ["#ffff"]),
         ("rgbcolor", ["rgb(1, 2,255)"], ["rgb(1,2,256)"]),

@@ -28,7 +28,6 @@ PLACE = "/api/v1/namespaces/default/pods"
         ("updatestatus", {"body": {}}, "PUT", f"{PLACE}/web/status"),
         ("patch", {"body": {}, "patch_type": STRATEGIC}, "PATCH", f"{PLACE}/web"),
         ("delete", {}, "DELETE", f"{PLACE}/web"),
-        ("deletecollection", {}, "DELETE", PLACE),
         (
             "get",
             {"api_version": "storage.k8s.io/v1", "plural": "csidrivers", "namespace": ""},
@@ -76,9 +75,11 @@ def test_a_call_with_a_node_is_made_in_its_name() -> None:
     assert headers == (("Accept", "application/json"), ("Impersonate-User", "system:node:n1"), *groups)
 
 
-def test_an_unknown_verb_has_no_request() -> None:
-    with pytest.raises(CallError, match="proxy"):
-        request_of(ApiCall(verb="proxy", **POD))
+@pytest.mark.parametrize("verb", ["proxy", "deletecollection"])
+def test_an_unknown_verb_has_no_request(verb: str) -> None:
+    """Nothing deletes collections: the selectors in the body of the request would count for nothing."""
+    with pytest.raises(CallError, match=verb):
+        request_of(ApiCall(verb=verb, **POD))
 
 
 def test_options_become_the_query() -> None:
@@ -156,3 +157,16 @@ def test_other_responses_than_an_api_servers_are_refusals(status: int, body: byt
     refusal = result(status, body).refusal
     assert refusal is not None
     assert (refusal["code"], refusal["status"], refusal["message"]) == (status, "Failure", message)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(401, "Unauthorized"), (403, "Forbidden"), (404, "NotFound"), (409, "Conflict"), (429, "TooManyRequests"),
+     (500, "InternalError"), (502, "InternalError"), (503, "ServiceUnavailable")],
+)  # fmt: skip
+def test_a_refusal_in_plain_text_has_the_reason_of_its_status(status: int, reason: str) -> None:
+    """kube-apiserver answers `404 page not found` where it has no such kind; clients look at the reason."""
+    refusal = result(status, b"404 page not found\n").refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["reason"], refusal["message"]) == (status, reason, "404 page not found")
+    assert "kind" not in refusal

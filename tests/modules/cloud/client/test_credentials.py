@@ -234,6 +234,12 @@ def test_a_plugin_that_fails(program: str, words: str) -> None:
     assert "secret" not in str(raised.value)
 
 
+def test_a_plugin_may_write_null_for_a_field_that_it_leaves_out(plugin: Plugin) -> None:
+    """As Go's decoder reads it; plug-ins in other languages write their whole record."""
+    status = {"token": "t", "clientCertificateData": None, "clientKeyData": None, "expirationTimestamp": None}
+    assert fetched(source_of(ManualClock(), exec=plugin.entry(status))).authorization == "Bearer t"
+
+
 @pytest.mark.parametrize(
     "status", [{}, {"clientKeyData": "K"}, {"token": "a b"}, {"token": "a", "expirationTimestamp": "x"}]
 )

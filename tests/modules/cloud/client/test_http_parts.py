@@ -88,6 +88,15 @@ def test_a_request_is_sent_as_somebody_else() -> None:
     ]
 
 
+def test_the_user_of_a_request_takes_the_place_of_the_kubeconfigs() -> None:
+    """A server takes the first of two users: a node's request would be made with the rights of the kubeconfig's."""
+    user = UserEntry(as_user="admin", as_uid="1", as_groups=("system:masters",), as_user_extra={"a": ("1",)})
+    heads = RequestHeads(server_url(selected()), selected(user=user), "agent/1")
+    node = (("Impersonate-User", "system:node:n1"), ("Impersonate-Group", "system:nodes"))
+    head = heads.head(ApiRequest(method="GET", path="/x", headers=node), RequestCredentials("Bearer t"))
+    assert tuple(each for each in head.headers if each[0].startswith("Impersonate-")) == node
+
+
 def test_a_group_needs_a_user() -> None:
     """As the API server answers 400 to it."""
     with pytest.raises(KubeconfigError, match="need a user: set as"):

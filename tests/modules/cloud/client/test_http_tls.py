@@ -46,6 +46,17 @@ def authority() -> Authority:
     return Authority()
 
 
+def test_an_intermediate_authority_is_trusted_without_its_root(authority: Authority, tmp_path: Path) -> None:
+    """As client-go trusts it, on each version of Python."""
+    authority.certificate = Authority().sign(
+        authority.key.public_key(), name("KubeEdge"), authority=True, issuer="Root"
+    )
+    with ScriptedServer(answering(body=b"ok"), context=authority.server_context(tmp_path)) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        with client(url, certificate_authority_data=authority_pem(authority)) as api:
+            assert api.ask() == (200, b"ok")
+
+
 def test_a_server_of_the_own_authority_is_trusted(authority: Authority, tmp_path: Path) -> None:
     """With the authority as data or as a file; a large response arrives whole; the connection is kept."""
     context = authority.server_context(tmp_path)

@@ -82,6 +82,14 @@ def test_errors_name_the_file_and_no_secret(tmp_path: Path, text: str, why: str)
     assert "hidden" not in str(raised.value)
 
 
+def test_null_is_an_absent_field_and_base64_may_have_line_breaks(tmp_path: Path) -> None:
+    """As Go's decoder reads a file: `base64` of coreutils breaks its lines, and generators of files write nulls."""
+    text = CONFIG.replace("token: hidden", "token: null").replace("namespace: edge", "namespace: null")
+    text = text.replace("client-key-data: c2VjcmV0", "client-key-data: |\n      c2Vj\n      cmV0")
+    selected = load([_written(tmp_path / "config", text)]).select()
+    assert (selected.user.client_key_data, selected.user.token, selected.namespace) == (b"secret", "", "default")
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A file that was asked for and is missing is an error."""
     with pytest.raises(KubeconfigError, match="No such file"):
