@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from beehive.backoff import Backoff
 from beehive.clock import Clock
@@ -26,6 +26,16 @@ IDLE: Final = 60.0
 """Longest pause of a device, in seconds."""
 
 
+class Wish(NamedTuple):
+    """A desired value, and the place of the property."""
+
+    desired: str
+    device: Mapping[str, Any]
+    """`DriverSpec.config`."""
+    property: Mapping[str, Any]
+    """`DriverProperty.config`."""
+
+
 class Reports(Protocol):
     """Sends reports to edgecore; called on the threads of devices."""
 
@@ -44,7 +54,8 @@ class DeviceThread:
         driver: makes its driver.
         reports: sends its reports.
         clock: measures cycles.
-        previous: an earlier, stopped thread of the device: this one waits for its end.
+        previous: an earlier, stopped thread of the device or of one with its name: this one waits for its end.
+        written: the wishes that an earlier thread of the device has written to it.
     """
 
     def __init__(
@@ -53,7 +64,8 @@ class DeviceThread:
         driver: Callable[[DriverSpec], DeviceDriver],
         reports: Reports,
         clock: Clock,
-        previous: "DeviceThread | None" = None,
+        previous: "DeviceThread | None",
+        written: "dict[str, Wish]",
     ) -> None:
         self._spec = spec
         self._make = driver
@@ -70,8 +82,8 @@ class DeviceThread:
         self._values: dict[str, str] = {}
         self._driver: DeviceDriver | None = None
         """While the device is open."""
-        self._written: dict[str, str] = {}
-        """Desired values that were written to the device."""
+        self.written = written
+        """What was written to the device, by property."""
         self._calls = MethodCalls(self._wake.set)
         self._thread = threading.Thread(target=self._run, name=spec.id, daemon=True)
 
@@ -121,7 +133,7 @@ class DeviceThread:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        self._take_over()
+        self._wait_for_earlier()
         while not self._stopped.is_set():
             driver: DeviceDriver | None = None
             try:
@@ -136,14 +148,12 @@ class DeviceThread:
                 self._tell_state("offline")
                 self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
 
-    def _take_over(self) -> None:
-        """Wait for the earlier thread, and for the one that it was still waiting for when it was stopped; take over the
-        desired values that the last one has written.
-        """
+    def _wait_for_earlier(self) -> None:
+        """Wait for the earlier thread, and for the one that it was still waiting for when it was stopped."""
         while self._previous is not None and not self._stopped.is_set():
             self._previous.join(FIRST_DELAY)
             if not self._previous.is_alive():
-                self._written, self._previous = self._previous._written, self._previous._previous
+                self._previous = self._previous._previous
 
     def _poll(self, driver: DeviceDriver) -> None:
         self._driver = driver
@@ -182,9 +192,10 @@ class DeviceThread:
 
     def _write(self, driver: DeviceDriver) -> None:
         for prop in self._spec.properties.values():
+            wish = Wish(prop.desired, self._spec.config, prop.config)
             if not prop.desired:
-                self._written.pop(prop.name, None)  # the same value is another wish later
-            if not prop.desired or not prop.is_writable or self._written.get(prop.name) == prop.desired:
+                self.written.pop(prop.name, None)  # the same value is another wish later
+            if not prop.desired or not prop.is_writable or self.written.get(prop.name) == wish:
                 continue
             try:
                 value = prop.value_of(prop.desired)
@@ -192,7 +203,7 @@ class DeviceThread:
                 _log.warning("%s: the desired value of %s is not written: %s", self._spec.id, prop.name, error)
                 continue
             driver.write(prop, value)
-            self._written[prop.name] = prop.desired
+            self.written[prop.name] = wish
             if prop.name in self._due:
                 self._due[prop.name] = 0.0
 
@@ -205,7 +216,7 @@ class DeviceThread:
         if why != self._problem:
             _log.warning("%s failed, and is opened again: %s", self._spec.id, why)
         self._problem = why
-        self._written.clear()  # a device that was away may have lost them
+        self.written.clear()  # a device that was away may have lost them
 
     def _close(self, driver: DeviceDriver | None) -> None:
         if driver is None:

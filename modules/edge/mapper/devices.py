@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from beehive.clock import Clock
-from modules.edge.mapper.device_thread import DeviceThread, Reports
+from modules.edge.mapper.device_thread import DeviceThread, Reports, Wish
 from modules.edge.mapper.driver import DeviceDriver, DriverSpec, spec_of
 from modules.edge.mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
@@ -76,11 +76,11 @@ class MappedDevices:
                 self._devices[key] = (device, model, old[2])
                 old[2].desire(spec)
                 return
-            previous = self._ending.pop(key, None)
+            previous, written = self._ending.pop(key, None), dict[str, Wish]()
             if old is not None:
-                previous = old[2]
+                previous, written = old[2], old[2].written
                 previous.stop()
-            thread = DeviceThread(spec, driver, self._reports, self._clock, previous)
+            thread = DeviceThread(spec, driver, self._reports, self._clock, previous, written)
             self._devices[key] = (device, model, thread)
             thread.start()
 

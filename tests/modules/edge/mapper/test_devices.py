@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pytest
+from google.protobuf.wrappers_pb2 import StringValue
 
 from beehive import RealClock
 from modules.edge.mapper import DeviceDriver, DriverProperty, Value, device_thread
@@ -114,6 +115,46 @@ def test_a_desired_value_that_was_taken_back_is_written_when_it_comes_again(
         wait_until(partial(_are_written, bench, writes), "it is written")
         threading.Event().wait(0.1)
     assert bench.writes == ["on", "on"]
+
+
+def _other_port(device: dmi.Device) -> None:
+    device.spec.protocol.configData.data["port"].Pack(StringValue(value="2"))
+
+
+def _other_register(device: dmi.Device) -> None:
+    device.spec.properties[0].visitors.configData.data["register"].Pack(StringValue(value="2"))
+
+
+@pytest.mark.parametrize("place", [_other_port, _other_register])
+def test_a_desired_value_is_written_to_another_place_too(
+    devices: MappedDevices, bench: Bench, place: Callable[[dmi.Device], None]
+) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    moved = described(desired="on")
+    place(moved)
+    devices.put(moved)
+    wait_until(lambda: bench.writes == ["on", "on"], "it is written to the other place")
+
+
+def test_a_new_device_of_the_name_gets_its_desired_value_written(devices: MappedDevices, bench: Bench) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.remove("ns/d")
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on", "on"], "it is written to the new device")
+
+
+def test_a_device_that_is_read_otherwise_gets_no_value_twice(devices: MappedDevices, bench: Bench) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.put(described(cycle=30, desired="on"))
+    devices.put(described(cycle=40, desired="off"))
+    wait_until(lambda: bench.writes[1:] != [], "the next value is written")
+    assert bench.writes == ["on", "off"]
 
 
 class Failing(Bench):
