@@ -142,10 +142,10 @@ class StatusWriter:
             self._call("get", key, partial(self._read, key, device), name=key.name)
 
     def _read(self, key: ObjectKey, device: _Device, result: ApiResult) -> None:
-        if result.object is None and code_of(result) != HTTPStatus.NOT_FOUND:
-            self._finish(key, device, Report(), [], result)
-            return
         waiting, device.waiting = device.waiting, []
+        if result.object is None and code_of(result) != HTTPStatus.NOT_FOUND:
+            self._finish(key, device, Report(), waiting, result)
+            return
         report, uid = Report(), self._uid_of(key)
         for each in waiting:
             if each.uid == uid:

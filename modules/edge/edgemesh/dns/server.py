@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from beehive import Clock
+from beehive.files.descriptors import SHORTAGES
 from edged.api import Pod
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 A_TURN: Final = 64
 """Datagrams that are answered before the thread looks at anything else."""
 MOST_CONNECTIONS: Final = 64
+REST_SECONDS: Final = 1.0
+"""Until connections are accepted again, at most, after a want of descriptors."""
 IDLE_SECONDS: Final = 30.0
 RATE: Final = 1000.0
 """Queries of one client in a second; it may save up `BURST`."""
@@ -112,6 +115,8 @@ class NameServer:
         self._turns: AskingTurns[_Asked] = AskingTurns()
         self._done: deque[Callable[[], None]] = deque()
         self._connections: dict[int, DnsConnection] = {}
+        self._rests = False
+        """Whether no connection is accepted for a moment, for want of descriptors."""
         self._complaint = "it has not begun to listen"
 
     def start(self) -> None:
@@ -173,7 +178,12 @@ class NameServer:
         for each in (udp.fileno(), tcp.fileno(), self._bell):
             poll.register(each, select.POLLIN)
         while not self._stopping.is_set():
-            for descriptor, events in poll.poll(IDLE_SECONDS * 1000 if self._connections else None):
+            idle = IDLE_SECONDS if self._connections else None
+            found = poll.poll(1000 * REST_SECONDS if self._rests else idle and 1000 * idle)
+            if self._rests:
+                self._rests = False
+                poll.modify(tcp, select.POLLIN)
+            for descriptor, events in found:
                 if descriptor == udp.fileno():
                     self._take_datagrams(udp)
                 elif descriptor == tcp.fileno():
@@ -201,15 +211,20 @@ class NameServer:
                 self._ask(source[0], _Asked(found, partial(_send_to, udp, source), udp=True))
 
     def _accept(self, tcp: socket.socket, poll: "select.poll") -> None:
-        with suppress(OSError):
+        try:
             accepted, source = tcp.accept()
-            if not self._may_ask(source[0]) or not self._has_room(source[0]):
-                self._counters.dropped += 1
-                accepted.close()
-                return
-            accepted.settimeout(0)
-            self._connections[accepted.fileno()] = DnsConnection(accepted, source[0], self._clock)
-            poll.register(accepted, select.POLLIN)
+        except OSError as error:
+            if error.errno in SHORTAGES:  # the client would wait in front of a thread that never sleeps
+                self._rests = True
+                poll.modify(tcp, 0)
+            return
+        if not self._may_ask(source[0]) or not self._has_room(source[0]):
+            self._counters.dropped += 1
+            accepted.close()
+            return
+        accepted.settimeout(0)
+        self._connections[accepted.fileno()] = DnsConnection(accepted, source[0], self._clock)
+        poll.register(accepted, select.POLLIN)
 
     def _has_room(self, client: str) -> bool:
         """Return whether a client may connect; of many connections the oldest of the client with most makes room."""

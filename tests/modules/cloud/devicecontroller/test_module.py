@@ -65,7 +65,8 @@ class ApiServer:
         self.loses_writes = False
         """Whether no write is answered, or carried out."""
         self.is_unreadable = False
-        """Whether a read is answered with 500."""
+        """Whether a read is answered with `read_refusal`."""
+        self.read_refusal = {"code": 500, "message": "etcd is away"}
         self.before_write: Callable[[], object] = lambda: None
         """Called once, before the next write is answered."""
         self._version = 100
@@ -112,7 +113,7 @@ class ApiServer:
         if call.verb == "list":
             return ApiResult({"metadata": {}, "items": deepcopy(list(self.statuses.values()))})
         if call.verb == "get" and self.is_unreadable:
-            return ApiResult(refusal={"code": 500, "message": "etcd is away"})
+            return ApiResult(refusal=self.read_refusal)
         if call.verb == "get":
             found = self.statuses.get(call.name)
             return ApiResult(deepcopy(found)) if found else ApiResult(refusal={"code": 404})
@@ -294,6 +295,20 @@ def test_an_api_server_that_is_away_for_long_is_asked_each_half_minute(bee: Harn
     server.refusal = None
     bee.run_for(2 * INTERVAL)
     assert value(server) == "22"
+
+
+def test_a_report_whose_status_may_not_be_read_is_refused_and_the_next_one_written(bee: Harness) -> None:
+    """Its node would wait for an answer, although none was to come before the device's next report."""
+    server = started(bee, device())
+    bee.run_for(2 * INTERVAL)
+    server.is_unreadable, server.read_refusal = True, {"code": 403, "message": "devicestatuses is forbidden"}
+    told = report(bee, "21")
+    bee.run_for(2 * INTERVAL)
+    assert answers(bee)[told.id]["code"] == 403
+    server.is_unreadable = False
+    told = report(bee, "22")
+    bee.run_for(2 * INTERVAL)
+    assert (value(server), answers(bee)[told.id]) == ("22", "OK")
 
 
 def test_without_devicestatuses_a_report_is_refused_for_good(bee: Harness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 import threading
@@ -1082,6 +1083,38 @@ def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) ->
             server.stop()
             clock.close()
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
+
+
+def test_without_descriptors_its_thread_sleeps_and_names_are_answered_over_udp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that waits is accepted later."""
+    accept, tries, lack = socket.socket.accept, list[int](), threading.Event()
+    tried = threading.Event()
+
+    def accepts(listening: socket.socket) -> tuple[socket.socket, Any]:
+        tries.append(1)
+        tried.set()
+        if lack.is_set():
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return accept(listening)
+
+    lack.set()
+    monkeypatch.setattr(socket.socket, "accept", accepts)
+    monkeypatch.setattr("modules.edge.edgemesh.dns.server.REST_SECONDS", 60.0)
+    asked = question(f"web.default.svc.{Z}")
+    with (
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, _),
+        asking("127.0.0.1", (address, port)) as client,
+        socket.create_connection((address, port), SECONDS) as stream,
+    ):
+        assert tried.wait(SECONDS)
+        client.send(asked)
+        assert read_message(client.recv(9999)).code == OK
+        assert len(tries) <= 2
+        lack.clear()
+        client.send(asked)
+        assert read_message(client.recv(9999)).code == OK
+        stream.sendall(struct.pack("!H", len(asked)) + asked)
+        assert read_message(_frame(stream)).code == OK
 
 
 def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:
