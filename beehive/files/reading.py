@@ -1,4 +1,4 @@
-"""Reads a file that may have become a directory, a pipe, or far too long."""
+"""Reads a file that may have become a directory, a pipe, or far too long, and lists a directory that may be missing."""
 
 import errno
 import os
@@ -25,6 +25,17 @@ def read_file(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content
+
+
+def list_directory(path: Path) -> list[Path]:
+    """Return the sorted entries of a directory; none if it is missing, or is another file.
+
+    Raises OSError: of other errors `Path.glob` makes an empty directory since Python 3.13.
+    """
+    try:
+        return sorted(path.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def read_to_end(descriptor: int, most: int) -> bytes:

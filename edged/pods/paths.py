@@ -24,9 +24,14 @@ class PodPaths(Struct, frozen=True):
     root: Path
     logs: Path = DEFAULT_LOG_ROOT
 
+    @property
+    def pods(self) -> Path:
+        """The directory with those of all pods, by their uids."""
+        return self.root / "pods"
+
     def pod(self, uid: PodUid) -> Path:
         """Return the pod's directory, with everything but its logs."""
-        return self.root / "pods" / _component(uid)
+        return self.pods / _component(uid)
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
         """Return the directory of one volume. A `plugin` of `configmap` becomes `kubernetes.io~configmap`, as in a
@@ -37,10 +42,6 @@ class PodPaths(Struct, frozen=True):
     def volume_kind(self, uid: PodUid, plugin: str) -> Path:
         """Return a pod's volumes of one plugin."""
         return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}"
-
-    def all_volumes(self, plugin: str) -> str:
-        """Return the glob pattern, below `root`, of all pods' volumes of one plugin."""
-        return f"pods/*/volumes/kubernetes.io~{_component(plugin)}/*"
 
     def stages(self, plugin: str) -> Path:
         """Return the directory of a plugin for mounts that pods share, with one directory per driver."""

@@ -1,18 +1,20 @@
 """Stages volumes on the node, publishes them to pods, and undoes both."""
 
 import logging
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.files.descriptors import SHORTAGES
+from beehive.files.descriptors import SHORTAGES, raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
-from beehive.files.reading import read_file
+from beehive.files.reading import list_directory, read_file
 from beehive.files.removal import remove_tree
 from edged.api import Pod, Secret
 from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
@@ -115,7 +117,9 @@ class CsiMounter:
         Raises the first VolumeError or PluginError when all volumes were tried; the next call undoes the rest.
         """
         problem: EdgedError | None = None
-        for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
+        for data in (each / _DATA for each in _listed(self._paths.volume_kind(uid, _PLUGIN))):
+            if not os.path.lexists(data):
+                continue
             self._published.discard(data.parent / "mount")
             try:
                 volume = _read(data)
@@ -137,7 +141,8 @@ class CsiMounter:
 
         Raises VolumeError when that cannot be read now: the cloud may detach a volume that is not named.
         """
-        found = (_read(path) for path in self._paths.stages(_PLUGIN).glob(f"*/*/{_DATA}"))
+        stages = chain.from_iterable(map(_listed, _listed(self._paths.stages(_PLUGIN))))
+        found = (_read(stage / _DATA) for stage in stages)
         return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
 
     def _publish(self, task: _Task, place: Path) -> None:
@@ -218,11 +223,9 @@ class CsiMounter:
         _forget(directory / _DATA)
 
     def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
-        others = (
-            path / _DATA
-            for path in sorted(self._paths.root.glob(self._paths.all_volumes(_PLUGIN)))
-            if path != data.parent
-        )
+        pods = (PodUid(pod.name) for pod in _listed(self._paths.pods))
+        places = chain.from_iterable(_listed(self._paths.volume_kind(uid, _PLUGIN)) for uid in pods)
+        others = (place / _DATA for place in places if place != data.parent)
         return any(other is not None and other.key == volume.key for other in map(_read, others))
 
     def _place(self, uid: PodUid, name: str) -> Path:
@@ -275,12 +278,29 @@ def _read(path: Path) -> PublishedVolume | None:
     """Return the record; None if it is missing or damaged: then it cannot be undone, and the removal of its directory
     will report the remains. Raises VolumeError when the machine is short of something: the record is there.
     """
+    with _no_shortage(path):
+        try:
+            return decode_json(read_file(path, _LONGEST), PublishedVolume)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise_shortage(error)
+            return None
+
+
+def _listed(directory: Path) -> list[Path]:
+    """Return the sorted entries of a directory, none without one. Raises VolumeError as `_read`, OSError."""
+    with _no_shortage(directory):
+        return list_directory(directory)
+
+
+@contextmanager
+def _no_shortage(path: Path) -> Iterator[None]:
+    """Raise VolumeError for an OSError of a machine that is short of something."""
     try:
-        return decode_json(read_file(path, _LONGEST), PublishedVolume)
-    except (OSError, msgspec.MsgspecError) as error:
-        if isinstance(error, OSError) and error.errno in SHORTAGES:
-            raise VolumeError("read the record of a volume", str(path), str(error.strerror), retryable=True) from error
-        return None
+        yield
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+        raise VolumeError("read the records of volumes", str(path), str(error.strerror), retryable=True) from error
 
 
 def _remove_empty(directory: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from beehive.decoding import decode_json
 from beehive.files.durable import replace_soon
-from beehive.files.reading import read_file
+from beehive.files.reading import list_directory, read_file
 from modules.runtimes.engine.containers import changed_resources
 from modules.runtimes.engine.errors import NoSuchObjectError, WrongStateError
 from modules.runtimes.engine.model import Sandbox
@@ -175,7 +175,7 @@ class Bundles:
     def unmount(self, directory: Path) -> None:
         """Undo mounts for the container of a directory, and remove its bundle. Raises RequestRefusedError, OSError."""
         self._mapped.unbind(directory.name)
-        for volume in (directory / _VOLUMES).glob("*"):
+        for volume in list_directory(directory / _VOLUMES):
             self._roots.remove(volume)
         self._roots.unmount(directory)
         self._boot.remove_bundle(directory.name)

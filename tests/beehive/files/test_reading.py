@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.reading import read_file
+from beehive.files.reading import list_directory, read_file
 
 
 @pytest.mark.parametrize("size", [0, 1, 8191, 8192, 8193, 100_000])
@@ -29,3 +29,13 @@ def test_a_pipe_or_a_directory_in_the_place_of_a_file_is_an_error_immediately(tm
     for name in ("pipe", "directory"):
         with pytest.raises(OSError, match="no ordinary file"):
             read_file(tmp_path / name, 100)
+
+
+def test_a_directory_is_listed_and_one_that_is_missing_or_a_file_has_no_entries(tmp_path: Path) -> None:
+    for name in ("b", ".a", "c"):
+        (tmp_path / name).write_bytes(b"")
+    assert [path.name for path in list_directory(tmp_path)] == [".a", "b", "c"]
+    assert list_directory(tmp_path / "d") == list_directory(tmp_path / "b") == []
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        list_directory(tmp_path / "loop")

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from beehive import Actor
-from beehive.files.reading import read_file
+from beehive.files.reading import list_directory, read_file
 from beehive.runtime import Threads
 from edged.api import Pod, PodSecurityContext, Secret
 from edged.api.persistent import (
@@ -247,6 +247,17 @@ def read_without_descriptors(unreadable: str) -> Callable[[Path, int], bytes]:
     return read
 
 
+def list_without_descriptors(unlisted: str) -> Callable[[Path], list[Path]]:
+    """As `list_directory`, while there is no descriptor for some paths."""
+
+    def listed(path: Path) -> list[Path]:
+        if unlisted in str(path) and "/u1/" not in str(path):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return list_directory(path)
+
+    return listed
+
+
 def test_a_record_that_no_descriptor_is_left_for_is_not_damaged(node: Node) -> None:
     """The driver would never undo it."""
     node.publish()
@@ -276,6 +287,32 @@ def test_a_volume_is_not_unstaged_while_the_records_of_other_pods_cannot_be_read
     assert list(node.driver.staged) == ["disk-1"]
     node.mounter.tear_down(PodUid("u2"))
     assert node.driver.staged == {}
+
+
+@pytest.mark.parametrize("unlisted", ["/pods/u2/volumes", "/pods"])
+def test_a_volume_is_not_unstaged_while_directories_of_other_pods_cannot_be_listed(
+    node: Node, monkeypatch: pytest.MonkeyPatch, unlisted: str
+) -> None:
+    """`Path.glob` of Python 3.13 finds nothing in them."""
+    node.publish()
+    node.publish("u2")
+    with monkeypatch.context() as patched, pytest.raises(VolumeError, match="Too many open files"):
+        patched.setattr("edged.volumes.csi.mounter.list_directory", list_without_descriptors(unlisted))
+        node.mounter.tear_down(PodUid("u1"))
+    assert list(node.driver.staged) == ["disk-1"]
+    node.mounter.tear_down(PodUid("u1"))
+    node.mounter.tear_down(PodUid("u2"))
+    assert (node.driver.published, node.driver.staged) == ({}, {})
+
+
+def test_volumes_in_use_are_not_told_without_those_of_a_directory_that_cannot_be_listed(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.publish()
+    with monkeypatch.context() as patched, pytest.raises(VolumeError, match="Too many open files"):
+        patched.setattr("edged.volumes.csi.mounter.list_directory", list_without_descriptors("plugins"))
+        node.mounter.in_use()
+    assert len(node.mounter.in_use()) == 1
 
 
 def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
