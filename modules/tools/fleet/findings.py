@@ -251,14 +251,14 @@ def _versions(fleet: Fleet) -> Iterator[FleetFinding]:
 
 def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
     states = {each.name: each.state for each in fleet.nodes}
-    groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[FleetPodRow]] = defaultdict(list)
     for pod in fleet.pods:
         if not pod.is_troubled or states.get(pod.node) in (AWAY, NEVER):
             continue
         age = fleet.now - (seconds_of(pod.created) or fleet.now)
         if age > (_STARTING_SECONDS if pod.node else _PENDING) or pod.status not in _STARTING:
-            groups[pod.owner, _word(pod)].append(pod)
-    for (owner, word), rows in groups.items():
+            groups[pod.namespace if pod.owner else "", pod.owner, _word(pod)].append(pod)
+    for (_, owner, word), rows in groups.items():
         sentence, detail = _of_pods(owner, word, rows)
         yield FleetFinding(
             "pods-failing", "bad" if word not in _STARTING else "warn", sentence, detail,

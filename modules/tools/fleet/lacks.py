@@ -81,6 +81,8 @@ def lack_of(kind: str, obj: JsonObject, refusal: Callable[[], str]) -> Lack | No
         return None
     wanted, made = _MADE[kind]
     desired = whole_number(text_at(obj, wanted) or "1") or 0
+    if kind == "Job":
+        desired = _left_of(obj, desired)
     missing = max(0, desired - (whole_number(text_at(obj, made) or "0") or 0))
     why = conditions.get("ReplicaFailure", "") or conditions.get("Progressing", "")
     if not why and missing and kind in ("StatefulSet", "DaemonSet", "Job"):
@@ -89,3 +91,10 @@ def lack_of(kind: str, obj: JsonObject, refusal: Callable[[], str]) -> Lack | No
         return None
     namespace, name = (text_at(obj, f"metadata.{field}") for field in ("namespace", "name"))
     return Lack(namespace, f"{kind} {name}", desired, missing, " ".join(why.split())[:LONGEST])
+
+
+def _left_of(job: JsonObject, most: int) -> int:
+    """Return how many pods a Job has at once, `most` at most: fewer near its end, and none while it is suspended."""
+    done, completions = whole_number(text_at(job, "status.succeeded")) or 0, text_at(job, "spec.completions")
+    left = (whole_number(completions) or 0) - done if completions else 0 if done else most
+    return 0 if text_at(job, "spec.suspend") == "true" else min(most, left)

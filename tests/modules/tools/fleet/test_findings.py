@@ -1,5 +1,7 @@
 """What needs attention: each rule with a planted fault, and fleets without one."""
 
+import msgspec
+
 from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.fleet.findings import Fleet, findings
 from modules.tools.fleet.rows import FleetPodRow, NodeRow, gaps_of, pod_row
@@ -119,6 +121,12 @@ def test_pods_of_one_owner_that_fail_alike_are_one_finding() -> None:
     (found,), _ = findings(Fleet([node("n1")], pods, NOW))
     assert (found.sentence, found.detail) == ("Deployment web: 4 pods do not run (CrashLoopBackOff)", "on n1")
     assert found.command == "cloudcore why pod shop/web-0"
+
+
+def test_workloads_of_one_name_in_two_namespaces_are_two_findings() -> None:
+    web = pod("web-1", "CrashLoopBackOff", "0/1", owner="Deployment web")
+    pods = [web, msgspec.structs.replace(web, namespace="lab")]
+    assert [each.pods for each in findings(Fleet([node("n1")], pods, NOW))[0]] == [("shop/web-1",), ("lab/web-1",)]
 
 
 def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
