@@ -138,13 +138,13 @@ class LinkStore:
             earlier = update(links).where(
                 columns.node == bindparam("of"), columns.ended == 0.0, columns.began < bindparam("at")
             )
+            known = delete(links).where(columns.connection == bindparam("id"))
+            connection.execute(known, [{"id": each.connection} for each in began])
+            connection.execute(insert(links), [_row(each, self._cloudcore) for each in began])
             connection.execute(
                 earlier.values(ended=bindparam("at"), reason=REPLACED),
                 [{"of": each.node, "at": each.began} for each in began],
             )
-            known = delete(links).where(columns.connection == bindparam("id"))
-            connection.execute(known, [{"id": each.connection} for each in began])
-            connection.execute(insert(links), [_row(each, self._cloudcore) for each in began])
             _trim(connection, {each.node for each in began})
         if ended:
             end = update(links).where(columns.connection == bindparam("id"), columns.node == bindparam("of"))

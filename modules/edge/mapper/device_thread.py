@@ -159,29 +159,30 @@ class DeviceThread:
         self._driver = driver
         while not self._stopped.is_set():
             self._wake.clear()
-            driver.properties = self._spec.properties
-            self._write(driver)
+            spec = self._spec  # a report tells the desired values that were written
+            driver.properties = spec.properties
+            self._write(spec, driver)
             self._calls.carry_out()
             now = self._clock.monotonic()
             due = [name for name, when in self._due.items() if when <= now]
-            read = {name: text_of(driver.read(self._spec.properties[name])) for name in due}
+            read = {name: text_of(driver.read(spec.properties[name])) for name in due}
             self._values = {**self._values, **read}
             self._backoff.reset()
             self._problem = ""
             self._tell_state("online")
-            again = self._report(read, now)
+            again = self._report(spec, read, now)
             for name in due:
-                cycle = self._spec.properties[name].collect_cycle
+                cycle = spec.properties[name].collect_cycle
                 self._due[name] = now + (min(cycle, REPEAT) if again else cycle)
             following = min(self._due.values(), default=now + IDLE)
             self._wake.wait(max(0.0, min(following, now + IDLE) - self._clock.monotonic()))
 
-    def _report(self, read: Mapping[str, str], now: float) -> bool:
+    def _report(self, spec: DriverSpec, read: Mapping[str, str], now: float) -> bool:
         """Report changed values, and values with too old a report; return whether the report must be repeated."""
-        news = {name: value for name, value in read.items() if self._is_news(self._spec.properties[name], value, now)}
+        news = {name: value for name, value in read.items() if self._is_news(spec.properties[name], value, now)}
         if not news:
             return False
-        if not self._reports.values(self._spec, news):
+        if not self._reports.values(spec, news):
             return True
         self._told.update({name: (value, now) for name, value in news.items()})
         return False
@@ -190,9 +191,9 @@ class DeviceThread:
         told = self._told.get(prop.name)
         return told is None or told[0] != value or now - told[1] >= prop.report_cycle
 
-    def _write(self, driver: DeviceDriver) -> None:
-        for prop in self._spec.properties.values():
-            wish = Wish(prop.desired, self._spec.config, prop.config)
+    def _write(self, spec: DriverSpec, driver: DeviceDriver) -> None:
+        for prop in spec.properties.values():
+            wish = Wish(prop.desired, spec.config, prop.config)
             if not prop.desired:
                 self.written.pop(prop.name, None)  # the same value is another wish later
             if not prop.desired or not prop.is_writable or self.written.get(prop.name) == wish:
@@ -200,7 +201,7 @@ class DeviceThread:
             try:
                 value = prop.value_of(prop.desired)
             except ValueError as error:
-                _log.warning("%s: the desired value of %s is not written: %s", self._spec.id, prop.name, error)
+                _log.warning("%s: the desired value of %s is not written: %s", spec.id, prop.name, error)
                 continue
             driver.write(prop, value)
             self.written[prop.name] = wish

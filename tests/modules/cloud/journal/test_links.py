@@ -55,6 +55,15 @@ def test_connections_are_kept_over_a_restart_the_newest_first(url: str) -> None:
     second.close()
 
 
+def test_connections_of_one_node_that_are_written_together_end_with_the_next(url: str) -> None:
+    """As after a time without the database, where cloudhub has failed and told no end."""
+    store = opened(url)
+    store.write([began("n1", f"c{each}", NOW + each) for each in range(3)], [], NOW + 3.0)
+    found = [(each.connection, each.ended, each.reason) for each in store.read(LinkQuery("n1"))]
+    assert found == [("c2", 0.0, ""), ("c1", NOW + 2.0, REPLACED), ("c0", NOW + 1.0, REPLACED)]
+    store.close()
+
+
 def test_an_end_that_is_missing_is_the_next_beginning_or_the_last_sign_of_life(url: str) -> None:
     killed, other = opened(url, "killed"), opened(url, "other")
     killed.write([began("n1", "c1", NOW), began("n2", "c2", NOW)], [], NOW)

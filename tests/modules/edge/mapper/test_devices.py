@@ -147,6 +147,23 @@ def test_a_new_device_of_the_name_gets_its_desired_value_written(devices: Mapped
     wait_until(lambda: bench.writes == ["on", "on"], "it is written to the new device")
 
 
+def test_a_report_tells_no_desired_value_that_was_not_written(
+    devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cloud takes it for confirmed; it comes here between the write and the report."""
+    told: list[tuple[str, list[Value]]] = []
+
+    def values(spec: DriverSpec, _values: Mapping[str, str]) -> bool:
+        told.append((spec.properties["p"].desired, [*bench.writes]))
+        return False  # it is repeated
+
+    monkeypatch.setattr(bench, "values", values)
+    devices.put(described(desired="on"))
+    bench.goes_on.set()
+    wait_until(lambda: told[-1:] == [("on", ["on"])], "the written value is reported")
+    assert told[0] == ("", [])
+
+
 def test_a_device_that_is_read_otherwise_gets_no_value_twice(devices: MappedDevices, bench: Bench) -> None:
     bench.goes_on.set()
     devices.put(described(desired="on"))
