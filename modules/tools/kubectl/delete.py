@@ -52,7 +52,7 @@ def run(session: Session, chosen: Any) -> int:
     selected = bool(chosen.all or chosen.selector or chosen.field_selector)
     if any(isinstance(each, Listing) for each in wanted) and not selected:
         raise UsageError("resource(s) were provided, but no name was specified: name them, or say -l or --all")
-    lenient = chosen.ignore_not_found or chosen.all
+    lenient = chosen.ignore_not_found or selected  # an object of a list may be gone meanwhile
     refs, errors = _refs(session, chosen, wanted, lenient=lenient)
     if selected and not refs and not errors:
         print_lines(["No resources found"])

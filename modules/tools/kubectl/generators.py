@@ -231,7 +231,7 @@ def _sources(chosen: Any) -> Iterator[tuple[str, bytes]]:
 
 def _of_lines(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
     try:
-        lines = data.decode().removeprefix("\ufeff").splitlines()
+        lines = data.decode().removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         raise KubectlError(f"env file {name} contains invalid utf8 bytes") from error
     for number, line in enumerate(lines, 1):

@@ -168,7 +168,8 @@ def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[Roll
     owned = [
         one for one in found if any(each.get("uid") == uid for each in objects_at(one, "metadata.ownerReferences"))
     ]
-    return sorted(map(_of_replica_set if is_deployment else _of_controller_revision, owned))
+    revisions = map(_of_replica_set if is_deployment else _of_controller_revision, owned)
+    return sorted(revisions, key=lambda revision: revision.number)
 
 
 def history_table(revisions: Sequence[RolloutRevision]) -> str:

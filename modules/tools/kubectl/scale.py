@@ -10,7 +10,7 @@ from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import fetch_refs, find
 from modules.tools.kubectl.rest import MERGE_PATCH
 from modules.tools.kubectl.session import Session, report
-from modules.tools.printing.fields import text_at
+from modules.tools.printing.workloads import number_at
 
 if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
@@ -40,8 +40,8 @@ def run(session: Session, chosen: Any) -> int:
         path = ref.resource.path(ref.namespace, ref.name, "scale")
         try:
             scale = session.client.get(path)
-            given = text_at(scale, "spec.replicas")
-            if current is not None and given != str(current):
+            given = number_at(scale, "spec.replicas")  # 0 is left out
+            if current not in (None, given):
                 raise KubectlError(f"Expected replicas to be {current}, was {given}")
             if chosen.dry_run != "client":
                 session.client.request("PATCH", path, query, {"spec": {"replicas": replicas}}, MERGE_PATCH)

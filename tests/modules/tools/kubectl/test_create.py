@@ -57,10 +57,10 @@ def test_a_configmap_of_files(cloud: Cloud, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/text.conf").write_text("one\ntwo\n")
     (tmp_path / "d/binary").write_bytes(b"\xff\x00")
-    (tmp_path / "env").write_text("# comment\nA=1\n\n  B=x=y\n")
+    (tmp_path / "env").write_bytes("# comment\nA=1\r\n\n  B=x=y\nC=1\f2\u20283\n".encode())
     obj = made(cloud, "cm", "x", f"--from-file={tmp_path}/d", f"--from-file=named={tmp_path}/d/text.conf",
                f"--from-env-file={tmp_path}/env")  # fmt: skip
-    assert obj["data"] == {"text.conf": "one\ntwo\n", "named": "one\ntwo\n", "A": "1", "B": "x=y"}
+    assert obj["data"] == {"text.conf": "one\ntwo\n", "named": "one\ntwo\n", "A": "1", "B": "x=y", "C": "1\f2\u20283"}
     assert obj["binaryData"] == {"binary": "/wA="}
 
 

@@ -12,7 +12,7 @@ import pytest
 from modules.tools.kubectl.durations import seconds_of
 from modules.tools.kubectl.errors import StatusError, TimedOutError, UsageError
 from modules.tools.kubectl.resources import Listing, ObjectRef
-from modules.tools.kubectl.rest import MERGE_PATCH
+from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from modules.tools.kubectl.wait import read_goal
 from modules.tools.kubectl.watching import changes, followed, states
 from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, node, pod
@@ -100,6 +100,25 @@ def test_many_are_deleted(cloud: Cloud, tmp_path: Path) -> None:
     assert cloud.run("delete", "cm", "-l", "a=b").out == "No resources found\n"
     assert cloud.run("delete", "cm", "--all").lines == ['configmap "c" deleted', 'configmap "d" deleted']
     assert cloud.run("delete", "cm", "--all") == (0, "No resources found\n", "")
+
+
+@pytest.mark.parametrize("words", [("-l", "app=x"), ("--all",), ("--field-selector", "metadata.name=a")])
+def test_an_object_of_a_list_that_is_gone_meanwhile_is_no_error(
+    cloud: Cloud, words: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obj = config_map("a")
+    cloud.make(obj | {"metadata": {"name": "a", "labels": {"app": "x"}}})
+    request = RestClient.request
+
+    def twice(self: RestClient, method: str, *args: Any, **kwargs: Any) -> Any:
+        if method == "DELETE":
+            request(self, method, *args, **kwargs)
+        return request(self, method, *args, **kwargs)
+
+    monkeypatch.setattr(RestClient, "request", twice)
+    assert cloud.run("delete", "cm", *words).status == 0
+    cloud.make(obj)
+    assert cloud.run("delete", "cm", "a").status == 1
 
 
 def test_dry_runs_delete_nothing(cloud: Cloud) -> None:
