@@ -55,7 +55,7 @@ class Router:
             if request.method in route.methods:
                 return route.handler(request)
         allowed = ", ".join(sorted({method for route in matching for method in route.methods}))
-        return text(405, f"only {allowed} is served here\n")
+        return text(405, f"only {allowed} is served here\n")._replace(headers=(("Allow", allowed),))
 
     def _not_found(self) -> Response:
         known = ", ".join(sorted({route.pattern for route in self._routes}))

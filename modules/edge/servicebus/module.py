@@ -13,7 +13,7 @@ import msgspec
 
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
 from beehive.bounded_calls import BoundedCalls
-from beehive.clock import Clock
+from beehive.clock import Clock, Timer
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.browser_guard import BrowserGuard
@@ -202,6 +202,8 @@ class ServiceBus(Module):
         """The allowed URLs, as the threads of the local server read them."""
         self._requests = ThreadRequests(self)
         self._server: HttpServer | None = None
+        self._again: Timer | None = None
+        """The next try to listen."""
 
     def on_start(self) -> None:
         """Read the stored URLs."""
@@ -373,8 +375,12 @@ class ServiceBus(Module):
 
     def _apply(self) -> None:
         self.allowed = frozenset(self._urls)
-        if self.allowed and self._server is None:
+        if self.allowed and self._server is None and self._again is None:
             self._listen()
+
+    def _listen_again(self) -> None:
+        self._again = None
+        self._apply()
 
     def _listen(self) -> None:
         settings = self._settings
@@ -385,7 +391,7 @@ class ServiceBus(Module):
             listening = listen_tcp(settings.address, port, "modules.serviceBus.port")
         except (ListenError, OSError) as error:
             _log.error("applications cannot call the cloud; the next try is in %g s: %s", _AGAIN_AFTER, error)
-            self.after(_AGAIN_AFTER, self._apply)
+            self._again = self.after(_AGAIN_AFTER, self._listen_again)
             return
         guarded = BrowserGuard(service, [settings.node])
         server = HttpServer(listening, guarded, self.clock, max_body=MAX_BODY, context=context)

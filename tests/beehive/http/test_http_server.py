@@ -163,7 +163,10 @@ def test_an_unknown_path_names_the_known_ones(server: HttpServer) -> None:
 
 
 def test_nothing_can_be_written(server: HttpServer) -> None:
-    assert ask(server, "POST", "/healthz")[0] == 405
+    """The refusal names the methods that there are (RFC 9110 §15.5.6)."""
+    said = raw(server, b"POST /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in said
 
 
 def test_a_handlers_failure_is_answered_without_its_reason(server: HttpServer) -> None:

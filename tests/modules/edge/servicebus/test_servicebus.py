@@ -16,6 +16,7 @@ import pytest
 
 from beehive import Hive, Message, Module, ModuleName, Operation, RealClock, Threads, handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse
+from beehive.ports import ListenError
 from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls
@@ -357,14 +358,33 @@ def test_a_busy_port_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch)
     wait_until(lambda: _answers(node), "the local server listens")
 
 
+def test_urls_that_come_while_the_port_is_taken_add_no_tries(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def taken(*_: Any) -> socket.socket:
+        tries.append(bee.clock.monotonic())
+        raise ListenError("cannot serve on", "127.0.0.1:9060", "taken")
+
+    stored = Stored(bee, monkeypatch, listens=True)
+    monkeypatch.setattr(servicebus, "listen_tcp", taken)
+    bee.start()
+    bee.run_for(1)
+    for name in "abc":
+        stored.tell(f"http://{name}.example/", "start")
+    bee.run_for(10)
+    assert len(tries) == 3
+    assert tries[2] - tries[1] == tries[1] - tries[0] == 5.0
+
+
 class Stored:
     """servicebus alone on the bus; the node's store answers what a test gives it, and nothing listens."""
 
-    def __init__(self, bee: Harness, monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+    def __init__(self, bee: Harness, monkeypatch: pytest.MonkeyPatch, *urls: str, listens: bool = False) -> None:
         self.bee = bee
         self.is_broken = False
         self._urls = list(urls)
-        monkeypatch.setattr(ServiceBus, "_listen", lambda _self: None)
+        if not listens:
+            monkeypatch.setattr(ServiceBus, "_listen", lambda _self: None)
         bee.answer(ModuleName.METAMANAGER, self._answer)
         bee.add(ServiceBus, ServiceBusSettings("n1", port=0))
 
