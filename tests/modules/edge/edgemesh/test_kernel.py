@@ -20,6 +20,7 @@ from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
+from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.edge.edgemesh.nft.watch import Loss, NftWatch
@@ -287,6 +288,24 @@ def test_unused_rules_are_deleted_also_an_earlier_processs(machine: Machine, pla
     nft.apply(deletion())
     nft.apply(deletion())
     assert nft.names("ip") == nft.names("ip6") == []
+
+
+def test_the_route_goes_from_an_address_of_its_ip_version_and_no_others_are_removed(machine: Machine) -> None:
+    machine.sh("ip address add fd00:86::1/64 dev edgecore0 nodad")
+    addresses = HostAddresses(machine.prefix)
+    ranges = {"10.96.0.0/16": "10.86.0.1", "fd00:96::/112": "fd00:86::1"}
+    for cidr, source in ranges.items():
+        version = "-6" if ":" in cidr else "-4"
+        machine.sh(f"ip {version} route add {cidr} dev lo metric 7")
+        addresses.add_route(cidr)
+        assert f"src {source} metric 4000" in machine.sh(f"ip {version} route show {cidr}")
+        addresses.remove_route(cidr)
+        assert "metric 4000" not in machine.sh(f"ip {version} route show {cidr}")
+        assert "metric 7" in machine.sh(f"ip {version} route show {cidr}")
+    machine.sh("ip address add 169.254.20.10/32 dev edgecore0")
+    addresses.add_address("169.254.20.10")
+    addresses.remove_address("169.254.20.10")
+    assert machine.sh("ip address").count("169.254.20.10") == 1
 
 
 def test_without_the_program_the_reason_names_the_package() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from edged.api import Pod
 from modules.edge.edgemesh.backends import BackendPort, MeshBackend
 from modules.edge.edgemesh.nft.addresses import HostAddresses
-from modules.edge.edgemesh.nft.conntrack import UDP, Flow, is_stale
+from modules.edge.edgemesh.nft.conntrack import UDP, Flow, changed_udp, is_stale
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.plane import NftPlane, PlaneError
@@ -227,10 +227,7 @@ class Tracked:
     def send(self, tables: Mapping[str, PortTable]) -> None:
         """Let clients send to each Service, and to its node port."""
         for table in tables.values():
-            for to in [
-                (table.addresses[0], table.port),
-                *([("192.0.2.1", table.node_port)] if table.node_port else []),
-            ]:
+            for to in _of(table):
                 if all(each.to != to for each in self.flows):
                     ends = table.inside.endpoints
                     self.flows.append(Flow(UDP, to, self._random.choice(ends) if ends else to, b"", 2))
@@ -253,7 +250,8 @@ def test_no_flow_goes_to_an_endpoint_that_is_gone(seed: int) -> None:
                 if random.random() < 0.8:
                     ends = tuple((f"10.0.0.{each}", 53) for each in random.sample(range(3), random.randint(0, 2)))
                     made = port_table(*ends, protocol="udp", port=port)
-                    tables[key] = made._replace(inside=target_to(ends), node_port=random.choice((0, 30_000 + port)))
+                    tables[key] = made._replace(inside=target_to(ends), node_port=random.choice((0, 30_000 + port)),
+                                                external=random.choice(((), ("198.51.100.1",))))  # fmt: skip
         present = {address: table.serving for table in tables.values() for address in _of(table)}
         good = [each for each in kernel.flows if each.answers in present.get(each.to, ())]
         kernel.fails = random.random() < 0.4
@@ -274,12 +272,21 @@ def test_flows_of_an_earlier_process_are_ended_if_their_endpoint_is_gone() -> No
     """While edgecore was stopped an endpoint went, or a client began to send before there were rules."""
     kernel = Tracked(Random(0))  # noqa: S311 - reproducible
     to = ("10.96.0.1", 53)
-    kernel.flows = [Flow(UDP, to, answers, b"", 2) for answers in (("10.0.0.1", 53), ("10.0.0.2", 53), to)]
+    of_tcp = Flow(6, to, ("10.0.0.1", 53), b"", 2)
+    kernel.flows = [*(Flow(UDP, to, answers, b"", 2) for answers in (("10.0.0.1", 53), ("10.0.0.2", 53), to)), of_tcp]
     rules = cast("KernelRules", type("Rules", (), {"apply": lambda *_: None})())
     table = port_table(("10.0.0.2", 53), protocol="udp", port=53)
     NftPlane(rules, cast("HostAddresses", None), (), kernel.delete).apply({table.key: table}, ())
-    assert [each.answers for each in kernel.flows] == [("10.0.0.2", 53)]
+    assert kernel.flows == [Flow(UDP, to, ("10.0.0.2", 53), b"", 2), of_tcp]
+
+
+def test_a_node_port_is_on_the_addresses_of_its_ip_version() -> None:
+    """The same port of the other version has other endpoints."""
+    table = port_table(("10.0.0.2", 53), protocol="udp", port=53)._replace(node_port=30_053)
+    found = changed_udp({}, {table.key: table}, ("192.0.2.1", "2001:db8::1"))
+    assert found.keys() == {("10.96.0.1", 53), ("192.0.2.1", 30_053)}
 
 
 def _of(table: PortTable) -> list[Address]:
-    return [(table.addresses[0], table.port), ("192.0.2.1", table.node_port)]
+    own = [("192.0.2.1", table.node_port)] if table.node_port else []
+    return [*((each, table.port) for each in (*table.addresses, *table.external)), *own]

@@ -45,6 +45,7 @@ SCALED = Change(fields=("spec.replicas: 1 → 2",))
     [
         (CONFIG, NONE, [], ("", "")),
         (CONFIG, Holders(-1), [], (UNKNOWN, "unknown: cloudcore's database is in memory")),
+        (Change("Role.rbac.authorization.k8s.io"), Holders(-1), [], ("", "")),
         (CONFIG, Holders(1, 1), [], (DONE, "1 node has it")),
         (CONFIG, Holders(3, 3), [], (DONE, "3 nodes have it")),
         (CONFIG, Holders(3, 1, ("k1", "h1")), [], (WAITS, "1 of 3 nodes has it; not confirmed by k1, h1 (away)")),
@@ -69,6 +70,10 @@ SCALED = Change(fields=("spec.replicas: 1 → 2",))
         (Change(verb="created"), NONE, [], ("", "it has no pod")),
         (Change(), NONE, [pod("a", "k1", created=BEFORE)], (WAITS, "no pod was made since; 1 older pod")),
         (Change(), NONE, [pod("a", "k1"), pod("b", "k2")], (DONE, "2 of 2 new pods run on k1, k2")),
+        (
+            Change(at=AT + 0.7), NONE, [pod("a", "k1", created="2001-09-09T01:46:40Z")],
+            (DONE, "1 of 1 new pod runs on k1"),
+        ),
         (
             Change(), NONE,
             [pod("a", "k1"), pod("b", "k2", "ImagePullBackOff"), pod("c", "h1"), pod("d", "k3", "Pending"),
@@ -96,6 +101,14 @@ def test_a_later_change_of_the_template_takes_the_place_of_earlier_ones() -> Non
         "1 of 1 pod runs on k1", "1 of 1 new pod runs on k1", "a later change has taken its place",
     ]  # fmt: skip
     assert rows[0].key == "deployment/shop/web"
+
+
+def test_a_workload_that_was_made_again_takes_the_place_of_changes_of_the_earlier_one() -> None:
+    again = [Change(verb=verb, fields=()) for verb in ("created", "deleted")]
+    rows = ChangeReach([pod("a", "k1")], ()).rows([(each, NONE) for each in (*again, Change())])
+    assert [each.reached for each in rows] == [
+        "1 of 1 new pod runs on k1", "a later change has taken its place", "a later change has taken its place",
+    ]  # fmt: skip
 
 
 def test_the_sentence_counts_undone_steps() -> None:

@@ -74,5 +74,9 @@ def test_the_answer_is_bounded() -> None:
     many = [pod(f"n{number}", "Error") for number in range(100)]
     [row] = found(*many).rows
     assert [(len(each.pods), each.more) for each in row.failing] == [(20, 80)]
+    [row] = found(*many, pod("k1", "ImagePullBackOff"), pod("k2")).rows
+    assert [(each.status, len(each.pods), each.more) for each in row.failing] == [
+        ("Error", 20, 80), ("ImagePullBackOff", 1, 0),
+    ]  # fmt: skip
     answer = found(*(pod("k1", owner=f"Job {number}") for number in range(300)))
     assert (len(answer.rows), answer.more) == (200, 100)
