@@ -105,7 +105,11 @@ class SocketNetwork:
             try:
                 answer: bytes = check(encode_request(target.service), timeout=seconds)
             except grpc.RpcError as error:
-                raise NetworkError("check the health of", f"{target.host}:{target.port}", error.code().name) from None
+                attempt, on = "check the health of", f"{target.host}:{target.port}"
+                if error.code() is grpc.StatusCode.UNAVAILABLE:
+                    with _problems(attempt, on):  # the code is the same when the agent is short of descriptors
+                        socket.socket().close()
+                raise NetworkError(attempt, on, error.code().name) from None
         return says_serving(answer)
 
     def _get(self, target: HttpTarget, deadline: "_Deadline") -> "ResponseHead":

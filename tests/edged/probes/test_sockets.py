@@ -291,16 +291,18 @@ def test_the_health_messages_are_protobuf() -> None:
     assert not any(grpc_health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
 
 
-@pytest.mark.parametrize("target", [TcpTarget("127.0.0.1", 80), HttpTarget("http", "127.0.0.1", 80, "/")])
+@pytest.mark.parametrize(
+    "target", [TcpTarget("127.0.0.1", 1), HttpTarget("http", "127.0.0.1", 1, "/"), GrpcTarget("127.0.0.1", 1)]
+)
 def test_an_agent_that_is_short_of_descriptors_knows_nothing_about_the_container(
-    target: TcpTarget | HttpTarget,
+    target: TcpTarget | HttpTarget | GrpcTarget,
 ) -> None:
     """All containers would be restarted at the same time, which gives no descriptor back."""
     clock = RealClock()
     runtime = Mock()
     runner = ContainerProbeRunner(runtime, SocketNetwork(clock))
     failure = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    with patch("beehive.dialling.socket.socket", side_effect=failure):
+    with patch("socket.socket", side_effect=failure):
         result = runner.run(ProbeAttempt(ContainerId("c"), target, 60))
     clock.close()
     assert result.outcome is ProbeOutcome.UNKNOWN
