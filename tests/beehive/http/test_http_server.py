@@ -323,6 +323,22 @@ def test_streams_do_not_count_as_connections(server: HttpServer) -> None:
         connection.close()
 
 
+def test_a_stream_takes_the_place_of_no_connection_and_gives_its_own_back(followed: Followed) -> None:
+    """There may be one connection of an address beside one stream."""
+    router = Router([HttpRoute("/follow", followed), HttpRoute("/healthz", lambda _: text(200, "ok"))])
+    server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_connections=2, max_streams=1)
+    server.start()
+    try:
+        for _ in range(2):
+            with follow(server):
+                assert ask(server, "GET", "/healthz") == (200, "ok")
+                assert ask(server, "GET", "/follow")[0] == 503
+                assert followed.let_go.acquire(timeout=SECONDS)
+            assert followed.let_go.acquire(timeout=SECONDS)
+    finally:
+        server.stop()
+
+
 def test_a_connection_is_handed_over_with_the_bytes_already_read(server: HttpServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
         connection.sendall(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\nabc")
@@ -459,6 +475,30 @@ def test_a_client_that_is_to_read_a_refusal_makes_room_for_others() -> None:
         server.stop()
 
 
+def test_a_connection_that_is_being_answered_makes_no_room() -> None:
+    """The one that an address may have gets its answer; the next one is refused meanwhile."""
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def slow(_request: Request) -> Response:
+        is_asked.set()
+        assert goes_on.wait(SECONDS)
+        return text(200, "ok")
+
+    server = HttpServer(listen_tcp("127.0.0.1", 0), Router([HttpRoute("/slow", slow)]), RealClock(), max_connections=2)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as first:
+            first.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert is_asked.wait(SECONDS)
+            with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as second:
+                assert second.recv(1) == b""
+            goes_on.set()
+            assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
+    finally:
+        goes_on.set()
+        server.stop()
+
+
 def test_a_stream_is_woken_by_a_descriptor() -> None:
     """The stream waits for its reader's end and for its own descriptor."""
     reading, writing = os.pipe()
@@ -500,6 +540,21 @@ def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServ
     assert connection.sock is kept
     assert get(connection, "/refused") == "the option is not valid: tailLines\n"
     assert connection.sock is kept
+    connection.close()
+
+
+def test_connections_are_ended_by_the_credentials_of_their_last_request(keeping: HttpServer) -> None:
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    for token in ("one", "two"):
+        connection.request("GET", "/healthz", headers={"Authorization": token})
+        assert connection.getresponse().read() == b"ok"
+    keeping.end_connections(lambda _, credentials: credentials == "one")
+    assert get(connection, "/healthz") == "ok"  # without any
+    keeping.end_connections(lambda _, credentials: credentials == "two")
+    assert get(connection, "/healthz") == "ok"
+    kept = connection.sock
+    keeping.end_connections(lambda _, credentials: not credentials)
+    assert kept.recv(1) == b""
     connection.close()
 
 

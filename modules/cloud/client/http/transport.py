@@ -307,7 +307,6 @@ class HttpTransport:
             if connection is not None:
                 self._drop(connection)
         elif connection is not None:
-            exchange.heard_at = self._clock.monotonic()
             self._attempt(connection, connection.deliver)
 
     def _late(self, exchange: HttpExchange) -> None:

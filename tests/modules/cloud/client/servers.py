@@ -53,6 +53,12 @@ class ManualClock(VirtualClock):
                 "no timer was set"
             )
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no timer is set."""
+        with self._changed:
+            return self._due() == float("inf")
+
     def go(self, seconds: float) -> None:
         """Let time pass."""
         until = self.monotonic() + seconds
@@ -283,4 +289,5 @@ def client(server: str, user: UserEntry | None = None, **cluster: Any) -> Iterat
         yield Client(transport, clock)
     finally:
         transport.close()
+        assert clock.is_idle
         runtime.close()

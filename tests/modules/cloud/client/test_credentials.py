@@ -16,10 +16,12 @@ import pytest
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
 from modules.cloud.client.credentials.kubeconfig_source import PERIOD, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
+from modules.cloud.client.http.transport import HttpTransport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ExecEntry, ExecVariable, Selected, UserEntry
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
-from modules.cloud.client.transport_errors import KubeCredentialsError
-from tests.modules.cloud.client.servers import TIMEOUT, ManualClock, Peer, ScriptedServer, client
+from modules.cloud.client.transport import ApiRequest
+from modules.cloud.client.transport_errors import KubeCredentialsError, KubeDeadlineError
+from tests.modules.cloud.client.servers import TIMEOUT, Heard, ManualClock, Peer, ScriptedServer, client
 
 V1 = "client.authentication.k8s.io/v1"
 _PLUGIN = """\
@@ -370,6 +372,41 @@ def test_requests_wait_for_a_plugin_together(plugin: Plugin) -> None:
         started = [api.start() for _ in range(10)]
         assert [each.response()[0] for each in started] == [200] * 10
         assert len(plugin.ran()) == 1
+
+
+def test_one_run_of_a_plugin_is_under_way_at_a_time() -> None:
+    """However many requests come meanwhile."""
+    runs: queue.SimpleQueue[str] = queue.SimpleQueue()
+    entry = ExecEntry(command="plugin", api_version=V1)
+    selected = Selected(where="config", cluster=ClusterEntry(server="http://127.0.0.1:1"), user=UserEntry(exec=entry))
+    clock = ManualClock()
+    source = credential_source(selected, clock)
+    transport = HttpTransport(selected, source, clock, lambda _, name: runs.put(name))
+    for _ in range(2):
+        transport.start(ApiRequest(method="GET", path="/"), Heard())
+        transport.start(ApiRequest(method="GET", path="/", timeout=1.0), late := Heard())
+        clock.wait_for_timer(1.0)
+        clock.go(1.0)
+        assert isinstance(late.error(), KubeDeadlineError)
+    transport.close()
+    assert [runs.get(), runs.empty()] == ["kube-client/credentials", True]
+
+
+def test_a_request_whose_credentials_cannot_be_had_keeps_no_others_waiting() -> None:
+    """Both that come in one turn hear the reason."""
+    with client("http://127.0.0.1:1", UserEntry(token_file="/nothing")) as api:  # noqa: S106 - no password
+        others = [Heard(), Heard()]
+
+        class First(Heard):
+            def on_error(self, error: Exception) -> None:
+                for other in others:
+                    api.transport.start(ApiRequest(method="GET", path="/"), other)
+                super().on_error(error)
+
+        first = First()
+        api.transport.start(ApiRequest(method="GET", path="/"), first)
+        for heard in (first, *others):
+            assert isinstance(heard.error(), KubeCredentialsError)
 
 
 def test_requests_fail_with_their_plugin() -> None:

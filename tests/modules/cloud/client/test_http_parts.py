@@ -7,10 +7,11 @@ import pytest
 from modules.cloud.client.credentials.source import RequestCredentials
 from modules.cloud.client.http.pool import IDLE_SECONDS, ConnectionPool
 from modules.cloud.client.http.server_url import is_literal, server_url
-from modules.cloud.client.http.transport import RequestHeads
+from modules.cloud.client.http.transport import RequestHeads, TlsContexts
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport import ApiRequest
+from modules.cloud.client.transport_errors import KubeTlsError
 
 
 def selected(server: str = "https://host", proxy: str = "", user: UserEntry | None = None) -> Selected:
@@ -86,6 +87,31 @@ def test_a_request_is_sent_as_somebody_else() -> None:
         ("Accept", "application/json"),
         ("Authorization", "Bearer t"),
     ]
+
+
+@pytest.mark.parametrize(("method", "length"), [("GET", None), ("POST", "0"), ("PUT", "0"), ("DELETE", None)])
+def test_a_write_without_a_body_has_the_length_0(method: str, length: str | None) -> None:
+    """RFC 9110 §8.6; proxies answer 411 without it."""
+    heads = RequestHeads(server_url(selected()), selected(), "agent/1")
+    head = heads.head(ApiRequest(method=method, path="/x"), RequestCredentials())
+    assert dict(head.headers).get("Content-Length") == length
+
+
+@pytest.mark.parametrize(("server", "is_sent"), [("http://host", True), ("https://host", False)])
+def test_the_password_of_a_proxy_is_not_sent_through_its_tunnel(server: str, is_sent: bool) -> None:
+    choice = selected(server, "http://me:secret@proxy:3128")
+    heads = RequestHeads(server_url(choice), choice, "agent/1")
+    head = heads.head(ApiRequest(method="GET", path="/x"), RequestCredentials())
+    assert ("Proxy-Authorization" in dict(head.headers)) is is_sent
+
+
+def test_a_pair_that_cannot_be_read_leads_to_no_connection() -> None:
+    """However often it is tried; without a context the connection would have no TLS."""
+    contexts = TlsContexts(selected().cluster, server_url(selected()))
+    for _ in range(2):
+        with pytest.raises(KubeTlsError):
+            contexts.context(RequestCredentials("Bearer t", b"no certificate", b"no key"))
+    assert contexts.context(RequestCredentials("Bearer t")) is not None
 
 
 def test_the_user_of_a_request_takes_the_place_of_the_kubeconfigs() -> None:

@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from modules.cloud.client.http.resolver import Resolver
 from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport_errors import KubeConnectError, KubeDeadlineError, KubeTlsError
 from tests.edgehub.certificates.authority import Authority, key_pem, name
@@ -177,6 +178,20 @@ def test_a_certificate_is_demanded(authority: Authority, tmp_path: Path) -> None
         assert isinstance(error, KubeConnectError)
 
 
+def test_a_write_that_tls_has_refused_was_not_carried_out(authority: Authority, tmp_path: Path) -> None:
+    """TLS 1.3 demands the client's certificate when the client has sent its request already."""
+    context = authority.server_context(tmp_path)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with (
+        ScriptedServer(answering(), context=context) as server,
+        client(f"https://127.0.0.1:{server.port}", certificate_authority_data=authority_pem(authority)) as api,
+    ):
+        error = api.start("/", "POST", body=b"{}").error()
+        assert isinstance(error, KubeTlsError)
+        assert not error.is_unanswered
+
+
 def test_the_key_is_in_a_private_file_for_a_moment(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +242,26 @@ def test_a_silent_server_is_left() -> None:
         api.clock.wait_for_timer(2.0)
         api.clock.go(2.0)
         assert isinstance(late.error(), KubeDeadlineError)
+
+
+def test_each_silent_address_of_a_name_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its ten seconds."""
+    accepted = threading.Semaphore(0)
+
+    def silent(peer: Peer) -> None:
+        accepted.release()
+        peer.closed()
+
+    with ScriptedServer(silent) as server, client(f"https://host:{server.port}") as api:
+        addresses = [(socket.AF_INET, ("127.0.0.1", server.port))] * 3
+        monkeypatch.setattr(Resolver, "resolve", lambda _self, found: found(addresses, ""))
+        heard = api.start("/", timeout=600.0)
+        for _ in addresses:
+            assert accepted.acquire(timeout=TIMEOUT)
+            api.clock.wait_for_timer(10.0)
+            api.clock.go(10.0)
+        assert isinstance(heard.error(), KubeConnectError)
+        assert server.connections == 3
 
 
 class Proxy:

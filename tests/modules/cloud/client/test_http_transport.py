@@ -220,6 +220,35 @@ def test_a_silent_stream_is_broken() -> None:
         assert was_closed.wait(TIMEOUT)
 
 
+def test_a_paused_stream_is_not_silent() -> None:
+    """Nothing is read from it; once it goes on, its server has the whole time again."""
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        assert go_on.wait(TIMEOUT)
+        peer.raw(b"1\r\nb\r\n")
+        peer.closed()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = Heard()
+        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True, silence=60.0), heard)
+        assert [heard.next().status, heard.next()] == [200, b"a"]
+        api.clock.wait_for_timer(60.0)
+        started.pause()
+        for seconds in (60.0, 59.0):
+            api.clock.go(seconds)
+            assert api.ask()[0] == 200  # the transport's thread has had its turn
+        started.resume()
+        assert api.ask()[0] == 200
+        api.clock.go(59.0)
+        assert api.ask()[0] == 200
+        assert heard.is_silent
+        go_on.set()
+        assert heard.next() == b"b"
+
+
 @pytest.mark.parametrize(("method", "is_unanswered"), [("GET", False), ("POST", True)])
 def test_a_request_has_a_deadline(method: str, is_unanswered: bool) -> None:
     """After `timeout` seconds without the end of the response, the connection is closed."""
