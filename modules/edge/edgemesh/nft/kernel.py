@@ -99,14 +99,13 @@ class KernelRules:
         lines: list[str] = []
         for family, rules in self._known.items():
             if self._may_have_more:
-                left = {name for name in self._nft.names(family.name) if ruleset.is_temporary(name)}
-                self._gone[family] = left - ruleset.names(rules)
+                self._gone[family] = set(filter(ruleset.is_temporary, self._nft.names(family.name)))
             lines.extend(ruleset.unused(family, self._gone.get(family, ()), rules))
         self._gone.clear()
         self._may_have_more = True  # if it fails
         if lines:
             self._nft.apply("\n".join(lines) + "\n")
-        self._may_have_more = not self._known
+        self._may_have_more = False
 
     def is_whole(self) -> bool:
         """Return whether the kernel still has the tables. Raises NftError."""

@@ -13,6 +13,7 @@ from beehive import RealClock
 from modules.edge.mapper import DeviceDriver, DriverProperty, Value, device_thread
 from modules.edge.mapper.devices import MappedDevices
 from modules.edge.mapper.driver import DriverSpec
+from modules.edge.mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
 
@@ -206,6 +207,80 @@ def _run(bench: Failing, clock: RealClock, device: dmi.Device) -> MappedDevices:
     made.put(device)
     wait_until(lambda: "online" in bench.states, "the device is online")
     return made
+
+
+HOUR = 3_600_000
+
+
+def _is_read(devices: MappedDevices) -> bool:
+    found = devices.get("ns/d")
+    return found is not None and len(found.status.twins) > 0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_that_is_read_once_an_hour_is_written_and_closed_immediately() -> None:
+    bench = Failing()
+    devices = _run(bench, RealClock(), described(cycle=HOUR))
+    wait_until(lambda: _is_read(devices), "it is read")
+    devices.put(described(cycle=HOUR, desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.stop()
+    assert bench.open == 0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_report_that_was_not_accepted_is_soon_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_thread, "REPEAT", 0.01)
+    bench, answers = Failing(), [True, False, False]
+    monkeypatch.setattr(bench, "values", lambda *_: answers.pop())
+    devices = _run(bench, RealClock(), described(cycle=HOUR))
+    wait_until(lambda: not answers, "it is accepted")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_an_unchanged_value_is_reported_again_after_its_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, told = Failing(), list[Mapping[str, str]]()
+
+    def values(_spec: DriverSpec, values: Mapping[str, str]) -> bool:
+        told.append(values)
+        return True
+
+    monkeypatch.setattr(bench, "values", values)
+    device = described()
+    device.spec.properties[0].reportCycle = 10
+    devices = _run(bench, RealClock(), device)
+    wait_until(lambda: told[:3] == [{"p": "1"}] * 3, "it is reported again")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_readonly_property_is_neither_written_nor_set_by_a_method() -> None:
+    bench, model = Failing(), dmi.DeviceModel()
+    model.CopyFrom(MODEL)
+    model.spec.properties[0].accessMode = "ReadOnly"
+    device = described(desired="on")
+    device.spec.methods.append(dmi.DeviceMethod(name="set", propertyNames=["p"]))
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(model)
+    made.put(device)
+    wait_until(lambda: "online" in bench.states, "the device is online")
+    with pytest.raises(MethodRefused, match="p is ReadOnly"):
+        made.call("ns/d", "set", "p", "on")
+    made.stop()
+    assert bench.writes == []
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_state_that_the_device_does_not_ask_for_is_not_reported() -> None:
+    bench, device = Failing(), described()
+    device.status.reportToCloud = False
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(MODEL)
+    made.put(device)
+    wait_until(lambda: _is_read(made), "it is read")
+    made.stop()
+    assert bench.states == []
 
 
 @pytest.mark.usefixtures("bench")

@@ -4,6 +4,7 @@ import msgspec
 
 from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.tools.fleet.findings import Fleet, findings
+from modules.tools.fleet.lacks import Lack
 from modules.tools.fleet.rows import FleetPodRow, NodeRow, gaps_of, pod_row
 from modules.tools.fleet.sentences import SentencePart, fleet_sentence, node_sentence, pods_sentence
 
@@ -46,6 +47,27 @@ def test_nodes_that_went_at_different_times_are_single_and_counted_beyond_three(
     assert said(rows) == ["2 more nodes are away", "n0 is away", "n1 is away", "n2 is away"]
 
 
+def test_nodes_that_went_one_after_the_other_did_not_go_together() -> None:
+    """A group is at most a minute long, and has no pause of more than twenty seconds."""
+    for seconds, sentences in (
+        ((0.0, 21.0, 42.0), {"n0 is away", "n1 is away", "n2 is away"}),
+        ((0.0, 20.0, 40.0, 59.0, 61.0, 81.0), {"4 nodes went away together", "n4 is away", "n5 is away"}),
+    ):
+        rows = [node(f"n{each}", "away", since=NOW - 900.0 + at) for each, at in enumerate(seconds)]
+        assert set(said(rows)) == sentences
+
+
+def test_bad_findings_come_first() -> None:
+    rows = [node("n0", "away", since=NOW - 900.0), *(node(f"n{each}", marks=("DiskPressure",)) for each in (1, 2, 3))]
+    assert [each.mark for each in findings(Fleet(rows, [], NOW))[0]] == ["bad", "warn"]
+
+
+def test_a_refusal_has_no_advice_but_its_reason() -> None:
+    rows = [node("n1", "away", reason="its connection is refused: revoked", since=NOW - 900.0)]
+    (found,), _ = findings(Fleet(rows, [], NOW))
+    assert found.remedy == ""
+
+
 def test_what_nodes_that_went_together_share() -> None:
     by_address = [node(f"n{each}", "away", since=NOW - 99.0, address="192.0.2.1") for each in range(3)]
     assert said(by_address) == ["3 nodes that came from 192.0.2.1 went away together"]
@@ -69,6 +91,11 @@ def test_certificates() -> None:
         "The certificate of connected ends in 2 days",
         "The certificate of ended has ended",
     ]
+
+
+def test_a_certificate_that_has_ended_needs_another_join() -> None:
+    (found,), _ = findings(Fleet([node("n1", certificate_ends=NOW - 1.0)], [], NOW))
+    assert found.remedy == "it must join again: `cloudcore token --node n1` here, then `edgecore join` there"
 
 
 def test_the_sentence_of_a_node() -> None:
@@ -113,7 +140,8 @@ def test_overdue_devices_of_nodes_that_are_here_are_one_finding() -> None:
 
 def test_pressure_is_of_nodes_that_are_here() -> None:
     marks = ("DiskPressure",)
-    assert said([node("n1", marks=marks), node("n2", marks=marks)]) == ["n1 and n2 have DiskPressure"]
+    rows = [node("n1", marks=marks), node("n2", marks=marks), node("n3", "away", since=NOW - 99.0, marks=marks)]
+    assert said(rows) == ["n3 is away", "n1 and n2 have DiskPressure"]
 
 
 def test_pods_of_one_owner_that_fail_alike_are_one_finding() -> None:
@@ -133,8 +161,31 @@ def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
     young = pod("new", "ContainerCreating", "0/1", created="1970-01-12T13:46:30Z")
     there = pod("gone", "CrashLoopBackOff", "0/1", node="n9")
     unbound = pod("late", "Pending", "0/1", node="")
-    rows = [node("n1"), node("n9", "away", since=NOW - 99.0)]
-    assert said(rows, [young, there, unbound]) == ["n9 is away", "pod shop/late does not run (no node yet)"]
+    fresh = pod("fresh", "Pending", "0/1", node="", created="1970-01-12T13:42:00Z")
+    never = pod("never", "CrashLoopBackOff", "0/1", node="n8")
+    rows = [node("n1"), node("n9", "away", since=NOW - 99.0), node("n8", "never")]
+    assert said(rows, [young, there, unbound, fresh, never]) == [
+        "n9 is away", "pod shop/late does not run (no node yet)", "n8 has never been connected",
+    ]  # fmt: skip
+
+
+def test_a_stopped_rollout_is_a_finding_where_no_pod_of_it_fails() -> None:
+    stopped, lacking = Lack("shop", "Deployment web", 3, 0, "timed out"), Lack("shop", "Deployment web", 3, 1, "quota")
+    failing = pod("web-1", "CrashLoopBackOff", "0/1", owner="Deployment web")
+    for lack, pods, rules in (
+        (stopped, [], ["pods-missing"]), (stopped, [failing], ["pods-failing"]),
+        (lacking, [failing], ["pods-failing", "pods-missing"]),
+    ):  # fmt: skip
+        found, _ = findings(Fleet([node("n1")], pods, NOW, lacks=[lack]))
+        assert [each.rule for each in found] == rules
+
+
+def test_a_device_of_which_nothing_was_ever_heard_is_no_finding() -> None:
+    """Whether a mapper serves it is known on its node only; a state that the node reports is another matter."""
+    unheard = msgspec.structs.replace(overdue("hall"), is_heard=False, due=None)
+    assert findings(Fleet([node("n1")], [], NOW, devices=[unheard])) == ([], 0)
+    silent = msgspec.structs.replace(unheard, state="unknown")
+    assert findings(Fleet([node("n1")], [], NOW, devices=[silent]))[1] == 1
 
 
 def text(rows: list[NodeRow]) -> str:

@@ -83,3 +83,13 @@ def test_a_refusal_is_the_reason_of_a_node_that_is_away() -> None:
     assert found.last_word == "its certificate is revoked"
     found = row(None, held=HeldLink("n1", 1.0, 1.0), refused="once", sessions=sessions)
     assert found.reason == "it has not registered"
+
+
+def test_a_connection_that_lasts_has_no_end_in_the_journal() -> None:
+    """It has only been seen; `seen` is the last mark of a cloudcore that may be dead."""
+    node: dict[str, object] = {"status": {"conditions": [READY]}}
+    periods = [LinkPeriod(NOW - 900.0, seen=NOW - 300.0)]
+    lasting = row(node, held=HeldLink("n1", 900.0, 1.0, oldest_seconds=99.0), sessions=periods)
+    assert (lasting.state, lasting.gaps, lasting.oldest) == ("connected", (), 0.0)
+    ended = row(node, sessions=periods)
+    assert (ended.state, ended.gaps) == ("away", ((NOW - 300.0, 0.0),))
