@@ -80,6 +80,18 @@ def test_an_end_that_is_missing_is_the_next_beginning_or_the_last_sign_of_life(u
         store.close()
 
 
+def test_only_open_connections_of_a_dead_cloudcore_end_with_it(url: str) -> None:
+    killed, other = opened(url, "killed"), opened(url, "other")
+    killed.write([began("n1", "c1", NOW), began("n2", "c2", NOW + 20.0)], [ended("n1", "c1", NOW + 5.0)], NOW + 9.0)
+    killed.write([], [ended("n1", "c2", NOW + 30.0)], NOW + 9.0)
+    other.mark(NOW + 10.0 + LOST_AFTER)
+    assert [(each.connection, each.ended, each.reason) for each in other.read(LinkQuery())] == [
+        ("c1", NOW + 5.0, "no keepalive"), ("c2", NOW + 20.0, UNTOLD_END),
+    ]  # fmt: skip
+    for store in (killed, other):
+        store.close()
+
+
 def test_a_node_that_returns_after_a_long_time_was_away_since_the_last_sign_of_life(url: str) -> None:
     killed = opened(url, "killed")
     killed.write([began("n1", "c1", NOW)], [], NOW)

@@ -37,6 +37,20 @@ def versions(store: WriteStore, **query: object) -> list[int]:
     return [each.write.version for each in store.read(WriteQuery(**query)).writes]  # type: ignore[arg-type]
 
 
+def test_a_write_that_is_told_twice_is_one(store: WriteStore) -> None:
+    store.write([write(1), write(2), write(1)])
+    assert versions(store) == [2, 1]
+
+
+def test_an_answer_has_as_many_writes_as_are_asked_for_within_bounds(
+    store: WriteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_ANSWERED", 3)
+    store.write([write(each, f"conf-{each}") for each in range(1, 6)])
+    for limit, found in ((0, [5]), (2, [5, 4]), (10**9, [5, 4, 3])):
+        assert versions(store, limit=limit) == found
+
+
 def test_writes_are_found_by_user_object_and_time(store: WriteStore) -> None:
     store.write(
         [

@@ -11,7 +11,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from beehive import RealClock
 from modules.edge.mapper import DeviceDriver, DriverProperty, Value, device_thread
-from modules.edge.mapper.devices import MappedDevices
+from modules.edge.mapper import devices as mapped_devices
+from modules.edge.mapper.devices import DeviceRefused, MappedDevices
 from modules.edge.mapper.driver import DriverSpec
 from modules.edge.mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
@@ -226,6 +227,29 @@ def test_a_device_that_is_read_once_an_hour_is_written_and_closed_immediately() 
     wait_until(lambda: bench.writes == ["on"], "it is written")
     devices.stop()
     assert bench.open == 0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_mapper_with_as_many_devices_as_it_may_have_takes_changes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped_devices, "MAX_DEVICES", 1)
+    bench = Failing()
+    devices = _run(bench, RealClock(), described())
+    other = described()
+    other.name = "e"
+    with pytest.raises(DeviceRefused, match="has 1 devices"):
+        devices.put(other)
+    devices.put(described(cycle=30))
+    wait_until(lambda: bench.opened == 2, "it is opened with its change")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_devices_that_a_registration_does_not_have_are_closed() -> None:
+    bench = Failing()
+    devices = _run(bench, RealClock(), described())
+    assert devices.replace([MODEL], []) == []
+    wait_until(lambda: bench.open == 0, "it is closed")
+    assert devices.get("ns/d") is None
 
 
 @pytest.mark.usefixtures("bench")
