@@ -63,6 +63,38 @@ def test_who_makes_room(site: Site, present: list[tuple[str, Phase]], new: str, 
     )
 
 
+def test_an_address_with_too_many_makes_room_itself(site: Site) -> None:
+    """However long another one has sent nothing."""
+    other = site.accept("b")
+    own = [site.accept("a", phase) for phase in (A, A, U)]
+    site.wait(10.0)
+    assert site.accept("a") is not None
+    assert [each is not None and each.is_ended for each in (other, *own)] == [False, False, False, True]
+
+
+def test_who_has_waited_longest_for_another_request_goes_first(site: Site) -> None:
+    """And not who has come first."""
+    older, newer = site.accept("a", Phase.ANSWERED), site.accept("b", Phase.ANSWERED)
+    assert older is not None
+    assert newer is not None
+    for each in (newer, older):
+        site.wait(1.0)
+        site.open.enter(each, Phase.IDLE)
+    for name in "cd":
+        site.accept(name, Phase.ANSWERED)
+    assert site.accept("e") is not None
+    assert [older.is_ended, newer.is_ended] == [False, True]
+
+
+def test_who_has_made_room_does_not_do_so_again(site: Site) -> None:
+    """Its thread has not ended yet."""
+    first, *_ = present = [site.accept(name) for name in "abcd"]
+    for name in "ef":
+        assert site.accept(name) is not None
+    assert first is not None
+    assert sum(each is not None and each.is_ended for each in present) == 2
+
+
 def test_who_is_slow_goes_before_who_waits_for_another_request(site: Site) -> None:
     idle, slow = site.accept("a", W), site.accept("a")
     site.wait(2)

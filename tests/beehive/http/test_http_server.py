@@ -323,19 +323,49 @@ def test_streams_do_not_count_as_connections(server: HttpServer) -> None:
         connection.close()
 
 
-def test_a_stream_takes_the_place_of_no_connection_and_gives_its_own_back(followed: Followed) -> None:
-    """There may be one connection of an address beside one stream."""
+def test_streams_take_the_place_of_no_connection_and_give_their_own_back(followed: Followed) -> None:
+    """An address may have three connections beside three streams."""
     router = Router([HttpRoute("/follow", followed), HttpRoute("/healthz", lambda _: text(200, "ok"))])
-    server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_connections=2, max_streams=1)
+    server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_connections=4, max_streams=3)
     server.start()
+    streams: list[socket.socket] = []
     try:
-        for _ in range(2):
-            with follow(server):
+        for refused in (1, 0):
+            streams = []
+            for _ in range(3):
+                streams.append(socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS))
+                streams[-1].sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert streams[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
+            if refused:
                 assert ask(server, "GET", "/healthz") == (200, "ok")
                 assert ask(server, "GET", "/follow")[0] == 503
+            for stream in streams:
+                stream.close()
+            for _ in range(3 + refused):
                 assert followed.let_go.acquire(timeout=SECONDS)
-            assert followed.let_go.acquire(timeout=SECONDS)
     finally:
+        for stream in streams:
+            stream.close()
+        server.stop()
+
+
+def test_a_token_has_not_all_streams(followed: Followed) -> None:
+    """Of one machine's clients, too: the reserve is for one that has none."""
+    server = HttpServer(
+        listen_tcp("127.0.0.1", 0), Router([HttpRoute("/follow", followed)]), RealClock(), max_streams=4
+    )
+    server.start()
+    head = b"GET /follow HTTP/1.1\r\nHost: a\r\nAuthorization: %s\r\n\r\n"
+    opened = []
+    try:
+        for token, status in ((b"one", 200), (b"one", 200), (b"one", 200), (b"one", 503), (b"two", 200)):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+            opened.append(connection)
+            connection.sendall(head % token)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 %d " % status)
+    finally:
+        for connection in opened:
+            connection.close()
         server.stop()
 
 
@@ -388,6 +418,8 @@ def body_server() -> HttpServer:
         (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 200, b""),
         (b"Transfer-Encoding: chunked", b"3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nA: b\r\n\r\nmore", 200, b"hello"),
         (b"Transfer-Encoding: chunked", b"33\r\n" + b"x" * 51 + b"\r\n32\r\n" + b"x" * 50, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"64\r\n" + b"x" * 100 + b"\r\n0\r\n\r\n", 200, b"x" * 100),
+        (b"Content-Length: 100", b"x" * 100, 200, b"x" * 100),
         (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, b"at most 100 bytes"),
         (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
         (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
@@ -457,6 +489,30 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
         finally:
             connection.close()
             server.stop()
+
+
+def test_the_certificate_of_a_client_is_known_before_its_body_is_read(tmp_path: Path) -> None:
+    authority, certified = certificates(tmp_path)
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certified)
+    own.load_verify_locations(authority)
+    own.verify_mode = ssl.CERT_OPTIONAL
+    client = default_client_context(cafile=str(authority))
+    client.load_cert_chain(certified)
+    admitted: list[Request] = []
+    router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
+    server = HttpServer(
+        listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, context=own, admit=admitted.append
+    )
+    server.start()
+    connection = HTTPSConnection("127.0.0.1", server.port, timeout=SECONDS, context=client)
+    try:
+        connection.request("POST", "/body", b"x")
+        assert connection.getresponse().status == 200
+        assert [dict(each.certificate or {})["subject"] for each in admitted] == [((("commonName", "registry"),),)]
+    finally:
+        connection.close()
+        server.stop()
 
 
 def test_a_client_that_is_to_read_a_refusal_makes_room_for_others() -> None:
@@ -548,12 +604,12 @@ def test_connections_are_ended_by_the_credentials_of_their_last_request(keeping:
     for token in ("one", "two"):
         connection.request("GET", "/healthz", headers={"Authorization": token})
         assert connection.getresponse().read() == b"ok"
-    keeping.end_connections(lambda _, credentials: credentials == "one")
-    assert get(connection, "/healthz") == "ok"  # without any
-    keeping.end_connections(lambda _, credentials: credentials == "two")
-    assert get(connection, "/healthz") == "ok"
     kept = connection.sock
-    keeping.end_connections(lambda _, credentials: not credentials)
+    keeping.end_connections(lambda _, credentials: credentials == "one")
+    connection.request("GET", "/healthz", headers={"Authorization": "two"})
+    assert connection.getresponse().read() == b"ok"
+    assert connection.sock is kept
+    keeping.end_connections(lambda _, credentials: credentials == "two")
     assert kept.recv(1) == b""
     connection.close()
 

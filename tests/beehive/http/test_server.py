@@ -33,6 +33,13 @@ def test_a_request_and_its_response() -> None:
     assert response == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
+def test_a_body_that_comes_with_its_head_does_not_count_for_it() -> None:
+    exchange = ServerExchange(1000)
+    body = b"x" * 990
+    read = exchange.read_head(sent(b"POST /a HTTP/1.1\r\nHost: b\r\nContent-Length: 990\r\n\r\n" + body))
+    assert (read.method, exchange.read_body(sent())) == ("POST", body)
+
+
 @pytest.mark.parametrize(
     ("data", "status"),
     [(b"", 400), (GET[:9], 400), (b"\r\n\r\n", 400), (b"\x16\x03\x01", 400),

@@ -7,6 +7,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -372,6 +373,23 @@ def test_requests_wait_for_a_plugin_together(plugin: Plugin) -> None:
         started = [api.start() for _ in range(10)]
         assert [each.response()[0] for each in started] == [200] * 10
         assert len(plugin.ran()) == 1
+
+
+def test_all_requests_hear_why_their_plugin_has_failed() -> None:
+    """It is not run for each of them."""
+    runs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    entry = ExecEntry(command="no-such-plugin", api_version=V1)
+    selected = Selected(where="config", cluster=ClusterEntry(server="http://127.0.0.1:1"), user=UserEntry(exec=entry))
+    clock = ManualClock()
+    transport = HttpTransport(selected, credential_source(selected, clock), clock, lambda call, _: runs.put(call))
+    heard = [Heard() for _ in range(3)]
+    for each in heard:
+        transport.start(ApiRequest(method="GET", path="/"), each)
+    runs.get(timeout=TIMEOUT)()
+    for each in heard:
+        assert isinstance(each.error(), KubeCredentialsError)
+    transport.close()
+    assert runs.empty()
 
 
 def test_one_run_of_a_plugin_is_under_way_at_a_time() -> None:

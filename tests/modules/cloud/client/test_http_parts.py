@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modules.cloud.client.credentials.source import RequestCredentials
+from modules.cloud.client.http.connection import RequestHead, request_text
 from modules.cloud.client.http.pool import IDLE_SECONDS, ConnectionPool
 from modules.cloud.client.http.server_url import is_literal, server_url
 from modules.cloud.client.http.transport import RequestHeads, TlsContexts
@@ -121,6 +122,23 @@ def test_the_user_of_a_request_takes_the_place_of_the_kubeconfigs() -> None:
     node = (("Impersonate-User", "system:node:n1"), ("Impersonate-Group", "system:nodes"))
     head = heads.head(ApiRequest(method="GET", path="/x", headers=node), RequestCredentials("Bearer t"))
     assert tuple(each for each in head.headers if each[0].startswith("Impersonate-")) == node
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        RequestHead("GET", "/", [("A", "b\r\nImpersonate-User: admin")]),
+        RequestHead("GET", "/", [("A: b\r\nC", "d")]),
+        RequestHead("GET", "/ HTTP/1.1\r\nA: b", [("C", "d")]),
+        RequestHead("GET", "/ x", [("A", "b")]),
+        RequestHead("GET /", "/", [("A", "b")]),
+        RequestHead("GET", "/", [("A", "b\x7f")]),
+    ],
+)
+def test_no_part_of_a_head_adds_another(head: RequestHead) -> None:
+    """A name of a node could be an administrator's header."""
+    with pytest.raises(ValueError, match="HTTP does not allow"):
+        request_text(head, b"")
 
 
 def test_a_group_needs_a_user() -> None:

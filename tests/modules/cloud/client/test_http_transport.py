@@ -115,6 +115,39 @@ def test_a_get_is_repeated_when_its_connection_was_closed() -> None:
         assert server.connections == 2
 
 
+def test_a_get_is_repeated_on_a_new_connection() -> None:
+    """Another kept one may have been closed, too."""
+    both = threading.Barrier(2)
+
+    def once(peer: Peer) -> None:
+        peer.request()
+        both.wait(TIMEOUT)
+        peer.answer()
+        peer.request()
+
+    last = answering(body=b"new")
+    with ScriptedServer(once, once, last) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        for heard in (api.start(), api.start()):
+            assert heard.response() == (200, b"{}")
+        assert api.ask() == (200, b"new")
+        assert server.connections == 3
+
+
+def test_a_get_whose_answer_has_begun_is_not_repeated() -> None:
+    """Its listener has heard the beginning."""
+
+    def cut(peer: Peer) -> None:
+        peer.request()
+        peer.answer()
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+
+    with ScriptedServer(cut, answering(body=b"new")) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+        assert isinstance(api.start().error(), KubeCutError)
+        assert server.connections == 1
+
+
 def test_a_write_is_not_repeated() -> None:
     """A PATCH on a kept connection that is closed without an answer is an error: it may have been carried out."""
 
@@ -389,18 +422,28 @@ def test_a_listener_that_fails_ends_its_request_only(caplog: pytest.LogCaptureFi
     assert "secret" not in caplog.text
 
 
-def test_an_answer_may_come_before_the_request_was_read() -> None:
-    """A server that refuses a long body by its head is understood, and its connection is not kept."""
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_answer_may_come_before_the_request_was_read(ends: bool) -> None:
+    """A server that refuses a long body by its head is understood, and its connection is not kept, whether it ends its
+    side or not.
+    """
 
     def script(peer: Peer) -> None:
         peer.socket.recv(1000)
         peer.raw(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-        peer.socket.shutdown(socket.SHUT_WR)
+        if ends:
+            peer.socket.shutdown(socket.SHUT_WR)
+        else:
+            was_refused.wait(TIMEOUT)
         peer.closed()
+
+    was_refused = threading.Event()
 
     with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
         assert api.ask("/", "POST", body=b"x" * 30_000_000) == (413, b"")
-        assert api.ask() == (200, b"{}")
+        heard = api.start()
+        was_refused.set()
+        assert heard.response() == (200, b"{}")
         assert server.connections == 2
 
 
@@ -491,6 +534,38 @@ def test_idle_connections_are_closed() -> None:
         api.clock.wait_for_timer(IDLE_SECONDS)
         api.clock.go(IDLE_SECONDS)
         assert was_closed.wait(TIMEOUT)
+
+
+def test_each_idle_connection_is_closed_in_its_time() -> None:
+    """One after the other; of five that become idle, the oldest is closed immediately."""
+    asked, goes_on = queue.Queue[int](), [threading.Event() for _ in range(5)]
+    closed = queue.Queue[int]()
+
+    def script(peer: Peer) -> None:
+        head, _ = peer.request()
+        number = int(head.target[1:])
+        asked.put(number)
+        assert goes_on[number].wait(TIMEOUT)
+        peer.answer()
+        peer.closed()
+        closed.put(number)
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = [api.start(f"/{number}", stream=True) for number in range(5)]
+        assert sorted(asked.get(timeout=TIMEOUT) for _ in heard) == [0, 1, 2, 3, 4]
+        for number in (2, 0, 1, 3):
+            goes_on[number].set()
+            assert heard[number].response() == (200, b"{}")
+            api.clock.wait_for_timer(IDLE_SECONDS)
+            api.clock.go(1.0)
+        goes_on[4].set()
+        assert heard[4].response() == (200, b"{}")
+        assert closed.get(timeout=TIMEOUT) == 2
+        api.clock.go(IDLE_SECONDS - 4.0)
+        for number in (0, 1, 3, 4):
+            api.clock.wait_for_timer(1.0)
+            api.clock.go(1.0)
+            assert closed.get(timeout=TIMEOUT) == number
 
 
 def test_closing_ends_everything() -> None:
