@@ -210,6 +210,8 @@ def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
         return
     kind = "svc" if port.keeps_source and port.inside == port.outside else "ext"
     outer = _verdict(rules, family, port, kind, port.outside)
+    if port.keeps_source and kind == "ext" and outer and port.inside.packed:
+        outer = _own_inside(rules, family, port, verdict, outer)
     if outer:
         for address in (each for each in port.external if each not in rules.elements["cluster-ips"]):
             services.setdefault(f"{address} . {port.protocol} . {port.port}", outer)
@@ -228,6 +230,20 @@ def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target:
     elif name not in rules.chains:
         mark = (f"meta mark set mark or {MARK}",) if marks else ()
         rules.chains[name] = (*mark, *_choice(rules, family, port, target))
+    return f"goto {name}"
+
+
+def _own_inside(rules: Ruleset, family: Family, port: PortTable, inside: str, outside: str) -> str:
+    """Send what pods and programs of the node send to an external address or a node port to the endpoints for inside,
+    whatever the policy Local leaves to others (as kube-proxy); return the verdict for all.
+    """
+    name = f"ext-{_hash(port.key)}"
+    rules.chains[name] = (
+        f"{family.name} saddr @pods {inside}",
+        f"fib saddr type local meta mark set mark or {MARK}",
+        f"fib saddr type local {inside}",
+        *rules.chains.get(name, (outside,)),
+    )
     return f"goto {name}"
 
 

@@ -150,6 +150,29 @@ def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: Nf
         assert source_of(server) == client.address
 
 
+@pytest.mark.parametrize("is_here", [False, True])
+def test_the_policy_local_from_outside_is_not_for_pods_and_programs_of_the_node(
+    machine: Machine, plane: NftPlane, *, is_here: bool
+) -> None:
+    """As with kube-proxy, an ingress at its public address is reached from inside on each node."""
+    far, near, client, stranger = (machine.add_pod() for _ in range(4))
+    servers = {each.address: each.listen(8080) for each in (far, near)}
+    machine.sh("ip route add 198.51.100.0/24 dev edgecore0")
+    outside = target_to(((near.address, 8080),)) if is_here else target_to((), drops=True)
+    given = table((far.address, 8080), node_port=30080, external=("198.51.100.1",), outside=outside, keeps_source=True)
+    apply(plane, given, pods=(far, near, client))
+    for address, port in (("198.51.100.1", 80), ("10.86.0.1", 30080)):
+        for each in (machine, client):
+            with each.do(partial(connect, address, port)):
+                source_of(servers[far.address])
+        if not is_here:
+            with pytest.raises(TimeoutError):
+                stranger.do(partial(connect, address, port, 0.3))
+            continue
+        with stranger.do(partial(connect, address, port)):
+            assert source_of(servers[near.address]) == stranger.address
+
+
 def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: NftPlane) -> None:
     """Cases 5, 17: also over the whole table being made again, as by a restarted agent."""
     pods = [machine.add_pod() for _ in range(3)]
