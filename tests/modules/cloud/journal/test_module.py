@@ -10,6 +10,7 @@ from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
 from modules.cloud.device_values import REPORTED, VALUES, VALUES_RESOURCE, DeviceValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.links import LinkStore
 from modules.cloud.journal.module import Journal
 from modules.cloud.journal.writes import WriteStore
 from modules.cloud.messages import JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQuery, LinkSession
@@ -97,6 +98,23 @@ def test_a_connection_and_its_end_are_kept(cloud: Cloud) -> None:
     assert cloud.links() == [
         LinkSession("n1", "c1", "a", 100.0, 160.0, "no keepalive\\x1b[2J for 30 s", "192.0.2.7", 5.0)
     ]
+
+
+def test_only_cloudhub_ends_a_connection(cloud: Cloud) -> None:
+    cloud.happens(Operation.CONNECTED, "n1", "c1", 100)
+    event = ConnectEvent(Operation.DISCONNECTED.value, 160, "n1", "c1", "", "192.0.2.7", 5.0)
+    cloud.bee.send(JOURNAL, cloud.bee.message("node/n1", Operation.DISCONNECTED, event, source="router"))
+    assert [each.ended for each in cloud.links()] == [0.0]
+
+
+def test_a_journal_that_stops_writes_what_waits(tmp_path: Path) -> None:
+    with Harness() as bee:
+        cloud = Cloud(bee, tmp_path / "cloud.db")
+        cloud.happens(Operation.CONNECTED, "n1", "c1", 100)
+        bee.run_for(0.1)
+    database = JournalDatabase(str(tmp_path / "cloud.db"), Turns())
+    assert [each.connection for each in LinkStore(database, "b").read(LinkQuery())] == ["c1"]
+    database.close()
 
 
 def test_a_database_that_is_away_is_asked_each_five_seconds_whatever_happens(tmp_path: Path) -> None:
