@@ -108,6 +108,35 @@ def test_ten_gigabytes_are_not_read() -> None:
     assert sent < 100_000_000
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_body_that_is_too_long_is_not_cut_off(more: int) -> None:
+    """Also where a piece ends at the bound."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n3e8\r\n" + b"x" * 1000 + b"\r\n")
+        connection.sendall(b"1\r\ny\r\n" * more + b"0\r\n\r\n")
+
+    with raw_server(answer) as port:
+        if more:
+            with pytest.raises(CallFailedError, match="more than 1000 bytes"):
+                call(port)
+        else:
+            assert call(port).body == b"x" * 1000
+
+
+def test_a_request_that_was_not_sent_in_time_may_have_been_received_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the call is not repeated."""
+
+    def stall(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("beehive.http.call._send", stall)
+    with HttpApplication() as application, pytest.raises(CallFailedError) as caught:
+        call(application.port, "POST", b"hello")
+    assert (caught.value.sent, caught.value.timed_out, caught.value.retryable) == (True, True, False)
+
+
 @pytest.mark.parametrize(
     "answer",
     [b"", b"SSH-2.0-x\r\n", HEAD, HEAD + b"Content-Length: 10\r\n\r\nabc",

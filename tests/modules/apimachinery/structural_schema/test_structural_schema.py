@@ -240,6 +240,63 @@ def test_unknown_fields_are_pruned_and_defaults_set() -> None:
     }  # fmt: skip
 
 
+NUMBER: Any = {"type": "number"}
+ITEMS: Any = {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fitting", "other"),
+    [
+        ({**NUMBER, "minimum": 1}, 1, 0.5),
+        ({**NUMBER, "maximum": 1}, 1, 1.5),
+        ({**NUMBER, "minimum": 1, "exclusiveMinimum": True}, 1.5, 1),
+        ({**NUMBER, "maximum": 1, "exclusiveMaximum": True}, 0.5, 1),
+        ({**TEXT, "minLength": 2}, "ab", "a"),
+        ({**TEXT, "maxLength": 2}, "ab", "abc"),
+        ({**ITEMS, "minItems": 1}, [1], []),
+        ({**ITEMS, "maxItems": 1}, [1], [1, 2]),
+        ({"type": "object", "minProperties": 1}, {"a": 1}, {}),
+        ({"type": "object", "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 1}),
+        ({**NUMBER, "oneOf": [{"minimum": 1}, {"minimum": 2}]}, 1, 2),
+        ({**NUMBER, "enum": [1]}, 1.0, 2),
+        ({"x-kubernetes-preserve-unknown-fields": True, "enum": [1]}, 1, True),
+    ],
+)
+def test_a_bound_itself_fits_unless_it_is_exclusive(schema: Any, fitting: Any, other: Any) -> None:
+    assert faults(fitting, schema) == []
+    assert len(faults(other, schema)) == 1
+
+
+def test_what_is_to_be_preserved_loses_nothing() -> None:
+    """Lists in a field of any form, and the metadata of an object in an object."""
+    any_form: Any = {"x-kubernetes-preserve-unknown-fields": True}
+    inner = {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}}
+    schema = {"type": "object", "properties": {"any": any_form, "one": inner, "all": {"type": "array", "items": inner}}}
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+    value = {"any": [{"a": [{"b": 1}]}], "one": obj, "all": [obj]}
+    assert pruned(value, schema) == value
+    assert unknown_fields(value, schema) == ()
+    more = {"one": obj | {"more": 1}, "all": [obj | {"more": 1}]}
+    assert pruned(more, schema) == {"one": obj, "all": [obj]}
+    assert unknown_fields(more, schema) == ("one.more", "all[0].more")
+
+
+def test_elements_of_lists_have_defaults_and_few_unknown_fields_are_named() -> None:
+    element = {"type": "object", "properties": {"a": {**TEXT, "default": "x"}}}
+    schema = {"type": "object", "properties": {"list": {"type": "array", "items": element}}}
+    assert with_defaults({"list": [{}, {"a": "y"}]}, schema) == {"list": [{"a": "x"}, {"a": "y"}]}
+    assert len(unknown_fields({f"f{number}": 1 for number in range(50)}, schema)) == 20
+
+
+def test_a_null_that_may_be_one_gets_no_default() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {**TEXT, "nullable": True, "default": "x"}, "b": {**TEXT, "default": "x"}},
+    }
+    assert with_defaults({"a": None, "b": None}, schema) == {"a": None, "b": "x"}
+    assert with_defaults({}, schema) == {"a": "x", "b": "x"}
+
+
 def test_rules_in_cel_are_refused_with_the_remedy() -> None:
     rules = [{"rule": "self.a <= self.b", "message": "a is too large"}]
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-validations": rules}}}
