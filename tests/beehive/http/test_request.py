@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.http.errors import HttpStatusError
-from beehive.http.request import MAX_HEAD
+from beehive.http.request import MAX_HEAD, read_request
+from beehive.http.server import ServerExchange
 from tests.beehive.http.requests import parse
 
 
@@ -20,6 +21,17 @@ def test_a_request_is_taken_apart() -> None:
     assert request.first("x") == request.first("y") == ""
     assert (request.header("upgrade"), request.header("a"), request.header("b")) == ("websocket", "b", "")
     assert request.rest == b"more"
+
+
+def test_what_follows_a_request_for_an_upgrade_is_no_body() -> None:
+    """Whoever takes the connection over gets it."""
+    reads = iter((head("/exec", "Upgrade: SPDY/3.1", "Connection: Upgrade") + b"more", b""))
+    request = read_request(ServerExchange(MAX_HEAD), lambda: next(reads), 100)
+    assert (request.body, request.rest) == (b"", b"more")
+
+
+def test_a_path_has_as_many_parts_as_the_bound() -> None:
+    assert len(parse(head("/a" * 64)).parts) == 64
 
 
 def test_a_header_may_have_tabs_and_bytes_of_any_encoding() -> None:
