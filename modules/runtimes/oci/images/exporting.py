@@ -21,10 +21,11 @@ def export_image(store: Path, name_or_id: str, path: Path) -> None:
         path: of the file, which appears when it is whole.
 
     Raises:
-        RequestRefusedError: there is no such image, or the store has not kept its layers as they came.
+        RequestRefusedError: there is no such image, the store has not kept its layers as they came, or its index cannot
+            be read.
     """
     layout = StoreLayout(store)
-    image = ImageIndex(layout.index).find(name_or_id)
+    image = ImageIndex(layout.index, is_owner=False).find(name_or_id)
     if image is None:
         hint = "`edgecore images list` shows all"
         raise NoSuchObjectError(f"export {name_or_id[:_SHOWN]!r}", "it is not in the store", hint)

@@ -11,6 +11,7 @@ from beehive.files.damaged import set_aside
 from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
+from modules.runtimes.oci.images.errors import RunFailedError
 from modules.runtimes.oci.images.model import StoredImage
 from modules.runtimes.oci.images.names import name_of, with_names, without_names
 
@@ -26,11 +27,12 @@ class ImageIndex:
     Args:
         path: of the file. A damaged one is set aside, and the images count as absent until they are pulled again, which
             is quick: their layers are still there.
+        is_owner: whether this process has the store; for others, RunFailedError tells of a damaged file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_owner: bool = True) -> None:
         self._path = path
-        self._images: dict[str, StoredImage] = {image.id: image for image in _read(path)}
+        self._images: dict[str, StoredImage] = {image.id: image for image in _read(path, is_owner=is_owner)}
 
     def images(self) -> tuple[StoredImage, ...]:
         """Return the images that requests find."""
@@ -87,12 +89,14 @@ class ImageIndex:
         self._images = dict(images)
 
 
-def _read(path: Path) -> tuple[StoredImage, ...]:
+def _read(path: Path, *, is_owner: bool) -> tuple[StoredImage, ...]:
     try:
         return decode_json(read_file(path, _LONGEST), tuple[StoredImage, ...])
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
+        if not is_owner:
+            raise RunFailedError(f"read {path}", str(error)) from error
         raise_shortage(error)
         set_aside(path, path.parent, str(error))
         return ()

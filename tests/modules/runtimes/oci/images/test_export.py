@@ -78,6 +78,14 @@ def test_without_kept_layers_nothing_is_exported(store: ImageStore, scratch: Pat
     assert not (scratch / "out.tar").exists()
 
 
+def test_a_damaged_index_stays_for_the_runtime_that_has_it(store: ImageStore, scratch: Path) -> None:
+    store.layout.index.write_bytes(b"{")
+    with pytest.raises(RunFailedError, match=r"index\.json"):
+        export_image(store.layout.root, "example.org/app:1", scratch / "out.tar")
+    assert store.layout.index.read_bytes() == b"{"
+    assert not (scratch / "out.tar").exists()
+
+
 def test_a_layer_of_a_layout_with_another_digest_is_refused(keeping: ImageStore, scratch: Path) -> None:
     """Its plain content may be right all the same."""
     archive = oci_layout(scratch / "a.tar", LAYERS[:1], {})
