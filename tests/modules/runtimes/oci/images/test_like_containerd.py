@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import Phase, given, seed, settings
+from hypothesis import Phase, given, reject, seed, settings
 
 from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore, RootFilesystems
@@ -27,7 +27,7 @@ from tests.modules.runtimes.oci.images.tars import (
     tar,
     xattrs,
 )
-from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.containerd import ContainerdError, PrivateContainerd, reason_missing
 from tests.support.directories import short_directory
 from tests.support.images import busybox_image
 from tests.support.images import docker_archive as archive_of
@@ -165,7 +165,11 @@ def _compare(containerd: PrivateContainerd, above: Path, made: Layers) -> None:
     scratch.mkdir()
     name = f"example.org/{scratch.name}:1"
     archive = docker_archive(scratch / "image.tar", made.tars, [name])
-    wanted = _unpacked_by(containerd, archive, name, scratch / "theirs")
+    try:
+        wanted = _unpacked_by(containerd, archive, name, scratch / "theirs")
+    except ContainerdError as error:
+        assert "not a directory" in str(error)
+        reject()  # containerd makes no directory where a layer below has the whiteout of a file
     store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d")
     (image,) = store.import_archive(archive)
     mounted = RootFilesystems(store)
