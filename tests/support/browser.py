@@ -65,7 +65,9 @@ class Browser:
                 if _BROKEN_OFF not in str(error) or not left:
                     raise
                 continue
-            said = self._errors()
+            said, shown = self._errors(), self.run("return document.body.innerText")
+            if _BROKEN_OFF.removeprefix("net::") in shown and left:
+                continue  # chromedriver takes its own page about that for the loaded one
             if not left or not any(_BROKEN_OFF in each for each in said):
                 self._said += said
                 return

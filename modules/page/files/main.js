@@ -148,7 +148,7 @@ function signInForm() {
     field.value = "";
     if (!token) return;
     try {
-      await enter(token);
+      await insist(() => enter(token));
       await entered();
     } catch (error) {
       ended(error.status === 401 ? "The server does not know this token." : error.message);

@@ -338,6 +338,22 @@ def test_a_user_signs_in_with_a_token_and_out_again(secure: Secure) -> None:
         assert [each for each in window.console() if "Content Security Policy" in each or "Uncaught" in each] == []
 
 
+@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
+def test_a_token_is_sent_again_while_there_is_no_answer(secure: Secure) -> None:
+    """As in the moment when a notebook changes its network: the user would have to find the token again."""
+    said = "(document.getElementById('sentence') || {textContent: ''}).textContent"
+    broken_off = """const sent = fetch; let left = 2;
+    window.fetch = (url, options) => url.endsWith("/session") && (options.body || "").includes("token") && left-- > 0
+        ? Promise.reject(new TypeError("Failed to fetch")) : sent(url, options);"""
+    with browser(1280, 900) as window:
+        window.before_each_page(broken_off)
+        window.open(f"{secure.url}/page/pods/default/web")
+        window.wait(f"{said} === 'Sign in to see the fleet.'")
+        window.keys(f"{ALICE}\ue007", "#token")
+        window.wait(f"{said}.includes('default/web')")
+        assert window.run("return document.getElementById('who').textContent").startswith("alice")
+
+
 def test_the_names_of_the_server_have_its_port() -> None:
     assert hosts_of(["cloud", "fd00::1"], 6443) == [
         "cloud:6443", "[fd00::1]:6443", "localhost:6443", "127.0.0.1:6443",
