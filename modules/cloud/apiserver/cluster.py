@@ -367,9 +367,12 @@ class Cluster:
         return self._removed(stored) if is_deletion_over(stored) else stored
 
     def _removed(self, obj: JsonObject) -> JsonObject:
-        self._custom.deleting(obj)
+        for each in self._custom.objects_of(obj):
+            self.storage.remove(key_of(each))
         gone = self.storage.remove(key_of(obj))
         self._custom.changed(gone)
+        if (definition := self._custom.emptied(gone)) is not None:
+            self._without_finalizers(self.storage.replace(definition))
         return gone
 
     def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
@@ -417,7 +420,8 @@ class Cluster:
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
         """Delete an object, and return its last state: a pod on a node gracefully, any other object immediately. One
-        with finalizers is marked, and removed when they are gone; a namespace, when its contents are deleted.
+        with finalizers is marked, and removed when they are gone; a namespace, when its contents are deleted; a
+        CustomResourceDefinition, with its last custom object.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
         it within kubelet's shortest time, and not within the pod's own.
@@ -442,9 +446,22 @@ class Cluster:
         held = _with_finalizers(live, finalizers_for_deletion(live, policy))
         if content_finalizers_of(live):
             return self.storage.replace(terminating(held, format_rfc3339(self.clock.now())))
+        for each in self._custom.objects_of(live):
+            self._end_custom(each)
+        if self._custom.objects_of(live):
+            held = self._custom.held(held)
         if not finalizers_of(held):
             return self._removed(live)
         return self.storage.replace(with_deletion_begun(held, 0, self.clock.now()))
+
+    def _end_custom(self, live: JsonObject) -> None:
+        """Delete a custom object with its definition; one with finalizers is marked."""
+        if is_being_deleted(live):
+            return
+        if finalizers_of(live):
+            self.storage.replace(with_deletion_begun(live, 0, self.clock.now()))
+        else:
+            self.storage.remove(key_of(live))
 
     def _delete_pod(self, live: JsonObject, grace: int | None, policy: str | None) -> JsonObject:
         seconds = grace_for_deletion(live, grace)

@@ -1,10 +1,12 @@
 """CustomResourceDefinitions in the embedded API server: the effects of their changes on objects, and on each other."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.apimachinery.computed import computed
-from modules.apimachinery.kinds import JsonObject, key_of, kind_named
+from modules.apimachinery.graceful_deletion import finalizers_of, without_finalizer
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_of, kind_named
 from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.objects import validate_metadata
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from beehive.clock import Clock
 
 _DEFINITION = kind_named("CustomResourceDefinition")
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that holds a deleted definition until its last custom object is gone (apiextensions-apiserver)."""
 
 
 class CustomResources:
@@ -57,13 +61,15 @@ class CustomResources:
         """Return a requested object as it is stored; one of another kind unchanged.
 
         Raises:
-            ApiError: it breaks a rule of its kind.
+            ApiError: it breaks a rule of its kind, or is new and its definition is being deleted.
         """
         if obj["kind"] == _DEFINITION.name:
             return computed(prepared_definition, obj, live, self._definitions(), self._now())
         custom = self._storage.kinds.custom_of(obj)
         if custom is None:
             return obj
+        if live is None and (definition := self._definition_of(obj)) is not None and is_being_deleted(definition):
+            raise MethodNotAllowedError("create not allowed while custom resource definition is terminating")
         made = computed(prepared_object, custom, obj, live)
         admission = self._admissions.get(key_of(made).kind)
         causes = admission(made, live, self._storage.find) if admission is not None else []
@@ -72,13 +78,38 @@ class CustomResources:
             raise InvalidFieldsError(kind.name, kind.api_group, made["metadata"]["name"], causes[:MOST])
         return made
 
-    def deleting(self, obj: JsonObject) -> None:
-        """Remove the custom objects of a definition that is about to be deleted."""
+    def objects_of(self, obj: JsonObject) -> list[JsonObject]:
+        """Return the custom objects of a definition; none of another object."""
         if obj["kind"] != _DEFINITION.name or not is_established(obj):
-            return
-        kind = self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}")
-        for each in self._storage.list(kind):
-            self._storage.remove(key_of(each))
+            return []
+        return self._storage.list(self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}"))
+
+    def held(self, definition: JsonObject) -> JsonObject:
+        """Return a definition that is deleted with its last custom object."""
+        if CLEANUP in finalizers_of(definition):
+            return definition
+        condition = {
+            "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
+            "message": "CustomResource deletion is in progress", "lastTransitionTime": self._now(),
+        }  # fmt: skip
+        status = definition["status"]
+        others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
+        metadata = {**definition["metadata"], "finalizers": [*finalizers_of(definition), CLEANUP]}
+        return {**definition, "metadata": metadata, "status": {**status, "conditions": [*others, condition]}}
+
+    def emptied(self, gone: JsonObject) -> JsonObject | None:
+        """Return the definition that waited for the removal of its last custom object, ready to be removed itself."""
+        definition = self._definition_of(gone)
+        if definition is None or CLEANUP not in finalizers_of(definition) or self.objects_of(definition):
+            return None
+        return without_finalizer(definition, CLEANUP) if is_being_deleted(definition) else None
+
+    def _definition_of(self, obj: JsonObject) -> JsonObject | None:
+        """Return the definition of a custom object; None for another object."""
+        custom = self._storage.kinds.custom_of(obj)
+        if custom is None:
+            return None
+        return self._storage.find(key_for(_DEFINITION, "", f"{custom.kind.plural}.{custom.kind.api_group}"))
 
     def changed(self, obj: JsonObject) -> None:
         """Look again at the definitions whose names were not accepted, after a change of one."""

@@ -169,6 +169,68 @@ def test_deleting_a_definition_deletes_its_objects(serving: Serving) -> None:
     assert answer(serving, "GET", DEVICES)["items"] == []
 
 
+def held(name: str = "pump") -> Any:
+    """A device that another program has to look at before it is removed."""
+    made = device(name)
+    made["metadata"]["finalizers"] = ["example.io/valve"]
+    return made
+
+
+OWN = f"{DEFINITIONS}/devices.devices.example.io"
+
+
+def test_a_definition_stays_until_the_last_finalizer_of_its_objects_is_gone(serving: Serving) -> None:
+    """The program that has set it could not find out otherwise that it has something to clean up."""
+    answer(serving, "POST", DEVICES, device("free"))
+    for name in ("pump", "fan"):
+        answer(serving, "POST", DEVICES, held(name))
+    told = answer(serving, "DELETE", OWN)
+    assert told["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert conditions(told)["Terminating"] == ("True", "InstanceDeletionInProgress")
+    left = answer(serving, "GET", DEVICES)["items"]
+    assert [(each["metadata"]["name"], "deletionTimestamp" in each["metadata"]) for each in left] == [
+        ("fan", True), ("pump", True),
+    ]  # fmt: skip
+    refused = answer(serving, "POST", DEVICES, device())
+    assert (refused["code"], refused["message"]) == (
+        405, "create not allowed while custom resource definition is terminating",
+    )  # fmt: skip
+    free = {"metadata": {"finalizers": None}}
+    assert serving.ask("PATCH", f"{DEVICES}/fan", free, MERGE).status == 200
+    assert conditions(answer(serving, "GET", OWN))["Established"][0] == "True"
+    assert serving.ask("PATCH", f"{DEVICES}/pump", free, MERGE).status == 200
+    assert [serving.ask("GET", path).status for path in (OWN, DEVICES)] == [404, 404]
+    assert serving.ask("POST", DEFINITIONS, definition()).status == 201
+    assert answer(serving, "GET", DEVICES)["items"] == []
+
+
+def test_a_definition_with_a_finalizer_of_its_own_outlives_its_objects(serving: Serving) -> None:
+    """It takes no new ones, and is removed with the last of both."""
+    mine = ["example.io/definition"]
+    assert serving.ask("PATCH", OWN, {"metadata": {"finalizers": mine}}, MERGE).status == 200
+    answer(serving, "POST", DEVICES, held())
+    assert answer(serving, "DELETE", OWN)["metadata"]["finalizers"][0] == mine[0]
+    assert answer(serving, "DELETE", OWN)["metadata"]["finalizers"] == [
+        *mine, "customresourcecleanup.apiextensions.k8s.io",
+    ]  # fmt: skip
+    serving.ask("PATCH", f"{DEVICES}/pump", {"metadata": {"finalizers": []}}, MERGE)
+    assert answer(serving, "GET", OWN)["metadata"]["finalizers"] == mine
+    assert answer(serving, "POST", DEVICES, device())["code"] == 405
+    assert answer(serving, "GET", DEVICES)["items"] == []
+    assert serving.ask("PATCH", OWN, {"metadata": {"finalizers": None}}, MERGE).status == 200
+    assert serving.ask("GET", OWN).status == 404
+
+
+def test_without_the_finalizer_that_holds_it_a_definition_goes_with_its_objects(serving: Serving) -> None:
+    """As when an administrator takes it away, since the program with the other finalizers is gone for good."""
+    answer(serving, "POST", DEVICES, held())
+    serving.ask("DELETE", OWN)
+    assert serving.ask("PATCH", OWN, {"metadata": {"finalizers": None}}, MERGE).status == 200
+    assert serving.ask("GET", OWN).status == 404
+    assert serving.ask("POST", DEFINITIONS, definition()).status == 201
+    assert answer(serving, "GET", DEVICES)["items"] == []
+
+
 def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) -> None:
     """A second definition with the same kind waits until the first is gone; one of a built-in kind stays refused."""
     second = answer(serving, "POST", DEFINITIONS, definition(plural="machines"))

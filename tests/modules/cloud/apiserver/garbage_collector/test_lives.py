@@ -14,6 +14,7 @@ from modules.apimachinery.graceful_deletion import FINALIZER_OF, FOREGROUND, ORP
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.custom_resource_controller import CLEANUP
 from modules.cloud.apiserver.garbage_collector import collector, plan
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.garbage_collector.owners import OwnerReference, references_of
@@ -230,6 +231,8 @@ class Life(World):
         assert FINALIZER_OF[ORPHAN] not in finalizers, f"{key} waits for its orphans"
         if FINALIZER_OF[FOREGROUND] in finalizers:
             assert any(is_being_deleted(one) for one in waits_for), f"{key} waits for nothing"
+        elif CLEANUP in finalizers:
+            assert any(other.kind == "Robot.shop.example" for other in self.objects), f"{key} waits for nothing"
         elif key.kind == "Namespace":
             assert any(other.namespace == key.name for other in self.objects), f"{key} waits for nothing"
         else:
