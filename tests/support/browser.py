@@ -30,6 +30,9 @@ _STARTS: Final = 20
 _BROKEN_OFF: Final = "net::ERR_NETWORK_CHANGED"
 """Chromium ends all requests with it when an address of the machine comes or goes, as with other tests' pods."""
 
+_CALL: Final = "/v1/"
+"""In the address of a call that the page makes again by itself. A page that is loaded again has lost its `#token`."""
+
 
 def why_none() -> str:
     """Why no browser can be had here; empty when one can."""
@@ -65,10 +68,10 @@ class Browser:
                 if _BROKEN_OFF not in str(error) or not left:
                     raise
                 continue
-            said, shown = self._errors(), self.run("return document.body.innerText")
-            if _BROKEN_OFF.removeprefix("net::") in shown and left:
-                continue  # chromedriver takes its own page about that for the loaded one
-            if not left or not any(_BROKEN_OFF in each for each in said):
+            if left and _BROKEN_OFF.removeprefix("net::") in self.run("return document.body.innerText"):
+                continue  # chromedriver takes Chromium's own page about that for the loaded one
+            said = self._errors()
+            if not left or not any(_BROKEN_OFF in each and _CALL not in each for each in said):
                 self._said += said
                 return
             command, value = "refresh", {}
@@ -158,9 +161,9 @@ class Browser:
         path.write_bytes(base64.b64decode(self._get("screenshot")))
 
     def console(self) -> list[str]:
-        """Return the console's errors since the last call."""
+        """Return the console's errors since the last call, but for calls that a change of the network broke off."""
         said, self._said = self._said + self._errors(), []
-        return said
+        return [each for each in said if _BROKEN_OFF not in each]
 
     def _errors(self) -> list[str]:
         entries = self._post("se/log", {"type": "browser"})
