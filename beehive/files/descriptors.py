@@ -56,8 +56,7 @@ def _number(descriptor: int) -> int:
     try:
         text = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
     except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise
+        raise_shortage(error)
         return -1
     _, _, rest = text.partition(b"mnt_id:")
     first = rest.split(None, 1)[:1]

@@ -80,7 +80,7 @@ def finalizers(value: Any, path: str, found: Causes) -> None:
 
 
 def custom_finalizers(value: Any, path: str, found: Causes) -> None:
-    """Check the finalizers of an object of a custom kind, which need no domain."""
+    """Check the finalizers of an object of apiextensions-apiserver, which need no domain."""
     for name in value:
         for why in faults_of_label_key(name):
             found.append(invalid(path, name, why))
@@ -106,7 +106,7 @@ def check_metadata(
         name: the rule of names of its kind.
         found: the list of causes to append to.
         is_namespaced: whether its kind is.
-        is_custom: whether its kind is one of a CustomResourceDefinition.
+        is_custom: whether its kind is one of a CustomResourceDefinition, or that itself.
     """
     if prefix := metadata.get("generateName"):
         _generate_name(prefix, name, found)

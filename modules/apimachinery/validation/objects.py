@@ -123,7 +123,8 @@ def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None =
 
 def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:
     rules = _rules(kind)
-    check_metadata(obj["metadata"], rules.name, found, is_namespaced=kind.namespaced)
+    is_custom = kind.api_group == "apiextensions.k8s.io"
+    check_metadata(obj["metadata"], rules.name, found, is_namespaced=kind.namespaced, is_custom=is_custom)
     rules.rule(obj, "", found)
 
 

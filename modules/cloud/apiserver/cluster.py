@@ -448,8 +448,7 @@ class Cluster:
             return self.storage.replace(terminating(held, format_rfc3339(self.clock.now())))
         for each in self._custom.objects_of(live):
             self._end_custom(each)
-        if self._custom.objects_of(live):
-            held = self._custom.held(held)
+        held = self._custom.held(held)
         if not finalizers_of(held):
             return self._removed(live)
         return self.storage.replace(with_deletion_begun(held, 0, self.clock.now()))

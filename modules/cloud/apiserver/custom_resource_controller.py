@@ -85,7 +85,11 @@ class CustomResources:
         return self._storage.list(self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}"))
 
     def held(self, definition: JsonObject) -> JsonObject:
-        """Return a definition that is deleted with its last custom object."""
+        """Return a definition that is being deleted, held while it has custom objects; another object unchanged."""
+        if definition["kind"] != _DEFINITION.name:
+            return definition
+        if not self.objects_of(definition):
+            return without_finalizer(definition, CLEANUP)
         if CLEANUP in finalizers_of(definition):
             return definition
         condition = {

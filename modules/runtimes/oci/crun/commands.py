@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.crun.conmon import read_pid
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher, Stream
@@ -108,7 +109,7 @@ class Command:
         """Kill the command and its child processes, if it has not ended, and wait for its end."""
         if self._child is not None and self._child.poll() is None:
             self._await_pid(self._child)
-            _kill_command(self.files, self._container)
+            _kill_command(_pid(self.files), self._container)
             self._reap(self._child)
 
     @property
@@ -135,9 +136,12 @@ class Command:
 
 
 def kill_commands(directory: Path, container: str) -> None:
-    """Kill the commands in a container that an earlier edgecore has left."""
-    for files in (directory / _COMMANDS).glob("*"):
-        _kill_command(files, container)
+    """Kill the commands in a container that an earlier edgecore has left.
+
+    Raises OSError for a shortage of the process or machine: then none is forgotten.
+    """
+    for files in list_directory(directory / _COMMANDS):
+        _kill_command(read_pid(files / _PID), container)
         _remove(files)
 
 
@@ -159,9 +163,8 @@ def _remove(files: Path) -> None:
             remove_tree(files)
 
 
-def _kill_command(files: Path, container: str) -> None:
+def _kill_command(pid: int | None, container: str) -> None:
     """Kill a command and its descendants, as far as they are in the control group of the container."""
-    pid = _pid(files)
     if pid is None or not _is_in(pid, container):
         return
     stopped: set[int] = set()

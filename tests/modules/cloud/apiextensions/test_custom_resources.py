@@ -221,6 +221,26 @@ def test_a_definition_with_a_finalizer_of_its_own_outlives_its_objects(serving: 
     assert serving.ask("GET", OWN).status == 404
 
 
+def test_a_definition_loses_a_finalizer_of_its_own_before_its_objects_are_gone(serving: Serving) -> None:
+    assert serving.ask("PATCH", OWN, {"metadata": {"finalizers": ["example.io/definition"]}}, MERGE).status == 200
+    answer(serving, "POST", DEVICES, held())
+    serving.ask("DELETE", OWN)
+    kept = ["customresourcecleanup.apiextensions.k8s.io"]
+    assert serving.ask("PATCH", OWN, {"metadata": {"finalizers": kept}}, MERGE).status == 200
+    assert serving.ask("PATCH", f"{DEVICES}/pump", {"metadata": {"finalizers": None}}, MERGE).status == 200
+    assert serving.ask("GET", OWN).status == 404
+
+
+def test_a_definition_from_a_backup_of_a_deleted_one_can_be_deleted(serving: Serving) -> None:
+    """Its manifest has the finalizer, and there may be no object whose end would take it away."""
+    serving.ask("DELETE", OWN)
+    made = definition()
+    made["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]
+    assert serving.ask("POST", DEFINITIONS, made).status == 201
+    assert serving.ask("DELETE", OWN).status == 200
+    assert serving.ask("GET", OWN).status == 404
+
+
 def test_without_the_finalizer_that_holds_it_a_definition_goes_with_its_objects(serving: Serving) -> None:
     """As when an administrator takes it away, since the program with the other finalizers is gone for good."""
     answer(serving, "POST", DEVICES, held())
