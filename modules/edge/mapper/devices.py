@@ -43,10 +43,19 @@ class MappedDevices:
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
         self._ending: dict[str, DeviceThread] = {}
         """The threads of removed devices that may not have ended: a device of the same name waits for them."""
+        self._changed_models: set[str] = set()
+        self._changed_devices: set[str] = set()
+
+    def note_changes(self) -> None:
+        """Note from now on what edgecore changes: the answer to a registration may be older (see `replace`)."""
+        with self._lock:
+            self._changed_models.clear()
+            self._changed_devices.clear()
 
     def put_model(self, model: dmi.DeviceModel) -> None:
         """Store a model, and update its devices."""
         with self._lock:
+            self._changed_models.add(_id(model))
             self._models[_id(model)] = model
             for device in [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]:
                 self.put(device)
@@ -54,12 +63,14 @@ class MappedDevices:
     def remove_model(self, key: str) -> None:
         """Remove a model."""
         with self._lock:
+            self._changed_models.add(key)
             self._models.pop(key, None)
 
     def put(self, device: dmi.Device) -> None:
         """Start or update a device; an unchanged one is left alone. Raises DeviceRefused."""
         with self._lock:
             key = _id(device)
+            self._changed_devices.add(key)
             model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
             if model is None:
                 raise DeviceRefused(f"the model {device.spec.deviceModelReference} of {key} is not known here")
@@ -87,6 +98,7 @@ class MappedDevices:
     def remove(self, key: str) -> None:
         """Stop a device."""
         with self._lock:
+            self._changed_devices.add(key)
             found = self._devices.pop(key, None)
             if found is not None:
                 found[2].stop()
@@ -94,19 +106,23 @@ class MappedDevices:
                 self._ending[key] = found[2]
 
     def replace(self, models: list[dmi.DeviceModel], devices: list[dmi.Device]) -> list[str]:
-        """Start the models and devices in the answer to a registration, and stop all others; return the reasons of
-        refusals.
+        """Start the models and devices in the answer to a registration, and stop all others, except for those that
+        edgecore has changed since `note_changes`; return the reasons of refusals.
         """
-        for model in models:
-            self.put_model(model)
-        for key in set(self._devices) - {_id(one) for one in devices}:
-            self.remove(key)
         refusals = []
-        for device in devices:
-            try:
-                self.put(device)
-            except DeviceRefused as refused:
-                refusals.append(str(refused))
+        with self._lock:
+            newer_models, newer = frozenset(self._changed_models), frozenset(self._changed_devices)
+            for model in models:
+                if _id(model) not in newer_models:
+                    self.put_model(model)
+            for key in self._devices.keys() - newer - {_id(one) for one in devices}:
+                self.remove(key)
+            for device in devices:
+                try:
+                    if _id(device) not in newer:
+                        self.put(device)
+                except DeviceRefused as refused:
+                    refusals.append(str(refused))
         return refusals
 
     def get(self, key: str) -> dmi.Device | None:

@@ -247,9 +247,34 @@ def test_a_mapper_with_as_many_devices_as_it_may_have_takes_changes_of_them(monk
 def test_devices_that_a_registration_does_not_have_are_closed() -> None:
     bench = Failing()
     devices = _run(bench, RealClock(), described())
+    devices.note_changes()
     assert devices.replace([MODEL], []) == []
     wait_until(lambda: bench.open == 0, "it is closed")
     assert devices.get("ns/d") is None
+
+
+@pytest.mark.usefixtures("bench")
+def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
+    devices, other, new_model = _run(Failing(), RealClock(), described()), described(), dmi.DeviceModel()
+    other.name = "e"
+    new_model.CopyFrom(MODEL)
+    new_model.spec.properties.append(dmi.ModelProperty(name="q", type="STRING"))
+    devices.put(other)
+    devices.note_changes()
+    devices.put_model(new_model)
+    devices.put(described(desired="newest"))
+    devices.remove("ns/e")
+    assert devices.replace([MODEL], [described(desired="older"), other]) == []
+    changed = devices.get("ns/d")
+    assert changed is not None
+    assert changed.spec.properties[0].desired.value == "newest"
+    assert devices._models["ns/m"] == new_model
+    assert devices.get("ns/e") is None
+    devices.note_changes()
+    devices.put(other)
+    assert devices.replace([MODEL], [described()]) == []
+    assert devices.get("ns/e") is not None
+    devices.stop()
 
 
 @pytest.mark.usefixtures("bench")
