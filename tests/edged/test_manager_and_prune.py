@@ -99,6 +99,86 @@ def test_a_pod_is_going_when_it_has_a_deletion_time_or_was_removed() -> None:
     assert other.deletion_requested
 
 
+def test_a_deletion_that_the_cloud_takes_back_ends_the_pod_in_its_grace_period() -> None:
+    """However often the cloud sends the pod without it, and although a new deletion comes."""
+    pods = PodManager()
+    record = pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 60}))
+    for _ in range(2):
+        pods.put(made())
+        assert record.termination_requested
+        assert (record.deletion_withdrawn, record.deletion_requested) == (True, False)
+        assert grace_seconds(record.terminating_pod) == 60
+    pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:01:00Z", "deletionGracePeriodSeconds": 5}))
+    assert (record.deletion_requested, grace_seconds(record.terminating_pod)) == (True, 5)
+
+
+def test_a_deletion_for_good_may_state_its_grace_period() -> None:
+    record = PodManager().put(made(metadata={"deletionGracePeriodSeconds": 60}))
+    record.delete()
+    assert grace_seconds(record.terminating_pod) == 60
+    record.delete(7)
+    assert grace_seconds(record.terminating_pod) == 7
+
+
+def test_older_facts_are_ignored() -> None:
+    record = PodManager().put(made())
+    runs = pod_facts(record.ref, [box(0, ready=True)], [container("main", 0, RunState.RUNNING)])
+    over = pod_facts(record.ref, [box(0, ready=False)], [container("main", 0, RunState.EXITED)])
+    seen = [record.observed]
+    assert record.observe(runs, 2.0)
+    assert [*seen, record.observed] == [False, True]
+    assert not record.observe(over, 1.0)
+    record.synced(over, 1.0, frozenset())
+    assert record.facts == runs
+    assert record.observe(over, 2.0)
+    assert not record.observe(over, 3.0)
+    record.synced(runs, 3.0, frozenset())
+    assert (record.facts, record.facts_at) == (runs, 3.0)
+
+
+def test_how_far_pods_are() -> None:
+    """A pod that is ending runs still; one has terminated when its worker says so, or its phase is final."""
+    pods = PodManager()
+    names = ("new", "ending", "terminated", "final", "gone")
+    records = {name: pods.put(made(metadata={"uid": name})) for name in names}
+    records["ending"].kill(KillOptions("Evicted", "disk"))
+    records["terminated"].kill(KillOptions("Evicted", "disk"))
+    records["terminated"].terminate()
+    records["final"].set_status(PodStatus(phase="Succeeded"))
+    records["gone"].delete()
+    records["gone"].end()
+    assert [each.metadata.uid for each in pods.active_pods()] == ["new", "final"]
+    assert [each.metadata.uid for each in pods.unterminated_pods()] == ["new", "ending"]
+    terminated = [name for name in (*names, "unknown") if pods.is_terminated(PodUid(name))]
+    assert terminated == ["terminated", "final", "gone", "unknown"]
+    assert [name for name, record in records.items() if record.finished] == ["final", "gone"]
+    final = records["final"]
+    final.observe(pod_facts(final.ref, [box(0, ready=True)], [container("main", 0, RunState.RUNNING)]), 1.0)
+    assert not final.finished
+
+
+def test_what_the_manager_knows_of_a_uid() -> None:
+    pods, known, unknown = PodManager(), PodUid("known"), PodUid("unknown")
+    record = pods.put(made(metadata={"uid": known}))
+    pods.hold(made(), unknown, is_stored=False)
+    assert (len(pods), list(pods)) == (1, [record])
+    assert [(uid in pods, pods.get(uid), pods.pod(uid), pods.is_held(uid)) for uid in (known, unknown)] == [
+        (True, record, record.pod, False),
+        (False, None, None, True),
+    ]
+    assert pods.release(unknown) == (made(), False)
+
+
+def test_a_held_pod_that_is_newer_than_the_deleted_one_stays() -> None:
+    """Also where the deletion names no uid; one of the same moment, or without a time, goes."""
+    times = {"old": "2027-01-15T08:00:00Z", "new": "2027-01-15T08:00:01Z"}
+    for held, up_to, stays in (("new", "old", True), ("old", "old", False), ("old", "new", False), ("", "old", False)):
+        pods = PodManager()
+        pods.hold(made(metadata={"creationTimestamp": times.get(held)}))
+        pods.drop_held("default", "web", up_to=made(metadata={"creationTimestamp": times[up_to]}))
+        assert pods.is_held(UID) is stays
+
+
 def test_a_deletion_that_is_stored_stays_stored() -> None:
     """The cloud sends it again, and the store cannot take it a second time."""
     record = PodManager().put(made())

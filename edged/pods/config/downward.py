@@ -38,8 +38,8 @@ def field_value(pod: Pod, selector: ObjectFieldSelector, view: DownwardView) -> 
 def resource_value(pod: Pod, container: Container, selector: ResourceFieldSelector, view: DownwardView) -> str:
     """Return the value of a resourceFieldRef: a request or limit, divided by its divisor and rounded up to an integer.
 
-    A missing limit is the node's allocatable amount; a missing request is the limit, as the API server would have
-    filled it in. Raises FieldReferenceError.
+    A limit that is missing or zero is the node's allocatable amount; a missing request is the limit, as the API server
+    would have filled it in. Raises FieldReferenceError.
     """
     target = _container_named(pod, selector.container_name) or container
     kind, _, name = selector.resource.partition(".")
@@ -56,7 +56,7 @@ def _amount(container: Container, kind: str, name: str, view: DownwardView) -> F
     limits, requests = container.resources.limits, container.resources.requests
     if kind == "requests":
         return parse_quantity(requests.get(name, limits.get(name, 0)))
-    return parse_quantity(limits.get(name) or (view.allocatable or {}).get(name, 0))
+    return parse_quantity(limits.get(name, 0)) or parse_quantity((view.allocatable or {}).get(name, 0))
 
 
 def _container_named(pod: Pod, name: str) -> Container | None:

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from edged.api import Container, Pod, ResourceRequirements, milli_value, whole_value
+from edged.pods.critical import is_critical
 from edged.pods.qos import QosClass, qos_class
 from edged.pods.sidecars import is_sidecar
 from protos.cri.v1 import api_pb2 as cri
@@ -16,8 +17,7 @@ _LARGEST_QUOTA_US = 2**63 - 1
 _LARGEST_SHARES = 262_144
 _GUARANTEED_ADJUST = -997
 _BEST_EFFORT_ADJUST = 1000
-_NODE_CRITICAL = 2_000_000_000
-_STATIC_SOURCES = frozenset({"file", "http"})
+_NODE_CRITICAL = "system-node-critical"
 
 
 class HostResources(Struct, frozen=True, gc=False):
@@ -112,8 +112,8 @@ def _requested_memory(resources: ResourceRequirements) -> int:
 
 
 def _is_node_critical(pod: Pod) -> bool:
-    source = pod.metadata.annotations.get("kubernetes.io/config.source")
-    return source in _STATIC_SOURCES or (pod.spec.priority or 0) >= _NODE_CRITICAL
+    """Return whether a pod is critical for its node, not only for the cluster (kubelet's IsNodeCriticalPod)."""
+    return pod.spec.priority_class_name == _NODE_CRITICAL and is_critical(pod)
 
 
 def _huge_pages(container: Container) -> list[cri.HugepageLimit]:

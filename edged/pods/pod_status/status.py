@@ -163,11 +163,19 @@ def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Se
     A pod that is ending keeps its reported addresses.
     """
     if pod.spec.host_network:
-        return [ip.ip for ip in before.pod_ips] or list(node.ips[:1])
+        return _host_network_ips(node, before)
     ready = next((sandbox for sandbox in facts.sandboxes if sandbox.ready), None)
     if ready is not None and ready.ips:
         return ready.ips
     return [ip.ip for ip in before.pod_ips]
+
+
+def _host_network_ips(node: NodeView, before: PodStatus) -> Sequence[str]:
+    """Return the reported addresses, or else the node's first, and its second one of the other IP version, which it
+    may have got later (kubelet's generateAPIPodStatus).
+    """
+    ips = [ip.ip for ip in before.pod_ips] or list(node.ips[:1])
+    return ips + [ip for ip in node.ips[1:2] if len(ips) == 1 and (":" in ip) != (":" in ips[0])]
 
 
 def share_of_message(pod: Pod) -> int:

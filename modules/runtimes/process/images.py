@@ -26,6 +26,7 @@ _ONLY_A_NAME: Final = "edgecore.io/only-a-name"
 """Annotation of an image's spec that keeps edged's event Pulled from claiming that an image is on the machine."""
 _LONGEST = 16 * 1024 * 1024
 """Bytes read of the file of names."""
+_MOST_TOLD = 1000
 _NOMINAL_SIZE = 1
 """Bytes. Clients modelled on kubelet take an image of size zero for a missing one."""
 
@@ -48,6 +49,8 @@ class ProcessImages:
         self._file = root / "images.json"
         self._clock = clock
         self._lock = threading.Lock()
+        self._told: dict[str, str] = {}
+        """Names whose id a client may have from `status`, which keeps nothing."""
         self._names: dict[str, str] = {image_id(name): name for name in _read_names(self._file)}
 
     def remember(self, name: str) -> None:
@@ -62,11 +65,17 @@ class ProcessImages:
         return cri.PullImageResponse(image_ref=image_id(name))
 
     def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
-        """ImageStatus: present, unless the request has an id of no name seen here."""
+        """ImageStatus: present, unless the request has an id of no name seen here.
+
+        A client may use the id in the answer instead of the name.
+        """
         name = _required(request.image)
-        if name.startswith(_ID_PREFIX) and name not in self._names:
+        known = self._names.get(name) or self._told.get(name)
+        if name.startswith(_ID_PREFIX) and known is None:
             return cri.ImageStatusResponse()
-        return cri.ImageStatusResponse(image=_image(self._names.get(name, name)))
+        if not name.startswith(_ID_PREFIX):
+            self._tell(name)
+        return cri.ImageStatusResponse(image=_image(known or name))
 
     def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
         """ListImages: the names seen."""
@@ -89,6 +98,12 @@ class ProcessImages:
             inodes_used=cri.UInt64Value(value=found.f_files - found.f_ffree),
         )
         return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+
+    def _tell(self, name: str) -> None:
+        with self._lock:
+            self._told = {**self._told, image_id(name): _tagged(name)}
+            if len(self._told) > _MOST_TOLD:
+                self._told.pop(next(iter(self._told)))
 
     def _change(self, new: dict[str, str], forget: str) -> None:
         with self._lock:

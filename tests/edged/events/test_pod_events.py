@@ -6,7 +6,7 @@ import grpc
 
 from edged.cri.contract import ExecResult, SandboxId
 from edged.cri.errors import CriError
-from tests.edged.conftest import Bench, pod
+from tests.edged.conftest import Bench, pod, unavailable
 
 SECOND = 1.5
 
@@ -92,6 +92,17 @@ def test_a_dead_sandbox_is_reported(bench: Bench) -> None:
     bench.runtime.stop_pod_sandbox(SandboxId(sandbox))
     bench.run(SECOND * 2)
     assert "SandboxChanged" in reasons(bench)
+
+
+def test_a_pod_that_cannot_be_killed_is_reported(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.fail("stop_container", unavailable())
+    bench.tell("update", pod(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 1}))
+    bench.run(30)
+    (text,) = [message for reason, message in bench.meta.told("web") if reason == "FailedKillPod"]
+    assert text.startswith("error killing pod: ")
+    assert bench.runtime.running() == []
 
 
 def test_a_failed_probe_is_reported_without_the_containers_output(bench: Bench) -> None:

@@ -1,6 +1,6 @@
 """What goes of a pod's past."""
 
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -44,8 +44,14 @@ def test_what_could_not_be_removed_is_still_there() -> None:
     assert pruner.prune(_facts()) == _facts()
     runtime.remove_pod_sandbox.assert_not_called()
     directories.remove_container.side_effect = None
-    assert [each.id for each in pruner.prune(_facts()).containers] == ["c3", "c2"]
+    runtime.reset_mock()
+    left = pruner.prune(_facts())
+    assert ([each.id for each in left.containers], [each.id for each in left.sandboxes]) == (["c3", "c2"], ["s3", "s2"])
     directories.remove_container.assert_called_with(REF, "main", 0)
+    assert runtime.mock_calls == [
+        call.remove_container("c1"), call.remove_container("c0"),
+        call.remove_pod_sandbox("s1"), call.remove_pod_sandbox("s0"),
+    ]  # fmt: skip
 
 
 def test_a_container_that_cannot_be_removed_keeps_its_log() -> None:

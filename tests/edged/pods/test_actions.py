@@ -3,22 +3,31 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Container, Pod, PodStatus, Probe
-from edged.pods.actions import PodActions, compute_pod_actions
+from edged.api import Container, Pod, PodStatus, Probe, seconds
+from edged.pods.actions import ContainerKill, ContainerStart, ContainerWait, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.hash import container_hash
-from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState, SandboxFacts, SandboxId
+from edged.pods.model import (
+    ContainerFacts,
+    ContainerId,
+    HookFacts,
+    PodFacts,
+    ProbeFacts,
+    RunState,
+    SandboxFacts,
+    SandboxId,
+)
 from edged.pods.unhealthy import KillReason
 from tests.edged.pods.builders import UID, a_container, a_pod, a_sandbox, at, exited, facts, running
 
-A, B = a_container("a"), a_container("b")
-I1, I2 = a_container("i1"), a_container("i2")
-SIDE = a_container("side", restart_policy="Always")
+A, B, C = a_container("a"), a_container("b"), a_container("c")
+I1, I2, I3 = a_container("i1"), a_container("i2"), a_container("i3")
+SIDE, SIDE2 = (a_container(name, restart_policy="Always") for name in ("side", "side2"))
 DEAD = (a_sandbox(ready=False),)
 
 
-def plan(pod: Pod, known: PodFacts, probes: ProbeFacts | None = None) -> PodActions:
-    return compute_pod_actions(pod, known, at(1000), BackOffs(), probes)
+def plan(pod: Pod, known: PodFacts, probes: ProbeFacts | None = None, hooks: HookFacts | None = None) -> PodActions:
+    return compute_pod_actions(pod, known, at(1000), BackOffs(), probes, hooks)
 
 
 def starts(actions: PodActions) -> list[str]:
@@ -27,6 +36,10 @@ def starts(actions: PodActions) -> list[str]:
 
 def kills(actions: PodActions) -> list[str]:
     return [f"{kill.container.id}:{kill.reason.name}" for kill in actions.kill]
+
+
+def ended_for_good(actions: PodActions) -> list[str]:
+    return [kill.container.id for kill in actions.kill if not kill.restarts]
 
 
 def test_new_pod_gets_a_sandbox_and_all_its_containers() -> None:
@@ -113,7 +126,25 @@ def test_container_in_an_unknown_state_is_started_again() -> None:
     """It counts as not started, whatever the policy, and is killed first."""
     actions = plan(a_pod(A, B, restart="Never"), facts(running(A, state=RunState.UNKNOWN), running(B)))
     assert starts(actions) == ["a:1"]
-    assert kills(actions) == ["a-0:UNKNOWN_STATE"]
+    assert (kills(actions), ended_for_good(actions)) == (["a-0:UNKNOWN_STATE"], [])
+
+
+@pytest.mark.parametrize(("restart", "for_good"), [("Always", []), ("OnFailure", []), ("Never", ["a-0"])])
+def test_a_container_whose_hook_has_failed_is_killed_and_started_by_a_later_sync(
+    restart: str, for_good: list[str]
+) -> None:
+    """Its back-off counts from its end. The pod is not taken for ended meanwhile."""
+    hooks = HookFacts(failed={ContainerId("a-0"): "exit code 1"})
+    actions = plan(a_pod(A, B, restart=restart), facts(running(A), running(B)), hooks=hooks)
+    assert (kills(actions), ended_for_good(actions), starts(actions)) == (["a-0:START_HOOK"], for_good, [])
+    alone = plan(a_pod(A, restart=restart), facts(running(A)), hooks=hooks)
+    assert alone.kill_pod == (restart == "Never")
+
+
+def test_containers_are_not_started_while_a_hook_before_them_runs() -> None:
+    pod, known = a_pod(A, B, C), facts(running(A), running(B))
+    for name, expected in (("a-0", []), ("b-0", []), ("c-0", ["c:0"])):
+        assert starts(plan(pod, known, hooks=HookFacts(running=frozenset({ContainerId(name)})))) == expected
 
 
 @pytest.mark.parametrize(
@@ -194,6 +225,35 @@ def test_init_containers_run_in_order(known: PodFacts, expected: list[str]) -> N
     assert starts(plan(a_pod(A, init=(I1, I2)), known)) == expected
 
 
+def test_the_second_of_three_init_containers_follows_the_first() -> None:
+    pod = a_pod(A, init=(I1, I2, I3))
+    assert starts(plan(pod, facts(exited(I1)))) == ["i2:0"]
+    assert starts(plan(pod, facts(exited(I1), exited(I2)))) == ["i3:0"]
+
+
+@pytest.mark.parametrize(
+    ("restart", "known", "expected", "killed"),
+    [
+        ("Always", facts(running(I1, state=RunState.UNKNOWN)), ["i1:1"], ["i1-0:UNKNOWN_STATE"]),
+        ("OnFailure", facts(running(I1, state=RunState.UNKNOWN)), ["i1:1"], ["i1-0:UNKNOWN_STATE"]),
+        ("Never", facts(running(I1, state=RunState.CREATED)), ["i1:0"], []),
+        ("Never", facts(exited(I1, 1), running(A)), [], []),
+        ("Always", facts(exited(I1, 1), running(A)), [], []),
+        ("Always", facts(running(I1, state=RunState.UNKNOWN), running(A)), [], []),
+    ],
+)
+def test_what_becomes_of_an_init_container_that_is_in_doubt(
+    restart: str, known: PodFacts, expected: list[str], killed: list[str]
+) -> None:
+    """It runs again, also if it never started; beside a regular container it has had its time."""
+    actions = plan(a_pod(A, init=(I1,), restart=restart), known)
+    assert (starts(actions), kills(actions), ended_for_good(actions), actions.kill_pod) == (expected, killed, [], False)
+
+
+def test_an_init_container_in_doubt_ends_a_pod_that_never_restarts() -> None:
+    assert plan(a_pod(A, init=(I1,), restart="Never"), facts(running(I1, state=RunState.UNKNOWN))).kill_pod
+
+
 def test_init_containers_of_an_older_sandbox_do_not_count() -> None:
     """After the sandbox was made again, initialization starts over although older successes are still there."""
     known = facts(
@@ -227,7 +287,10 @@ def test_failed_init_container_ends_a_pod_that_never_restarts() -> None:
         (facts(running(SIDE)), ["i1:0"]),
         (facts(running(SIDE), running(I1)), []),
         (facts(running(SIDE), exited(I1)), ["a:0"]),
+        (facts(exited(SIDE, 1)), ["side:1"]),
         (facts(exited(SIDE, 1), running(I1)), ["side:1"]),
+        (facts(running(SIDE, state=RunState.UNKNOWN)), ["side:1"]),
+        (facts(running(SIDE, state=RunState.UNKNOWN), exited(I1)), ["side:1", "a:0"]),
         (facts(exited(SIDE, 1), exited(I1), running(A)), ["side:1"]),
         (facts(exited(I1), running(A)), ["side:0"]),
     ],
@@ -235,6 +298,31 @@ def test_failed_init_container_ends_a_pod_that_never_restarts() -> None:
 def test_sidecars_are_started_in_turn_and_kept_running(known: PodFacts, expected: list[str]) -> None:
     """The next init container follows a sidecar's start, not its end; a dead sidecar is started again."""
     assert starts(plan(a_pod(A, init=(SIDE, I1)), known)) == expected
+
+
+def test_sidecars_are_started_again_in_their_order() -> None:
+    pod = a_pod(A, init=(SIDE, SIDE2))
+    assert starts(plan(pod, facts(exited(SIDE, 1), exited(SIDE2, 1), running(A)))) == ["side:1", "side2:1"]
+    assert starts(plan(pod, facts(running(A)))) == ["side:0", "side2:0"]
+
+
+def test_a_sidecar_in_an_unknown_state_is_killed_first() -> None:
+    actions = plan(a_pod(A, init=(SIDE, I1)), facts(running(SIDE, state=RunState.UNKNOWN)))
+    assert (kills(actions), ended_for_good(actions)) == (["side-0:UNKNOWN_STATE"], [])
+
+
+def test_the_hook_of_a_sidecar_holds_the_next_one_back() -> None:
+    """One that has failed is killed, and started by a later sync."""
+    pod, known, side = a_pod(A, init=(SIDE, I1)), facts(running(SIDE)), ContainerId("side-0")
+    assert plan(pod, known, hooks=HookFacts(running=frozenset({side}))).nothing
+    failed = plan(pod, known, hooks=HookFacts(failed={side: "exit code 1"}))
+    assert (kills(failed), ended_for_good(failed), starts(failed)) == (["side-0:START_HOOK"], [], [])
+
+
+def test_a_changed_sidecar_is_replaced_and_holds_nothing_back() -> None:
+    changed = a_container("side", restart_policy="Always", image="busybox:1.36")
+    actions = plan(a_pod(A, init=(changed, I1)), facts(running(SIDE)))
+    assert (kills(actions), starts(actions)) == (["side-0:DEFINITION_CHANGED"], ["side:1", "i1:0"])
 
 
 def test_sidecar_with_startup_probe_holds_the_next_one_back() -> None:
@@ -270,12 +358,13 @@ def test_ended_pod_stays_ended(phase: str) -> None:
 def test_container_that_left_the_pod_is_killed() -> None:
     """A cloud that lets containers be removed gets them removed."""
     actions = plan(a_pod(A), facts(running(A), running(B)))
-    assert (kills(actions), starts(actions)) == (["b-0:NOT_IN_POD"], [])
+    assert (kills(actions), starts(actions), ended_for_good(actions)) == (["b-0:NOT_IN_POD"], [], ["b-0"])
 
 
 def test_older_instance_beside_a_newer_one_is_killed() -> None:
     """Two instances of one container never stay."""
-    assert kills(plan(a_pod(A), facts(running(A), running(A, 1)))) == ["a-0:SUPERSEDED"]
+    actions = plan(a_pod(A), facts(running(A), running(A, 1)))
+    assert (kills(actions), ended_for_good(actions)) == (["a-0:SUPERSEDED"], ["a-0"])
 
 
 def _crashes(count: int) -> list[ContainerFacts]:
@@ -311,6 +400,34 @@ def test_waiting_pod_is_not_mistaken_for_a_finished_one() -> None:
     actions = compute_pod_actions(a_pod(A), facts(*_crashes(1)), at(901), backoffs)
     assert actions.nothing
     assert actions.waiting
+
+
+def test_the_first_of_several_waiting_containers_decides_when_the_pod_is_tried_again() -> None:
+    """Each waits from its own end."""
+    backoffs = BackOffs()
+    for container in (A, B):
+        backoffs.advance(container_key(UID, container), at(880), at(880))
+    known = facts(exited(A, 1, finished_at=at(905)), exited(B, 1, finished_at=at(901)))
+    actions = compute_pod_actions(a_pod(A, B), known, at(906), backoffs)
+    assert {wait.container.name: wait.until for wait in actions.waiting} == {"a": at(915), "b": at(911)}
+    assert actions.next_try == at(911)
+
+
+@pytest.mark.parametrize(
+    ("actions", "stops", "nothing"),
+    [
+        (PodActions(), False, True),
+        (PodActions(kill_pod=True), True, False),
+        (PodActions(kill=(ContainerKill(running(A), KillReason.NOT_IN_POD, restarts=False),)), True, False),
+        (PodActions(create_sandbox=True), False, False),
+        (PodActions(start_ephemeral=(ContainerStart(A, 0),)), False, False),
+        (PodActions(start_init=(ContainerStart(A, 0),)), False, False),
+        (PodActions(start=(ContainerStart(A, 0),)), False, False),
+        (PodActions(waiting=(ContainerWait(A, at(1), seconds(1)),)), False, True),
+    ],
+)
+def test_a_pod_has_nothing_to_do_when_no_step_is_left(actions: PodActions, *, stops: bool, nothing: bool) -> None:
+    assert (actions.stops, actions.nothing) == (stops, nothing)
 
 
 def test_every_fault_has_words() -> None:

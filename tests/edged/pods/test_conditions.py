@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Pod, PodCondition, PodStatus, Probe, Time
+from edged.api import Pod, PodCondition, PodStatus, Probe, Time, format_time
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, ProbeFacts
-from edged.pods.pod_status.conditions import DISRUPTION_TARGET, with_conditions_of_others
+from edged.pods.pod_status.conditions import DISRUPTION_TARGET, pod_conditions, with_conditions_of_others
 from edged.pods.pod_status.status import NodeView, pod_status
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
@@ -73,3 +73,14 @@ def test_an_init_container_is_complete_when_it_has_ended_well_and_a_sidecar_when
     assert first_ended.message == "containers with incomplete status: [proxy]"
     both = conditions(pod, facts(exited(FIRST), running(SIDECAR)), probes=ProbeFacts())["Initialized"]
     assert (both.status, both.message) == ("True", "")
+
+
+def test_without_statuses_of_containers_nothing_is_known_of_them() -> None:
+    """As of a pod that was refused before it had any."""
+    pod, status = a_pod(A, init=(FIRST,)), PodStatus(phase="Failed", reason="OutOfcpu")
+    found = {each.type: each for each in pod_conditions(pod, facts(), status, PodStatus(), format_time(at(100)))}
+    unknown = ("False", "UnknownContainerStatuses")
+    shown = {kind: (found[kind].status, found[kind].reason) for kind in ("Initialized", "ContainersReady", "Ready")}
+    assert shown == dict.fromkeys(shown, unknown)
+    plain = pod_conditions(a_pod(A), facts(), status, PodStatus(), format_time(at(100)))
+    assert [each.status for each in plain if each.type == "Initialized"] == ["True"]

@@ -172,8 +172,11 @@ def test_a_sandbox_gets_its_pods_size() -> None:
     ).linux
     assert (linux.resources.cpu_shares, linux.resources.cpu_quota) == (1024, 100_000)
     assert linux.resources.memory_limit_in_bytes == 128 * 2**20
-    assert (linux.overhead.cpu_shares, linux.overhead.cpu_quota) == (256, 25_000)
+    assert (linux.overhead.cpu_shares, linux.overhead.cpu_quota, linux.overhead.cpu_period) == (256, 25_000, 100_000)
     assert linux.overhead.memory_limit_in_bytes == 8 * 2**20
+    asked = sandboxed(containers=(a_container(resources=ResourceRequirements(requests={"memory": "1Mi"})),)).linux
+    assert (asked.resources.cpu_shares, asked.resources.cpu_quota, asked.resources.cpu_period) == (2, 0, 0)
+    assert asked.resources.memory_limit_in_bytes == 0
     assert not sandboxed().linux.HasField("resources")
     assert not sandboxed().linux.HasField("overhead")
 
@@ -219,8 +222,9 @@ def test_run_as_non_root(own: SecurityContext, image: ImageUser, *, allowed: boo
     if allowed:
         made(container, pod, image_user=image)
     else:
-        with pytest.raises(RunAsRootError, match="bb of bb1_default"):
+        with pytest.raises(RunAsRootError, match="bb of bb1_default") as refused:
             made(container, pod, image_user=image)
+        assert ("non-numeric" in str(refused.value)) == bool(image.name)
 
 
 def test_security_settings_are_passed_on() -> None:
@@ -242,7 +246,46 @@ def test_security_settings_are_passed_on() -> None:
     assert (security.privileged, security.readonly_rootfs, security.no_new_privs) == (True, True, True)
     assert (security.selinux_options.level, security.seccomp.localhost_ref) == ("s0", "/seccomp/p/x.json")
     assert security.apparmor_profile == "localhost/strict"
+    localhost = cri.SecurityProfile(profile_type=cri.SecurityProfile.Localhost, localhost_ref="strict")
+    assert security.apparmor == localhost
     assert (list(security.supplemental_groups), security.run_as_group.value) == ([4, 5], 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "older"),
+    [
+        ("RuntimeDefault", cri.SecurityProfile.RuntimeDefault, "runtime/default"),
+        ("Unconfined", cri.SecurityProfile.Unconfined, "unconfined"),
+    ],
+)
+def test_apparmor_profiles_reach_runtimes_of_any_age(
+    kind: str, expected: cri.SecurityProfile.ProfileType.ValueType, older: str
+) -> None:
+    own = secured(SecurityContext(app_armor_profile=AppArmorProfile(type=kind)))
+    shared = secured(security_context=PodSecurityContext(app_armor_profile=AppArmorProfile(type=kind)))
+    for security in (own, shared):
+        assert (security.apparmor.profile_type, security.apparmor.localhost_ref) == (expected, "")
+        assert security.apparmor_profile == older
+    noted = secured(meta={"annotations": {"container.apparmor.security.beta.kubernetes.io/bb": "localhost/x"}})
+    assert (noted.apparmor_profile, noted.HasField("apparmor")) == ("localhost/x", False)
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("Strict", cri.Strict), ("Merge", cri.Merge), ("", cri.Merge)])
+def test_the_policy_of_groups_is_of_containers_and_sandbox(
+    policy: str, expected: cri.SupplementalGroupsPolicy.ValueType
+) -> None:
+    shared = PodSecurityContext(supplemental_groups_policy=policy or None)
+    assert secured(security_context=shared).supplemental_groups_policy == expected
+    assert sandboxed(security_context=shared).linux.security_context.supplemental_groups_policy == expected
+
+
+def test_the_sandbox_has_the_pods_user_group_and_label() -> None:
+    shared = PodSecurityContext(run_as_user=0, run_as_group=7, se_linux_options=SELinuxOptions(level="s0"))
+    security = sandboxed(security_context=shared).linux.security_context
+    assert (security.HasField("run_as_user"), security.run_as_user.value, security.run_as_group.value) == (True, 0, 7)
+    assert security.selinux_options.level == "s0"
+    plain = sandboxed(security_context=PodSecurityContext()).linux.security_context
+    assert not (plain.HasField("run_as_user") or plain.HasField("run_as_group"))
 
 
 def test_masked_paths_of_the_machine_are_masked_too() -> None:
@@ -323,6 +366,10 @@ def test_too_long_fqdn_is_refused() -> None:
     """The kernel takes 64 characters."""
     with pytest.raises(ConfigError, match="64"):
         sandboxed(subdomain="s" * 40, set_hostname_as_fqdn=True)
+    rest = len("bb1..default.svc.cluster.local")
+    assert len(sandboxed(subdomain="s" * (64 - rest), set_hostname_as_fqdn=True).hostname) == 64
+    with pytest.raises(ConfigError, match="64"):
+        sandboxed(subdomain="s" * (65 - rest), set_hostname_as_fqdn=True)
 
 
 def test_ports_are_mapped_outside_the_hosts_network() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edged.pods.decode import read_pod
+from edged.pods.decode import read_node, read_pod
 from tests.edged.conftest import Bench, pod
 
 
@@ -46,6 +46,15 @@ ODD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("what", UNREADABLE)
 def test_a_pod_with_invalid_quantities_or_times_is_left_out(what: str) -> None:
     assert read_pod(json.dumps(UNREADABLE[what]).encode(), "from a test") is None
+
+
+def test_the_object_of_another_node_is_not_this_nodes() -> None:
+    raw = b'{"metadata":{"name":"n1"},"spec":{},"status":{}}'
+    node = read_node(raw, "null/node/n1", "n1")
+    assert node is not None
+    assert node.metadata.name == "n1"
+    assert read_node(raw, "null/node/n1", "n2") is None
+    assert read_node(b"{", "null/node/n1", "n1") is None
 
 
 @pytest.mark.parametrize("what", ODD)

@@ -22,9 +22,10 @@ from edged.api import (
     SecretEnvSource,
     SecretKeySelector,
 )
-from edged.errors import ConfigError, FieldReferenceError, MissingSourceError
+from edged.errors import ConfigError, FieldReferenceError, MissingSourceError, TooLargeError
+from edged.pods.config import env
 from edged.pods.config.downward import DownwardView
-from edged.pods.config.env import environment
+from edged.pods.config.env import environment, impossible_names
 from edged.pods.config.expansion import expand
 from tests.edged.pods.builders import UID, a_container, a_pod
 
@@ -45,7 +46,7 @@ def env_of(*variables: EnvVar, froms: tuple[EnvFromSource, ...] = (), **containe
     pod = a_pod(
         a_container("a", env=variables, env_from=froms, **container),
         a_container("other", resources=ResourceRequirements(limits={"cpu": "3"})),
-        meta={"labels": {"app": "x", "b": 'q"'}, "annotations": {"note": "n"}},
+        meta={"labels": {"app": "x", "b": 'q"'}, "annotations": {"note": "ñ"}},
         node_name="edge-1",
         service_account_name="sa",
     )
@@ -116,6 +117,51 @@ def test_env_from_has_prefixes_and_leaves_out_impossible_names() -> None:
     assert env_of(froms=froms) == {"C_greeting": "hello"}
 
 
+class OneSecret(Known):
+    """A secret whose values can all be variables."""
+
+    def secret(self, name: str) -> Secret | None:
+        return Secret(data={"b": b"2", "a": b"1", "no=name": b"x"}) if name == "sec" else None
+
+
+def test_env_from_has_the_keys_of_a_secret() -> None:
+    """The left-out keys are told with their source."""
+    froms = (
+        EnvFromSource(prefix="S_", secret_ref=SecretEnvSource(name="sec")),
+        EnvFromSource(config_map_ref=ConfigMapEnvSource(name="cm")),
+        EnvFromSource(config_map_ref=ConfigMapEnvSource(name="nope", optional=True)),
+    )
+    pod = a_pod(a_container("a", env_from=froms))
+    container = pod.spec.containers[0]
+    found = environment(pod, container, OneSecret(), VIEW)
+    assert list(found.items()) == [("S_a", "1"), ("S_b", "2"), ("greeting", "hello")]
+    assert impossible_names(container, OneSecret()) == {"secret sec": ("no=name",), "configMap cm": ("bad=name",)}
+    plain = a_container("a", env_from=(EnvFromSource(prefix="P_", config_map_ref=ConfigMapEnvSource(name="other")),))
+    assert impossible_names(plain, OneGreeting()) == {}
+
+
+class OneGreeting(Known):
+    """A configmap whose keys can all be variables."""
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        return ConfigMap(data={"greeting": name})
+
+
+def test_all_variables_together_have_the_room_that_linux_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes its name, an equals sign, its value and a zero byte, whatever its source."""
+    links = {"L": "l"}
+    froms = (EnvFromSource(prefix="C", config_map_ref=ConfigMapEnvSource(name="m")),)
+    pod = a_pod(a_container("a", env=(EnvVar("V", "v"),), env_from=froms))
+    needed = sum(len(text) for text in ("Cgreeting=m0", "V=v0", "L=l0"))
+    for room, fits in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr(env, "LARGEST_START", room)
+        if fits:
+            environment(pod, pod.spec.containers[0], OneGreeting(), VIEW, links)
+        else:
+            with pytest.raises(TooLargeError, match=r"L \(all variables"):
+                environment(pod, pod.spec.containers[0], OneGreeting(), VIEW, links)
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -124,7 +170,8 @@ def test_env_from_has_prefixes_and_leaves_out_impossible_names() -> None:
         ("metadata.uid", UID),
         ("metadata.labels['app']", "x"),
         ("metadata.labels['none']", ""),
-        ("metadata.annotations['note']", "n"),
+        ("metadata.annotations['note']", "ñ"),
+        ("metadata.annotations", 'note="ñ"'),
         ("metadata.labels", 'app="x"\nb="q\\""'),
         ("spec.nodeName", "edge-1"),
         ("spec.serviceAccountName", "sa"),
@@ -155,11 +202,12 @@ def test_unknown_field_is_refused() -> None:
         (ResourceFieldSelector(resource="limits.cpu", container_name="other"), "3"),
         (ResourceFieldSelector(resource="limits.memory", container_name="other"), str(2**30)),
         (ResourceFieldSelector(resource="requests.ephemeral-storage"), "0"),
+        (ResourceFieldSelector(resource="limits.ephemeral-storage"), "0"),
     ],
 )
 def test_resources_of_a_container(selector: ResourceFieldSelector, value: str) -> None:
     """Amounts are divided and rounded up; a missing limit is the node's, a missing request the limit."""
-    resources = ResourceRequirements(requests={"cpu": "250m"}, limits={"memory": "64Mi"})
+    resources = ResourceRequirements(requests={"cpu": "250m"}, limits={"memory": "64Mi", "cpu": "0"})
     assert env_of(var("V", resource_field_ref=selector), resources=resources) == {"V": value}
 
 
@@ -201,6 +249,8 @@ def test_missing_object_of_env_from_is_named() -> None:
     """A whole object that is required and missing is named too."""
     with pytest.raises(MissingSourceError, match="configmap not found: nope"):
         env_of(froms=(EnvFromSource(config_map_ref=ConfigMapEnvSource(name="nope")),))
+    with pytest.raises(MissingSourceError, match="secret not found: nope"):
+        env_of(froms=(EnvFromSource(secret_ref=SecretEnvSource(name="nope")),))
 
 
 def test_zero_byte_is_refused_without_showing_the_value() -> None:

@@ -13,6 +13,8 @@ from edged.pods.qos import QosClass, qos_class
 from tests.edged.pods.builders import a_container, a_pod
 
 MACHINE = HostResources(memory=1000 * 2**20)
+NODE_CRITICAL = "system-node-critical"
+STATIC = {"annotations": {"kubernetes.io/config.source": "file"}}
 
 
 def needing(name: str = "a", requests: Any = None, limits: Any = None) -> Container:
@@ -87,7 +89,8 @@ def test_quota_can_be_switched_off() -> None:
     """A node that does not enforce CPU limits sets none."""
     container = needing(limits={"cpu": "1"})
     machine = HostResources(memory=1, cfs_quota=False)
-    assert linux_resources(a_pod(container), container, machine).cpu_quota == 0
+    resources = linux_resources(a_pod(container), container, machine)
+    assert (resources.cpu_quota, resources.cpu_period) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +101,17 @@ def test_quota_can_be_switched_off() -> None:
         (a_pod(needing(requests={"memory": "100Mi"})), 900),
         (a_pod(needing(requests={"cpu": "1"})), 999),
         (a_pod(needing(requests={"memory": "2000Mi"})), 3),
-        (a_pod(needing(), priority=2_000_001_000), -997),
-        (a_pod(needing(), meta={"annotations": {"kubernetes.io/config.source": "file"}}), -997),
+        (a_pod(needing(), priority=2_000_001_000, priority_class_name=NODE_CRITICAL), -997),
+        (a_pod(needing(), priority=2_000_000_000, priority_class_name=NODE_CRITICAL), -997),
+        (a_pod(needing(), priority=1_999_999_999, priority_class_name=NODE_CRITICAL), 1000),
+        (a_pod(needing(), priority_class_name=NODE_CRITICAL), 1000),
+        (a_pod(needing(), priority=2_000_000_000, priority_class_name="system-cluster-critical"), 1000),
+        (a_pod(needing(), meta=STATIC), 1000),
+        (a_pod(needing(), meta=STATIC, priority_class_name=NODE_CRITICAL), -997),
     ],
 )
 def test_who_is_killed_first(pod: Pod, adjust: int) -> None:
-    """The class, and within Burstable the share of memory, decide."""
+    """The class, and within Burstable the share of memory, decide; a pod that is critical for its node is the last."""
     assert oom_score_adjust(pod, pod.spec.containers[0], MACHINE) == adjust
 
 
@@ -132,6 +140,28 @@ def test_a_request_of_the_whole_pod_is_shared_out() -> None:
     first, second = needing("a", requests={"memory": "100Mi"}), needing("b")
     pod = a_pod(first, second, resources=ResourceRequirements(requests={"memory": "300Mi"}))
     assert [oom_score_adjust(pod, each, MACHINE) for each in (first, second)] == [800, 900]
+
+
+def test_an_init_container_and_a_sidecar_have_their_own_requests() -> None:
+    """Only a sidecar is as safe as the regular containers, and shares what the pod requests beyond them."""
+    regular, init = needing("a", requests={"memory": "100Mi"}), needing("i")
+    sidecar = replace(needing("s"), restart_policy="Always")
+    pod = a_pod(regular, init=(init, sidecar))
+    assert [oom_score_adjust(pod, each, MACHINE) for each in (init, sidecar)] == [999, 900]
+    whole = a_pod(regular, init=(init, sidecar), resources=ResourceRequirements(requests={"memory": "300Mi"}))
+    assert [oom_score_adjust(whole, each, MACHINE) for each in (regular, sidecar)] == [800, 800]
+
+
+def test_a_single_container_has_the_request_of_the_whole_pod() -> None:
+    pod = a_pod(needing(), resources=ResourceRequirements(requests={"memory": "200Mi"}))
+    assert oom_score_adjust(pod, pod.spec.containers[0], MACHINE) == 800
+
+
+def test_the_score_is_of_thousandths_of_the_memory() -> None:
+    """One byte less than a thousandth does not count."""
+    for asked, adjust in ((500_000_000, 500), (499_999_999, 501), (999_999, 999)):
+        pod = a_pod(needing(requests={"memory": str(asked)}))
+        assert oom_score_adjust(pod, pod.spec.containers[0], HostResources(memory=10**9)) == adjust
 
 
 def test_pod_level_resources_decide_about_the_class() -> None:

@@ -14,6 +14,7 @@ from edged.api import (
     ContainerStatus,
     Pod,
     PodCondition,
+    PodIP,
     PodReadinessGate,
     PodStatus,
     Probe,
@@ -26,12 +27,14 @@ from edged.api import (
 from edged.pods.actions import ContainerWait
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import ContainerId, PodFacts, ProbeFacts, RunState
+from edged.pods.pod_status.phase import pod_phase
 from edged.pods.pod_status.status import NodeView, crash_loop, go_duration, pod_status
 from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
 A, B = a_container("a"), a_container("b")
 I1, I2 = a_container("i1"), a_container("i2")
+SIDE = a_container("side", restart_policy="Always")
 
 
 def status_of(pod: Pod, known: PodFacts, **more: Any) -> PodStatus:
@@ -83,6 +86,71 @@ def test_phase_sums_up_the_containers(pod: Pod, known: PodFacts, phase: str, wor
     assert (status.phase, states(status)) == (phase, words)
 
 
+@pytest.mark.parametrize(
+    ("pod", "known", "phase"),
+    [
+        (a_pod(A, init=(I1,), restart="Never"), facts(exited(I1, 1)), "Failed"),
+        (a_pod(A, init=(I1,), restart="OnFailure"), facts(exited(I1, 1)), "Pending"),
+        (a_pod(A, init=(SIDE,)), facts(), "Pending"),
+        (a_pod(A, init=(SIDE,)), facts(running(SIDE)), "Pending"),
+        (a_pod(A, init=(SIDE,)), facts(running(SIDE), running(A)), "Running"),
+        (a_pod(A, init=(SIDE,), restart="Never"), facts(exited(SIDE, 1)), "Pending"),
+        (a_pod(A, init=(SIDE,), restart="Never"), facts(exited(SIDE, 1), running(A)), "Running"),
+        (a_pod(A, init=(SIDE,), restart="Never"), facts(running(SIDE), exited(A)), "Running"),
+        (a_pod(A, init=(SIDE,), restart="Never"), facts(exited(SIDE, 137), exited(A)), "Succeeded"),
+        (a_pod(A, init=(SIDE, I1)), facts(running(SIDE), running(I1)), "Pending"),
+    ],
+)
+def test_phase_of_a_pod_with_init_containers(pod: Pod, known: PodFacts, phase: str) -> None:
+    """A sidecar fails no pod, and keeps one running as long as it runs."""
+    assert status_of(pod, known).phase == phase
+
+
+STARTED = ContainerStatus(name="side", started=True, state=ContainerState(running=ContainerStateRunning()))
+WAITING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
+
+
+@pytest.mark.parametrize(
+    ("side", "phase"),
+    [(STARTED, "Running"), (replace(STARTED, started=False), "Pending"), (replace(STARTED, name="other"), "Pending")],
+)
+def test_a_sidecar_that_has_not_started_keeps_its_pod_pending(side: ContainerStatus, phase: str) -> None:
+    """As long as no regular container has started."""
+    pod = a_pod(A, init=(SIDE,))
+    waiting = ContainerStatus(name="a", state=WAITING)
+    ended = ContainerStatus(name="a", state=ContainerState(terminated=ContainerStateTerminated(exit_code=1)))
+    assert pod_phase(pod, PodStatus(init_container_statuses=(side,), container_statuses=(waiting,))) == "Pending"
+    assert pod_phase(pod, PodStatus(init_container_statuses=(side,), container_statuses=(ended,))) == "Running"
+    assert pod_phase(a_pod(init=(SIDE,)), PodStatus(init_container_statuses=(side,))) == "Pending"
+
+
+def test_a_pod_whose_containers_are_not_known_is_pending() -> None:
+    known = ContainerStatus(name="a", state=ContainerState(running=ContainerStateRunning()))
+    assert pod_phase(a_pod(A), PodStatus()) == "Pending"
+    assert pod_phase(a_pod(A, B), PodStatus(container_statuses=(known,))) == "Pending"
+    assert pod_phase(a_pod(A, init=(I1,)), PodStatus(container_statuses=(known,))) == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("reported", "node", "expected"),
+    [
+        ((), ("192.0.2.2",), ["192.0.2.2"]),
+        ((), ("192.0.2.2", "2001:db8::2"), ["192.0.2.2", "2001:db8::2"]),
+        (("192.0.2.9",), ("192.0.2.2", "2001:db8::2"), ["192.0.2.9", "2001:db8::2"]),
+        (("2001:db8::9",), ("192.0.2.2", "2001:db8::2"), ["2001:db8::9"]),
+        (("192.0.2.9", "2001:db8::9"), ("192.0.2.2", "2001:db8::2"), ["192.0.2.9", "2001:db8::9"]),
+        ((), (), []),
+    ],
+)
+def test_addresses_on_the_hosts_network_stay_and_a_second_version_is_added(
+    reported: tuple[str, ...], node: tuple[str, ...], expected: list[str]
+) -> None:
+    pod = a_pod(A, status=PodStatus(pod_ips=tuple(PodIP(ip) for ip in reported)), host_network=True)
+    status = pod_status(pod, facts(running(A)), NodeView(ips=node, runtime="containerd"), at(100))
+    assert [each.ip for each in status.pod_ips] == expected
+    assert status.pod_ip == next(iter(expected), "")
+
+
 def test_two_generations_of_a_container_show_as_state_and_last_state() -> None:
     """The newest container is the state, the one before it the last state, its number the restart count."""
     status = status_of(a_pod(A), facts(exited(A, 1, 0), exited(A, 2, 1), running(A, 2)))
@@ -120,6 +188,33 @@ def test_a_waiting_reason_shows_only_where_a_start_is_due(pod: Pod, known: PodFa
     """A failed start is the container's state unless the container runs or has finished by its policy."""
     reasons = {"a": ContainerStateWaiting(reason="ErrImagePull", message="no such host")}
     assert states(status_of(pod, known, waiting_reasons=reasons)) == {"a": expected}
+
+
+DELETED = {"deletion_timestamp": "2026-11-20T02:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "known", "expected"),
+    [
+        (a_pod(A, init=(I1,)), facts(), "ErrImagePull"),
+        (a_pod(A, init=(I1,)), facts(running(I1, state=RunState.CREATED)), "ErrImagePull"),
+        (a_pod(A, init=(I1,)), facts(running(I1)), "running"),
+        (a_pod(A, init=(I1,)), facts(exited(I1, 1)), "ErrImagePull"),
+        (a_pod(A, init=(I1,)), facts(exited(I1)), "0"),
+        (a_pod(A, init=(I1,), restart="Never"), facts(exited(I1, 1)), "1"),
+        (a_pod(A, init=(I1,), meta=DELETED), facts(exited(I1, 1)), "1"),
+        (a_pod(A, init=(SIDE,)), facts(running(SIDE)), "running"),
+        (a_pod(A, init=(SIDE,), restart="Never"), facts(exited(SIDE)), "ErrImagePull"),
+        (a_pod(A, init=(SIDE,), meta=DELETED), facts(exited(SIDE)), "0"),
+    ],
+)
+def test_a_waiting_reason_of_an_init_container_shows_only_where_a_start_is_due(
+    pod: Pod, known: PodFacts, expected: str
+) -> None:
+    """A sidecar is started again whatever its exit code, until its pod ends."""
+    reasons = {name: ContainerStateWaiting(reason="ErrImagePull") for name in ("i1", "side")}
+    shown = states(status_of(pod, known, waiting_reasons=reasons))
+    assert (shown.get("i1") or shown.get("side")) == expected
 
 
 def test_failed_init_container_in_back_off_waits() -> None:

@@ -181,12 +181,15 @@ def test_a_command_in_the_container_is_a_probe_too(bench: Bench) -> None:
 
 
 def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
-    """A port that has no such name: not ready, and not killed."""
+    """A port that has no such name: not ready, and not killed. It is looked for each time, and events tell."""
     strange = {"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 1}
     settled(bench).tell("insert", probed(liveness=strange, readiness=strange))
     bench.run(60)
     assert main_status(bench)["ready"] is False
     assert bench.runtime.calls["create_container"] == 1
+    told = [each for each in bench.meta.events.values() if each["reason"] == "Unhealthy"]
+    assert {each["message"].partition(":")[0] for each in told} == {"Liveness probe errored", "Readiness probe errored"}
+    assert all(each["count"] > 10 for each in told)
 
 
 def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:

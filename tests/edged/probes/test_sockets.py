@@ -185,9 +185,35 @@ def test_redirects_are_followed_and_not_for_ever(network: SocketNetwork, listen:
         then_closes(answers(step))(connection)
 
     assert network.http_get(target(listen(serve).port), PATIENCE) == 200
-    circle = listen(then_closes(answers(b"HTTP/1.1 302 F\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")))
+    asked: list[socket.socket] = []
+
+    def circle(connection: socket.socket) -> None:
+        asked.append(connection)
+        then_closes(answers(b"HTTP/1.1 302 F\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"))(connection)
+
     with pytest.raises(NetworkError, match="redirects"):
-        network.http_get(target(circle.port), PATIENCE)
+        network.http_get(target(listen(circle).port), PATIENCE)
+    assert len(asked) == MAX_REDIRECTS + 1
+
+
+def test_a_server_that_ends_within_its_body_has_answered(
+    network: SocketNetwork, listen: Callable[[Serve], Server]
+) -> None:
+    server = listen(then_closes(answers(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")))
+    assert network.http_get(target(server.port), PATIENCE) == 200
+
+
+def test_a_server_without_tls_is_not_waited_for_in_the_handshake(
+    network: SocketNetwork, listen: Callable[[Serve], Server]
+) -> None:
+    """It reads, and says nothing."""
+
+    def silent(connection: socket.socket) -> None:
+        connection.recv(65536)
+
+    server = listen(silent)
+    with pytest.raises(NetworkError, match="not in time"):
+        network.http_get(HttpTarget("https", "127.0.0.1", server.port, "/"), SHORT)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
@@ -202,13 +228,17 @@ def test_https_does_not_look_at_the_certificate(
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, tmp_path / "key.pem")
+    names: list[str | None] = []
+    context.sni_callback = lambda _connection, name, _context: names.append(name)
 
     def serve(connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as encrypted:
             answers(OK)(encrypted)
 
     port = listen(serve).port
-    assert network.http_get(HttpTarget("https", "127.0.0.1", port, "/"), PATIENCE) == 200
+    for host in ("127.0.0.1", "localhost"):
+        assert network.http_get(HttpTarget("https", host, port, "/"), PATIENCE) == 200
+    assert names == [None, "localhost"], "an address is no server name"
 
 
 def test_https_to_a_server_without_it_fails(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
@@ -286,8 +316,11 @@ def test_grpc_where_nobody_listens_is_an_error(network: SocketNetwork) -> None:
 def test_the_health_messages_are_protobuf() -> None:
     assert grpc_health.encode_request("") == b""
     assert grpc_health.encode_request("db") == b"\x0a\x02db"
+    assert grpc_health.encode_request("x" * 127)[:2] == b"\x0a\x7f"
+    assert grpc_health.encode_request("x" * 128)[:3] == b"\x0a\x80\x01"
     assert grpc_health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
     assert grpc_health.says_serving(b"\x08\x01")
+    assert grpc_health.says_serving(b"\x08\x01\x12\x01x"), "newer servers may say more"
     assert not any(grpc_health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
 
 
