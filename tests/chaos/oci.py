@@ -112,6 +112,9 @@ class _Campaign:
         self.calls = 0
         self.kills: Counter[str] = Counter()
         self.conmons: Counter[str] = Counter()
+        self._adopted: frozenset[str] = frozenset()
+        """Containers that were created before the last death: they cannot be started, as their command and variables
+        were in memory only."""
 
     def round(self, *, on_conmon: bool) -> None:
         """Make a call during which the runtime, or a conmon, may die; then look whether all is right."""
@@ -165,6 +168,8 @@ class _Campaign:
             self._start_again()
         self._node.release()
         self._compare(answered=answered)
+        if was_killed:
+            self._adopted = frozenset(self._client.known.of(CREATED))
         if not answered and self._draw.random() < 0.5 and self._is_possible(call):
             self._perform(call)
             self._compare(answered=True)
@@ -220,7 +225,8 @@ class _Campaign:
         if kind == "create":
             return sorted(name for name, pod in known.pods.items() if pod.ready and in_pods[name] < MOST_BOXES)
         if kind == "start":
-            return [name for name in known.of(CREATED) if known.pods[known.boxes[name].pod].ready]
+            startable = (name for name in known.of(CREATED) if name not in self._adopted)
+            return [name for name in startable if known.pods[known.boxes[name].pod].ready]
         if kind == "remove":
             return sorted(known.boxes)
         if kind in ("stop pod", "remove pod"):

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from edgehub import websocket
 from edgehub.errors import DeadPeerError
 from edgehub.framing import Opcode
 from edgehub.ping_deadline import Flow
@@ -101,28 +102,34 @@ def test_a_change_of_the_network_ends_no_link_whose_message_is_still_being_taken
 ) -> None:
     """The ping comes behind the rest of the message."""
     monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
-    clock = Ahead()
+    monkeypatch.setattr(websocket, "CHECK_DEADLINE", deadline := 60.0)
+    clock, slow = Ahead(), {"ping_interval": 6000.0, "read_deadline": 12000.0, "write_deadline": 6000.0}
     with (
         ScriptedCloud(receive_buffer=65536) as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=6000.0, read_deadline=12000.0), clock)) as running,
+        RunningLink(WebsocketLink(settings(cloud.port, **slow), clock)) as running,
     ):
         connection = cloud.accept()
         running.wait_open()
         link = running.link
         assert isinstance(link, WebsocketLink)
-        link.send(b"x" * 16 * MEBIBYTE)
+        link.send(b"x" * 32 * MEBIBYTE)
         wait_until(lambda: len(link._unwritten) > 0, "the link waits until it can write more")
         link.check()
         wait_until(lambda: link._check_until is not None, "it has heard of the change")
         for _ in range(4):
-            clock.seconds += CHECK_DEADLINE - 1.0
+            clock.seconds += deadline / 2  # the clock runs by itself, too
             rest = len(link._unwritten)
             while len(link._unwritten) == rest:
                 assert connection.socket.recv(MEBIBYTE)
         link._transport.ring()
         assert running.end is None
-        clock.seconds += CHECK_DEADLINE + 1.0
-        link._transport.ring()
+
+        def has_ended() -> bool:
+            clock.seconds += deadline + 1.0
+            link._transport.ring()
+            return running.end is not None
+
+        wait_until(has_ended, "nothing is taken any more")
         assert isinstance(running.wait_end(), DeadPeerError)
 
 
