@@ -100,9 +100,38 @@ class FakeContext:
         return self.simulation.start(actor_class, *args, name=name, **kwargs).ref
 
 
+class HarnessHive(Hive):
+    """A hive that notes the failures of its modules."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._failures: list[str] = []
+        self._expected: tuple[str, ...] = ()
+
+    def module_failed(self, name: str, error: BaseException) -> None:
+        """Note the failure, besides what a hive does."""
+        self._failures.append(f"{name}: {type(error).__name__}: {error}")
+        super().module_failed(name, error)
+
+    def expect_failures(self, text: str) -> None:
+        """Expect failures whose description has a text."""
+        self._expected = (*self._expected, text)
+
+    def check_failures(self) -> None:
+        """Demand that no module has failed, but as expected.
+
+        Raises:
+            AssertionError: has the names and the errors.
+        """
+        wrong = [each for each in self._failures if not any(text in each for text in self._expected)]
+        if wrong:
+            raise AssertionError(f"modules have failed; see Harness.expect_failures: {'; '.join(wrong)}")
+
+
 class Harness:
     """A hive in simulation, for one module, that captures all messages to modules and groups that it does not have. At
-    the end it demands that nobody has changed their contents.
+    the end it demands that nobody has changed their contents, and that no module has failed: the bus starts a failed
+    module again, so a test may pass in spite of it. A test that makes modules fail calls `expect_failures`.
 
         with Harness() as bee:
             bee.add(MetaManager, store)
@@ -118,7 +147,7 @@ class Harness:
     def __init__(self, seed: int = 0, taps: tuple[Tap, ...] = ()) -> None:
         self.simulation = Simulation(seed)
         self.clock = self.simulation.clock
-        self.hive = Hive(self.simulation, taps=taps, outside=self._capture)
+        self.hive = HarnessHive(self.simulation, taps=taps, outside=self._capture)
         self.sent: list[SentMessage] = []
         self._contents = SentContents()
         self._answerers: dict[str, Answerer] = {}
@@ -133,6 +162,11 @@ class Harness:
         self.settle()  # requests that waited for the modules end
         if error is None:
             self._contents.check()
+            self.hive.check_failures()
+
+    def expect_failures(self, text: str = "") -> None:
+        """Accept at the end that modules have failed: in any way, or only with a text in `NAME: TYPE: ERROR`."""
+        self.hive.expect_failures(text)
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add the module under test (or several)."""

@@ -16,6 +16,7 @@ from xdist.remote import Producer
 
 from beehive.files.removal import remove_tree
 from beehive.log_lines import COSTLY
+from beehive.testing import HarnessHive
 from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
@@ -40,6 +41,22 @@ def log_as_it_was() -> Iterator[None]:
     loggers[0].handlers[:] = handlers
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def no_module_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Demand of all harnesses what one demands at its end, as many tests never end theirs."""
+    failed: list[HarnessHive] = []
+    note = HarnessHive.module_failed
+
+    def module_failed(hive: HarnessHive, name: str, error: BaseException) -> None:
+        failed.append(hive)
+        note(hive, name, error)
+
+    monkeypatch.setattr(HarnessHive, "module_failed", module_failed)
+    yield
+    for hive in failed:
+        hive.check_failures()
 
 
 @pytest.fixture(scope="session", autouse=True)

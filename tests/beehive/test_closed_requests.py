@@ -28,6 +28,7 @@ class Asker(Module):
 
 def test_a_request_of_a_module_that_has_failed_is_closed() -> None:
     with Harness() as bee:
+        bee.expect_failures()
         bee.add(Asker)
         bee.answer("somebody", lambda _: None)
         bee.start()

@@ -97,6 +97,7 @@ def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
     at once.
     """
     with Harness() as bee:
+        bee.expect_failures()
         bee.add(Fragile, log)
         bee.start()
         future = bee.future("fragile", bee.message("default/pod/a", "insert", "poison"), 3600)
@@ -118,6 +119,7 @@ def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:
         attempts = 1
 
     with Harness() as bee:
+        bee.expect_failures()
         bee.add(Impatient, log)
         bee.start()
         bee.send("fragile", bee.message("default/pod/a", "insert", "poison"))
@@ -139,6 +141,7 @@ def test_a_module_that_never_runs_for_long_is_started_ever_more_seldom(log: Log)
             raise ValueError("again")
 
     with Harness() as bee:
+        bee.expect_failures()
         bee.add(Doomed)
         bee.start()
         bee.run_for(100 * LONGEST_DELAY)
@@ -246,6 +249,7 @@ def test_restarts_are_spread_by_full_jitter() -> None:
     def delays(seed: int, pause: float) -> list[float]:
         log = Log()
         with Harness(seed) as bee:
+            bee.expect_failures()
             bee.add(Fragile, log)
             bee.start()
             gaps = []
@@ -281,6 +285,7 @@ def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, f
 def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
     """A module that waits for its restart when the hive stops stays stopped, and its messages become dead letters."""
     bee = Harness()
+    bee.expect_failures()
     bee.add(Fragile, log)
     bee.start()
     bee.send("fragile", bee.message("default/secret/s", "insert", "once"))
@@ -333,6 +338,7 @@ def test_a_new_life_does_not_inherit_timers_and_answers_of_the_old(log: Log) -> 
             raise ValueError("now")
 
     with Harness() as bee:
+        bee.expect_failures()
         bee.add(Timed, log)
         bee.start()
         [question] = bee.sent_to("absent")
@@ -421,6 +427,7 @@ def test_a_batch_ends_when_it_has_taken_its_time(log: Log, monkeypatch: pytest.M
 def test_a_failure_in_a_batch_loses_nothing_of_it(log: Log) -> None:
     """What was handled but not committed is tried again, before the message that failed, and is not blamed."""
     with Harness() as bee:
+        bee.expect_failures()
         batching(bee, log, *"abc", 1, 2, "bad", 3)
         bee.run_for(200)
         assert sorted(str(content) for content in committed(log)) == ["1", "2", "3", *"abc"]
@@ -430,6 +437,7 @@ def test_a_failure_in_a_batch_loses_nothing_of_it(log: Log) -> None:
 def test_a_commit_that_fails_is_tried_again_with_all_its_messages(log: Log) -> None:
     """Each of them counts a try, since any of them may be the cause."""
     with Harness() as bee:
+        bee.expect_failures()
         batching(bee, log, 1, "no disk", 2)
         bee.run_for(200)
         assert log.entries == ["commit fails", "commit fails", (1, "no disk", 2)]

@@ -101,6 +101,7 @@ def test_a_record_has_who_what_how_when_and_how_long(bee: Harness, tape: Tape) -
 
 def test_every_way_and_outcome_is_seen(bee: Harness, tape: Tape) -> None:
     """Requests and their answers, broadcasts, failures, dead letters, coalesced states, drops."""
+    bee.expect_failures()
     bee.ask("edged", bee.message("null/node/n", "query"))
     bee.hive.respond(bee.message("null/node/n", "query").reply(bee.clock))
     bee.hive.broadcast("edged", bee.message("null/node/n", "query"))
@@ -125,6 +126,7 @@ def test_every_way_and_outcome_is_seen(bee: Harness, tape: Tape) -> None:
 
 def test_every_delivery_comes_to_exactly_one_end(bee: Harness, tape: Tape) -> None:
     """Of each message there is one record besides its failed tries."""
+    bee.expect_failures()
     sent = []
     for number in range(50):
         kind = ("pod/a", "secret/s", "configmap/c", "podstatus", "node/n")[number % 5]
@@ -188,6 +190,7 @@ def test_the_metrics_are_exposed_as_text() -> None:
     """Messages by route and outcome, drops by reason, times, depth, readiness, restarts, open requests."""
     registry = CollectorRegistry()
     with Harness(taps=(BusMetrics(registry),)) as bee:
+        bee.expect_failures()
         registry.register(HiveCollector(bee.hive))
         bee.add(Observed)
         bee.start()

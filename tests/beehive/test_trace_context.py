@@ -155,6 +155,7 @@ def test_an_answer_goes_to_the_asker_who_goes_on_in_its_course(bee: Harness, tap
 
 
 def test_a_failure_reaches_watchers(bee: Harness, tape: Tape) -> None:
+    bee.expect_failures()
     bee.send("first", bee.message("a/b/c", "fail"))
     failures = [event for event in tape.happened if isinstance(event, ModuleFailed)]
     assert [(event.module, str(event.error)) for event in failures] == [("first", "on purpose")]

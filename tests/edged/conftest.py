@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import grpc
 import pytest
@@ -20,6 +21,7 @@ from edged.pods.model import PodUid
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
+from edged.sync.loop import SyncLoop
 from edged.volumes import MemoryMounts
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
@@ -54,10 +56,11 @@ def pod(name: str = "web", **changes: Any) -> dict[str, Any]:
 
 
 class FragileSnapshots(Snapshots):
-    """Fails once on demand."""
+    """Fails once on demand, and edged with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, bee: Harness) -> None:
         self.fails = False
+        self._bee = bee
         self._pods: tuple[Pod, ...] = ()
 
     @property
@@ -69,6 +72,7 @@ class FragileSnapshots(Snapshots):
     def pods(self, pods: tuple[Pod, ...]) -> None:
         if self.fails:
             self.fails = False
+            self._bee.expect_failures("a bug")
             raise RuntimeError("a bug")
         self._pods = pods
         self._changed()
@@ -111,7 +115,7 @@ class Bench:
         self.silent: set[str] = set()
         """Resources about which nobody answers."""
         self.bee.answer(ModuleName.METAMANAGER, self._answer)
-        self.snapshots = FragileSnapshots()
+        self.snapshots = FragileSnapshots(self.bee)
         self.settings = EdgedSettings(
             node_name="n1",
             root=root / "edged",
@@ -179,6 +183,12 @@ class Bench:
     def conditions(self) -> dict[str, str]:
         """The node's conditions that are True, with their reasons."""
         return OpenEdged.started[-1].conditions
+
+    def fail(self) -> None:
+        """Let edged fail until it gives up a message. It is started again."""
+        self.bee.expect_failures("a bug")
+        with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
+            self.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
 
     def poison(self) -> None:
         """Let edged fail once on its own thread, as a bug would."""

@@ -13,7 +13,7 @@ from edged.status.generator import StatusGenerator
 from edged.sync.pod_machine import RESYNC_JITTER
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
-from tests.edged.conftest import Bench, OpenEdged, pod, unavailable
+from tests.edged.conftest import IMAGE, Bench, OpenEdged, pod, unavailable
 
 
 def timed_out() -> DeadlineExceededError:
@@ -255,6 +255,26 @@ def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Benc
         bench.run(1)
     bench.run(3)
     assert list(bench.runtime.sandboxes) == [other]
+
+
+def test_an_orphan_that_runs_is_stopped_before_it_is_removed(bench: Bench) -> None:
+    """Within two seconds, as by a kubelet: its pod, and so its grace period, is not known."""
+    labels = {"io.kubernetes.pod.name": "x", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}
+    sandbox = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x", uid="u1"), labels=labels)
+    sandbox.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
+    config = cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name="main"), image=cri.ImageSpec(image=IMAGE),
+        labels={**labels, "io.kubernetes.container.name": "main"},
+    )  # fmt: skip
+    runtime = bench.runtime
+    made = runtime.run_pod_sandbox(sandbox)
+    runtime.start_container(runtime.create_container(made, config, sandbox))
+    runtime.obeys = 1.5
+    bench.start()
+    bench.run(1)
+    assert (runtime.running(), runtime.calls["remove_container"]) == (["main"], 0)
+    bench.run(3)
+    assert (runtime.running(), list(runtime.sandboxes)) == ([], [])
 
 
 def test_a_failing_runtime_is_tried_again_and_the_pod_comes_up(bench: Bench) -> None:

@@ -1,10 +1,8 @@
 """edged alone on the bus: the deletion of a pod that the store could not take, and so has the pod still."""
 
 from typing import Any
-from unittest.mock import patch
 
 from edged.pods import labels
-from edged.sync.loop import SyncLoop
 from tests.edged.conftest import Bench, OpenEdged, pod
 
 
@@ -27,8 +25,7 @@ def delete(bench: Bench, *, is_stored: bool) -> None:
 def restart(bench: Bench) -> None:
     """Let edged's process begin again, with the pod in the store."""
     bench.meta.objects["default/pod/web"] = pod()
-    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
-        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.fail()
     bench.run(5)
     assert bench.bee.hive.restarts()["edged"] == 1
 

@@ -5,6 +5,7 @@ from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch as replaced
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from metamanager.replies import Batch, Outcome, Reply, to_cloud
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from modules.lab.replay.recorder import Recorder
-from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, thing
+from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, store_of, thing
 
 
 class Ledger:
@@ -210,6 +211,40 @@ def test_a_commit_that_fails_turns_acknowledgements_into_errors() -> None:
         ]
 
 
+@pytest.mark.parametrize("way", ["change", "patch", "answer"])
+def test_a_write_that_ends_the_transaction_takes_the_earlier_changes_of_its_batch_with_it(way: str) -> None:
+    """SQLite rolls a transaction back when the disk is full. What was in it is not acknowledged."""
+    put = SqliteStore.put
+
+    def fails(store: SqliteStore, row: Row) -> bool:
+        if row.name == "big":
+            store.rollback()
+            raise StoreWriteError("store an object", row.key, "database or disk is full", batch_lost=True)
+        return put(store, row)
+
+    with node(connected=True) as bee:
+        bee.send(META, from_cloud(bee, "default/pod/big", Operation.INSERT, thing("big")))
+        asked = [from_edged(bee, f"default/configmap/{name}", Operation.QUERY) for name in ("a", "big")]
+        questions = [bee.future(META, question) for question in asked]
+        bee.settle()
+        small, big = bee.sent_to(ModuleName.EDGEHUB)
+        bee.forget()
+        with replaced.object(SqliteStore, "put", fails):
+            if way == "answer":
+                for question in (small, big):
+                    bee.hive.respond(question.reply(bee.clock, thing(), source=ModuleName.EDGECONTROLLER))
+            else:
+                bee.hive.send(META, from_cloud(bee, "default/configmap/a", Operation.INSERT, thing()))
+            if way == "change":
+                bee.hive.send(META, from_cloud(bee, "default/configmap/big", Operation.INSERT, thing("big")))
+            if way == "patch":
+                bee.hive.send(META, from_edged(bee, "default/podpatch/big", Operation.PATCH, thing("big")))
+            bee.settle()
+        assert store_of(bee).get("default/configmap/a") is None
+        assert Operation.RESPONSE not in {sent.route.operation for sent in bee.sent_to(Group.HUB)}
+        assert all(question.settled for question in questions) == (way == "answer")
+
+
 def test_a_failure_of_the_module_loses_nothing() -> None:
     """The message that fails it is tried again and buried; those beside it are stored and acknowledged; what was
     with the cloud is refused, and the module, started again, asks the cloud as before.
@@ -222,6 +257,7 @@ def test_a_failure_of_the_module_loses_nothing() -> None:
         return put(store, row)
 
     with replaced.object(SqliteStore, "put", fails), node(connected=True) as bee:
+        bee.expect_failures()
         waiting = bee.future(META, from_edged(bee, "null/node/a", Operation.QUERY))
         bee.settle()
         for name in ("a", "poison", "b"):

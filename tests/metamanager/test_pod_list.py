@@ -390,6 +390,7 @@ def test_a_store_that_fails_is_tried_again(call: str) -> None:
 def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
     """What was under way is lost with it."""
     with asking() as bee:
+        bee.expect_failures()
         with patch.object(Batch, "add", side_effect=RuntimeError("a bug")):
             bee.send(META, from_cloud(bee, B, Operation.INSERT, pod("b")))
         bee.run_for(5)

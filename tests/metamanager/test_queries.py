@@ -342,6 +342,7 @@ def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreEr
         raise error
 
     with node(connected=True) as bee:
+        bee.expect_failures()
         store_of(bee).put = fail  # type: ignore[assignment,method-assign]
         cloud_answers(bee, lambda _: thing(x=1))
         assert bee.ask(META, from_edged(bee, "default/configmap/a", QUERY), 1).content == thing(x=1)
@@ -352,6 +353,7 @@ def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreEr
 
 def test_nothing_is_deleted_again_from_a_store_that_turns_out_damaged() -> None:
     with node(connected=True) as bee:
+        bee.expect_failures()
         bee.send(META, from_cloud(bee, "default/configmap/a", "insert", thing()))
         store = store_of(bee)
         failure = StoreDamagedError("write to the database", "f")

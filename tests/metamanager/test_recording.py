@@ -56,12 +56,20 @@ def path(tmp_path: Path) -> Path:
 
 def test_rows_at_the_start_are_recorded_and_their_secrets_are_learnt(path: Path) -> None:
     recorded = Recorded(path)
+    assert "planted-password" not in recorded.redactor.text("the password is planted-password")
     [opened] = recorded.commits()
     assert opened.operation == "opened"
     assert {change.key for change in opened.changes} == {"default/pod/p", "default/secret/s"}
     assert b"cGxhbnRlZC1wYXNzd29yZA" not in b"".join(change.value for change in opened.changes)
-    assert "planted-password" not in recorded.redactor.text("the password is planted-password")
     assert recorded.store.get("default/secret/s") == SECRET.decode()
+    recorded.store.close()
+
+
+def test_a_new_secret_is_learnt_before_its_commit(tmp_path: Path) -> None:
+    """A message that names it may be written to the trace earlier."""
+    recorded = Recorded(tmp_path / "db")
+    recorded.store.put(row_of("default/secret/s", SECRET, 0))
+    assert "planted-password" not in recorded.redactor.text("the password is planted-password")
     recorded.store.close()
 
 

@@ -197,21 +197,23 @@ class EdgeController(TurnModule):
         """Claim a connected node for this cloudcore, and send it unacknowledged objects. A failure closes its
         connection, and the node connects again.
         """
-        node, event = message.route.resource.partition("/")[2], message.content_as(ConnectEvent)
+        node = message.route.resource.partition("/")[2]
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
             self._kept.connected(node)
 
-        def connected() -> None:
-            self._api.carry_out(node, self._connections.connected(event))
-            self._kept.connected(node)
-
-        def superseded() -> None:
-            self._connections.refuse(event)
-            self._kept.connected(node)
-
         def claim() -> None:
+            event = message.content_as(ConnectEvent)
+
+            def connected() -> None:
+                self._api.carry_out(node, self._connections.connected(event))
+                self._kept.connected(node)
+
+            def superseded() -> None:
+                self._connections.refuse(event)
+                self._kept.connected(node)
+
             self._kept.connecting(node)
             self._api.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 

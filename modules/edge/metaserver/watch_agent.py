@@ -1,7 +1,7 @@
 """The cloud's watches for clients of the node's API: the watching part of KubeEdge's metaserver agent."""
 
 import logging
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from modules.edge.metaserver.resources import find
 from modules.edge.metaserver.stale_objects import StaleObjects
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 OPTIONAL: Final = frozenset({ResourceType.DESTINATION_RULE, ResourceType.GATEWAY, ResourceType.VIRTUAL_SERVICE})
 """Kinds that a cloud need not have; without them their collections are empty. KubeEdge's edgemesh-agent waits until it
@@ -117,9 +118,10 @@ class WatchAgent(Module):
         """Watch a collection if the cloud lists it; otherwise the next connection tries again."""
 
         def listed(answer: Message | BeehiveError) -> None:
-            if not isinstance(answer, Message) or answer.route.operation != Operation.APPLICATION_RESPONSE:
+            found = _content_of(answer, Application)
+            if found is None:
                 return
-            if (found := answer.content_as(Application)).status != Progress.APPROVED:
+            if found.status != Progress.APPROVED:
                 self._take(found)
             elif self._unproven.pop(app.id, None) is not None:
                 self._watch(app)
@@ -137,12 +139,11 @@ class WatchAgent(Module):
 
     def _answered(self, answer: Message | BeehiveError) -> None:
         """Take the cloud's answer. Without an answer the watch is repeated on the next connection."""
-        if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
-            self._take(answer.content_as(Application))
+        if (app := _content_of(answer, Application)) is not None:
+            self._take(app)
 
     def _repeated(self, answer: Message | BeehiveError) -> None:
-        if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
-            refused = answer.content_as(dict[str, Application])
+        if (refused := _content_of(answer, dict[str, Application])) is not None:
             for app in refused.values():
                 self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
             for name, app in self._watches.items():
@@ -167,6 +168,17 @@ class WatchAgent(Module):
         self._stale.end(target)
         if self.hive.members(Group.MESH):
             self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))
+
+
+def _content_of(answer: Message | BeehiveError, kind: type[T]) -> T | None:
+    """Return what the cloud has answered; None without an answer that can be read."""
+    if not isinstance(answer, Message) or answer.route.operation != Operation.APPLICATION_RESPONSE:
+        return None
+    try:
+        return answer.content_as(kind)
+    except BeehiveError as error:
+        _log.warning("the cloud's answer to a watch is left out: %s", error)
+        return None
 
 
 def is_optional(app: Application) -> bool:

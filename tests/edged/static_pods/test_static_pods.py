@@ -11,7 +11,6 @@ import pytest
 
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH, LARGEST
-from edged.sync.loop import SyncLoop
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND
@@ -76,8 +75,7 @@ def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_aw
     assert len(bench.snapshots.pods) == 1
     files.rmdir()
     files.touch()
-    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
-        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.fail()
     bench.run(5)
     assert (len(bench.snapshots.pods), bench.snapshots.pods_are_complete) == (0, False)
 
@@ -90,8 +88,7 @@ def test_a_pod_that_a_lost_store_lacks_runs_on_while_static_pods_are_awaited(ben
     files.rmdir()
     files.touch()
     bench.connection("cloud_disconnected")
-    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
-        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.fail()
     bench.run(60)
     assert bench.bee.hive.restarts()["edged"] >= 1
     assert (bench.runtime.running(), bench.meta.complete) == (["main"], False)

@@ -158,6 +158,7 @@ def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> 
 
 def test_a_lost_transaction_is_made_again_and_watches_go_on(bee: Harness) -> None:
     """The module restarts; what was not durable was told to nobody, and the client misses nothing."""
+    bee.expect_failures()
     server = Server(bee)
     server.apply(configmap("before"), "configmaps")
     told = server.watch("configmaps")
@@ -178,6 +179,7 @@ def test_a_lost_transaction_is_made_again_and_watches_go_on(bee: Harness) -> Non
 @pytest.mark.parametrize("metadata", [{"generateName": "made-"}, {"name": "made"}], ids=["any name", "one name"])
 def test_a_creation_whose_commit_was_not_answered_makes_one_object(bee: Harness, metadata: Json) -> None:
     """The transaction seems to be lost, and the message is taken again."""
+    bee.expect_failures()
     server = Server(bee)
     commit = server.database.commit
 

@@ -155,6 +155,7 @@ def test_a_preview_spares_the_computation(bee: Harness, monkeypatch: pytest.Monk
 
 def test_a_large_request_that_is_lost_with_the_module_is_refused(bee: Harness) -> None:
     """Its sender does not wait for nothing, and the module restarts."""
+    bee.expect_failures()
     server = Server(bee)
 
     def fail(version: int) -> None:

@@ -404,6 +404,7 @@ def test_a_message_that_cannot_be_read_is_answered_and_handled(cloud: Cloud) -> 
 
 def test_a_restarted_module_keeps_nothing_for_the_connections_that_it_had(cloud: Cloud) -> None:
     """What is for a node that has not come again is edgecontroller's to send again; here it would pile up."""
+    cloud.bee.expect_failures()
     cloud.connect()
     cloud.controller("node/n1", "disconnected", "what nobody can read")
     cloud.bee.run_for(30)

@@ -186,6 +186,7 @@ def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterContro
 
 def test_after_a_database_failure_the_module_restarts(core: ClusterController) -> None:
     """Answers to the calls of before reach nobody, and the objects are listed again."""
+    core.bee.expect_failures()
     core.server.apply(pod())
     core.bee.settle()
     core.server.hold("pods")

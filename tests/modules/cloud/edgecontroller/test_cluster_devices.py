@@ -192,6 +192,7 @@ def test_devicecontroller_gets_all_devices_and_their_changes(bee: Harness) -> No
 
 def test_a_restarted_edgecontroller_finds_its_unsent_changes(bee: Harness) -> None:
     """A device was deleted while it could not tell."""
+    bee.expect_failures()
     server = server_with(bee, model(), device(), device("kept"))
     bee.add(DeviceController, Refusals(bee.clock), deletes=False)
     core = ClusterController(bee, server)

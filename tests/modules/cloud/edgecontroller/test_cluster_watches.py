@@ -102,6 +102,7 @@ def test_a_restarted_cloudcore_deletes_nothing_before_the_watch_is_repeated(bee:
 
 
 def test_a_watch_of_another_kind_outlives_a_restart_of_edgecontroller(bee: Harness) -> None:
+    bee.expect_failures()
     core = ClusterController(bee, server_with(bee, device("pump")))
     watches(core)
     assert sent(core) == ["insert node/n1/default/device/pump"]

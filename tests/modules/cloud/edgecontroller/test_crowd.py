@@ -39,6 +39,7 @@ def test_a_restarted_edgecontroller_takes_up_its_nodes_and_their_messages_in_por
     """The connections of 1,000 nodes to a starting cloudcore were one turn of 29 s."""
     monkeypatch.setattr(EdgeController, "batch_limit", 1)
     with Harness() as bee:
+        bee.expect_failures()
         nodes = ("n1", "n2", "n3")
         controller = Controller(bee, nodes=nodes)
         controller.apply(*(pod(f"web-{each}", nodeName=each) for each in nodes), pod("late", nodeName="n4"))

@@ -171,6 +171,7 @@ def test_cloudhub_learns_how_many_of_each_nodes_messages_have_been_handled(contr
 def test_a_node_that_connects_while_the_database_fails_is_served(connections: dict[str, str]) -> None:
     """What waits for the lists is lost with the module; cloudhub is asked which nodes there are."""
     with Harness() as bee:
+        bee.expect_failures()
 
         def of_cloudhub(message: Message) -> Message | None:
             found = [NodeConnection(each, 1.0, 1.0, connection=link) for each, link in connections.items()]
@@ -192,6 +193,7 @@ def test_a_node_that_connects_while_the_database_fails_is_served(connections: di
 
 def test_a_cloudhub_that_does_not_answer_is_asked_again() -> None:
     with Harness() as bee:
+        bee.expect_failures()
         asked: list[Message] = []
 
         def of_cloudhub(message: Message) -> Message | None:

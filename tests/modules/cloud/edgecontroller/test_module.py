@@ -267,6 +267,7 @@ def test_manifests_read_in_a_lost_transaction_are_read_again(tmp_path: Path) -> 
     """A change of a file is seen once, and its objects are lost with a transaction that the database refuses."""
     (tmp_path / "old.json").write_text(json.dumps(pod("old")))
     with Harness() as bee:
+        bee.expect_failures()
         controller = Controller(bee, tmp_path)
         controller.down()
         (tmp_path / "web.json").write_text(json.dumps(pod()))

@@ -274,6 +274,7 @@ def test_a_change_while_edgecontroller_does_not_run_is_sent_when_it_does(
 ) -> None:
     """Whichever kind is listed first; the last is the price for not knowing the topology that the node knows."""
     fleet = made(*NODES, service(before), endpoint_slice("a", "c"))
+    fleet.bee.expect_failures()
     fleet.watch("a")
     fleet.sent()
     fleet.server.hold({"services": "endpointslices", "endpointslices": "services"}[first])

@@ -197,6 +197,7 @@ def test_a_node_has_so_many_watches(world: World) -> None:
 
 def test_a_watch_outlives_a_restart_of_edgecontroller(world: World) -> None:
     """It ends no connection, and nodes repeat their watches only when they connect."""
+    world.core.bee.expect_failures()
     world.apply(service("old"))
     world.watches("services")
     world.core.acknowledged(*_present(world, "old"))
@@ -223,6 +224,7 @@ def _present(world: World, name: str) -> tuple[str, int]:
 def test_objects_of_a_node_are_not_deleted_because_the_mirror_does_not_have_them_yet() -> None:
     """The lister's kinds that only watches need are listed after a start when a node has such objects."""
     with Harness() as bee:
+        bee.expect_failures()
         world = World(bee, of_cluster=True)
         assert world.server is not None
         world.apply(service(), service("gone"))

@@ -108,6 +108,7 @@ def test_devices_are_sent_as_updates_and_gone_ones_as_deletions(
 def test_it_is_read_once_only(server: tuple[Harness, ClusterServer]) -> None:
     """A module that starts again has state."""
     bee, cluster = server
+    bee.expect_failures()
     edge = KubeEdge(cluster, object_sync(f"n1.{uid_of(live(cluster))}"))
     core = ClusterController(bee, cluster)
     core.database_fails()

@@ -82,6 +82,7 @@ def syncs_in(controller: Controller) -> dict[str, ObjectSync]:
 def test_a_connection_whose_turn_was_lost_is_newer_than_the_written_ones(two: Two) -> None:
     """The node was told to go to where it had come from."""
     one, other = two
+    one.bee.expect_failures()
     other.connected()
     one.database_fails()
     one.connected()
