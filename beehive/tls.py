@@ -1,5 +1,7 @@
 """TLS: the default context of a client, and the certificate of the other end."""
 
+import errno
+import os
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,6 +32,13 @@ def default_client_context(cafile: str | None = None, cadata: bytes | None = Non
 def peer_certificate(connection: ssl.SSLSocket | ssl.SSLObject) -> Mapping[str, Any] | None:
     """Return the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`, and as DER in the item `der`;
     None without one.
+
+    Raises:
+        OSError: the connection is closed, perhaps by another thread meanwhile.
+        ValueError: the handshake lasts.
     """
-    found = connection.getpeercert()
-    return {**found, DER: connection.getpeercert(binary_form=True)} if found else None
+    try:
+        found = connection.getpeercert()
+        return {**found, DER: connection.getpeercert(binary_form=True)} if found else None
+    except AttributeError:  # an SSLSocket that is closed has lost its SSLObject
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN)) from None

@@ -43,19 +43,21 @@ class MappedDevices:
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
         self._ending: dict[str, DeviceThread] = {}
         """The threads of removed devices that may not have ended: a device of the same name waits for them."""
+        self._registering = False
         self._changed_models: set[str] = set()
         self._changed_devices: set[str] = set()
 
     def note_changes(self) -> None:
-        """Note from now on what edgecore changes: the answer to a registration may be older (see `replace`)."""
+        """Note what edgecore changes until `replace`: the answer to a registration may be older."""
         with self._lock:
+            self._registering = True
             self._changed_models.clear()
             self._changed_devices.clear()
 
     def put_model(self, model: dmi.DeviceModel) -> None:
         """Store a model, and update its devices."""
         with self._lock:
-            self._changed_models.add(_id(model))
+            self._note(self._changed_models, _id(model))
             self._models[_id(model)] = model
             for device in [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]:
                 self.put(device)
@@ -63,14 +65,14 @@ class MappedDevices:
     def remove_model(self, key: str) -> None:
         """Remove a model."""
         with self._lock:
-            self._changed_models.add(key)
+            self._note(self._changed_models, key)
             self._models.pop(key, None)
 
     def put(self, device: dmi.Device) -> None:
         """Start or update a device; an unchanged one is left alone. Raises DeviceRefused."""
         with self._lock:
             key = _id(device)
-            self._changed_devices.add(key)
+            self._note(self._changed_devices, key)
             model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
             if model is None:
                 raise DeviceRefused(f"the model {device.spec.deviceModelReference} of {key} is not known here")
@@ -98,7 +100,7 @@ class MappedDevices:
     def remove(self, key: str) -> None:
         """Stop a device."""
         with self._lock:
-            self._changed_devices.add(key)
+            self._note(self._changed_devices, key)
             found = self._devices.pop(key, None)
             if found is not None:
                 found[2].stop()
@@ -111,7 +113,8 @@ class MappedDevices:
         """
         refusals = []
         with self._lock:
-            newer_models, newer = frozenset(self._changed_models), frozenset(self._changed_devices)
+            newer_models, newer = self._changed_models, self._changed_devices
+            self._registering = False
             for model in models:
                 if _id(model) not in newer_models:
                     self.put_model(model)
@@ -124,6 +127,10 @@ class MappedDevices:
                 except DeviceRefused as refused:
                     refusals.append(str(refused))
         return refusals
+
+    def _note(self, changed: set[str], key: str) -> None:
+        if self._registering:
+            changed.add(key)
 
     def get(self, key: str) -> dmi.Device | None:
         """Return a device with its last values."""
