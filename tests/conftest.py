@@ -15,6 +15,7 @@ import pytest
 from xdist.remote import Producer
 
 from beehive.files.removal import remove_tree
+from beehive.hive import Hive
 from beehive.log_lines import COSTLY
 from beehive.testing import HarnessHive
 from modules.runtimes.oci.mapped_roots import remove_top
@@ -44,19 +45,22 @@ def log_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_module_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Demand of all harnesses what one demands at its end, as many tests never end theirs."""
-    failed: list[HarnessHive] = []
-    note = HarnessHive.module_failed
+def no_module_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Demand of all hives that no module has failed: it is started again, so a test may pass in spite of it."""
+    failed: list[tuple[Hive, str]] = []
+    note = Hive.module_failed
 
-    def module_failed(hive: HarnessHive, name: str, error: BaseException) -> None:
-        failed.append(hive)
+    def module_failed(hive: Hive, name: str, error: BaseException) -> None:
+        failed.append((hive, f"{name}: {type(error).__name__}: {error}"))
         note(hive, name, error)
 
-    monkeypatch.setattr(HarnessHive, "module_failed", module_failed)
+    monkeypatch.setattr(Hive, "module_failed", module_failed)
     yield
-    for hive in failed:
-        hive.check_failures()
+    for hive, text in failed:
+        if isinstance(hive, HarnessHive):
+            hive.check_failures()
+        elif request.node.get_closest_marker("modules_fail") is None:
+            raise AssertionError(f"a module has failed; a test that wants it has the mark modules_fail: {text}")
 
 
 @pytest.fixture(scope="session", autouse=True)

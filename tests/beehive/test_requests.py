@@ -198,6 +198,7 @@ def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:
         assert hive.depths() == {"echo": 0}
 
 
+@pytest.mark.modules_fail
 def test_a_failing_module_under_load_loses_nothing(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stress: a module that fails now and then while four threads send; each message is handled or a dead letter."""
     monkeypatch.setattr("beehive.supervisor.FIRST_DELAY", 0.001)

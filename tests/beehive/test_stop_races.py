@@ -18,6 +18,8 @@ from beehive.simulation import Simulation
 from tests.beehive.beds import Bed
 from tests.support.slow import one_in
 
+pytestmark = pytest.mark.modules_fail
+
 
 class Child(Actor):
     """Fails at every third message."""

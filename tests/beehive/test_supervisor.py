@@ -14,6 +14,8 @@ from beehive.supervisor import FIRST_DELAY, GOOD_RUN, LONGEST_DELAY
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
 
+pytestmark = pytest.mark.modules_fail
+
 
 class Fragile(Module):
     """Fails at chosen messages."""

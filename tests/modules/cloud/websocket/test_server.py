@@ -266,6 +266,7 @@ def test_an_aborted_connection_is_noticed(cloud: Cloud) -> None:
         cloud.wait_for_event("disconnected")
 
 
+@pytest.mark.modules_fail
 def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
     """Its nodes lose their connections and can connect again."""
     with cloud.node() as node:

@@ -194,6 +194,7 @@ def test_without_credentials_it_listens_on_this_machine_only(capsys: pytest.Capt
     assert "listen on 127.0.0.1, or add --tls" in capsys.readouterr().err
 
 
+@pytest.mark.modules_fail
 def test_a_failed_router_serves_again_on_its_port(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds the Rules and the connected nodes again."""
     RuleAuthors(stub.client).apply(to_topic())

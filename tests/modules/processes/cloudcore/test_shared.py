@@ -112,6 +112,7 @@ def _data(cloud: Stub) -> dict[str, str]:
     return (item.object or {}).get("data") or {}
 
 
+@pytest.mark.modules_fail
 @needs_postgresql
 def test_a_database_that_goes_away_and_comes_back_costs_no_connection_of_a_node(tmp_path: Path) -> None:
     """Requests meanwhile go unanswered, as with an API server that is away; nodes ask again."""

@@ -50,6 +50,7 @@ class Fragile(Registrar):
         raise RuntimeError("as the test wants it")
 
 
+@pytest.mark.modules_fail
 def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     """The port was a free one; tokens and the CA are to be had from the next one as from the first."""
     before = set(threading.enumerate())

@@ -47,6 +47,7 @@ class Bed:
         self.runtime.close()
 
 
+@pytest.mark.modules_fail
 def test_a_module_that_fails_has_the_recorder_written_once_a_minute(tmp_path: Path) -> None:
     bed = Bed(tmp_path)
     with ExitStack() as stack:
