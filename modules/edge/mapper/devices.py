@@ -72,7 +72,6 @@ class MappedDevices:
         """Start or update a device; an unchanged one is left alone. Raises DeviceRefused."""
         with self._lock:
             key = _id(device)
-            self._note(self._changed_devices, key)
             model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
             if model is None:
                 raise DeviceRefused(f"the model {device.spec.deviceModelReference} of {key} is not known here")
@@ -80,10 +79,11 @@ class MappedDevices:
             if driver is None:
                 raise DeviceRefused(f"this mapper has no driver for the model {model.name}")
             old = self._devices.get(key)
-            if old is not None and old[0] == device and old[1] == model:
-                return
             if old is None and len(self._devices) >= MAX_DEVICES:
                 raise DeviceRefused(f"this mapper has {MAX_DEVICES} devices already")
+            self._note(self._changed_devices, key)
+            if old is not None and old[0] == device and old[1] == model:
+                return
             spec = spec_of(device, model)
             if old is not None and spec_of(old[0], old[1]).wants_only_others(spec):
                 self._devices[key] = (device, model, old[2])

@@ -107,6 +107,7 @@ class ProcessImages:
 
     def _change(self, new: dict[str, str], forget: str) -> None:
         with self._lock:
+            self._told = {key: name for key, name in self._told.items() if key != forget}
             names = {key: name for key, name in {**self._names, **new}.items() if key != forget}
             if names != self._names:
                 replace_file(self._file, msgspec.json.encode(sorted(names.values())))

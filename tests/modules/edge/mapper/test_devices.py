@@ -277,6 +277,18 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     devices.stop()
 
 
+def test_a_device_that_was_refused_during_a_registration_is_started_by_its_answer(bench: Bench) -> None:
+    """Its model comes with the answer."""
+    devices = MappedDevices({"m": bench.driver}, bench, RealClock())
+    devices.note_changes()
+    with pytest.raises(DeviceRefused, match="is not known"):
+        devices.put(described())
+    assert devices.replace([MODEL], [described()]) == []
+    assert devices.get("ns/d") is not None
+    bench.goes_on.set()
+    devices.stop()
+
+
 @pytest.mark.usefixtures("bench")
 def test_a_report_that_was_not_accepted_is_soon_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_thread, "REPEAT", 0.01)
