@@ -37,10 +37,7 @@ class NoUnicodeError(UnicodeError, msgspec.DecodeError):
 
 
 class JsonDecoder(Generic[T]):
-    """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`).
-
-    An `msgspec.Raw` is a part of a text that was decoded before, or was encoded here.
-    """
+    """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`)."""
 
     __slots__ = ("_decode",)
 
@@ -49,12 +46,9 @@ class JsonDecoder(Generic[T]):
 
     def decode(self, text: JsonText) -> T:
         """Return the value. Raises msgspec.DecodeError; its ValidationError has the path."""
-        if not isinstance(text, msgspec.Raw):
-            check_nesting(bytes(text) if isinstance(text, memoryview) else text, DeepJsonError)
+        check_nesting(bytes(text) if isinstance(text, memoryview | msgspec.Raw) else text, DeepJsonError)
         try:
             decoded: T = self._decode(text)
-        except RecursionError as error:  # an `msgspec.Raw` that nobody has looked at, as of a recording
-            raise DeepJsonError(str(error)) from None
         except UnicodeError as error:
             raise NoUnicodeError(str(error)) from None
         return decoded

@@ -22,26 +22,43 @@ class NestingError(RecursionError, ValueError):
     """A JSON text is nested more than `LEVELS` levels deep; a decoder without the bound raises RecursionError."""
 
 
-def check_nesting(text: bytes | bytearray | str, error: type[NestingError] = NestingError) -> None:
-    """Raise `error` for a JSON text that is nested too deeply; for any other text decoding raises what is wrong.
+def check_nesting(
+    text: bytes | bytearray | str, error: type[NestingError] = NestingError, levels: int = LEVELS
+) -> None:
+    """Raise `error` for a JSON text of more levels; for any other text decoding raises what is wrong.
 
     A text with few brackets costs no more than to count them; a list of 7 MB a quarter of its decoding.
     """
-    if len(text) <= LEVELS:
+    if len(text) <= levels:
         return
     if isinstance(text, str):
-        if text.count("[") + text.count("{") <= LEVELS:
+        if text.count("[") + text.count("{") <= levels:
             return
         text = text.encode("utf-8", "surrogatepass")
-    elif text.count(b"[") + text.count(b"{") <= LEVELS:
+    elif text.count(b"[") + text.count(b"{") <= levels:
         return
     brackets, level = _brackets(text), 0
     for start in range(0, len(brackets), _PART):
         part = brackets[start : start + _PART]
         opened = part.count(b"[") + part.count(b"{")
-        if level + opened > LEVELS and max(accumulate(map(_STEPS.__getitem__, part), initial=level)) > LEVELS:
-            raise error(f"JSON is nested more than {LEVELS} levels deep")
+        if level + opened > levels and max(accumulate(map(_STEPS.__getitem__, part), initial=level)) > levels:
+            raise error(f"JSON is nested more than {levels} levels deep")
         level += 2 * opened - len(part)
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Return whether a JSON value has more levels of lists and objects. It does not recurse."""
+    inner = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        if not inner:
+            return False
+        inner = [
+            member
+            for each in inner
+            for member in (each.values() if isinstance(each, dict) else each)
+            if isinstance(member, dict | list)
+        ]
+    return bool(inner)
 
 
 def _brackets(text: bytes | bytearray) -> bytes | bytearray:

@@ -233,10 +233,6 @@ class MethodNotAllowedError(ApiError):
         super().__init__("cannot do that", message)
 
 
-TOO_DEEP: Final = "it is nested too deeply"
-"""The message of a `BadRequestError` for JSON that raises RecursionError."""
-
-
 class TooManyRequestsError(ApiError):
     """More than one client may have."""
 
@@ -277,7 +273,5 @@ class Failures:
         if isinstance(error, ContentError | ResourceError):
             _log.warning("a request cannot be read: %s: %s", clipped(about), error)
             return BadRequestError(clipped(str(error)))
-        if isinstance(error, RecursionError):
-            return BadRequestError(TOO_DEEP)
         _log.error("a request failed: %s", clipped(about), exc_info=error)
         return InternalError(type(error).__name__)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.go_json import type_error
@@ -30,7 +31,7 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
     """Return the document with a patch applied; the document itself stays as it is.
 
     Raises:
-        BadRequestError: it is no list of operations.
+        BadRequestError: it is no list of operations, or the document would be nested too deeply to be read.
         TooLargeError: it has too many.
         UnprocessableError: an operation does not fit the document, or a test fails.
     """
@@ -72,7 +73,7 @@ def _remove(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _pointer(operation, "path")
     parent = _parent(holder, path)
-    parent[_existing(parent, path)] = _value(operation)
+    parent[_existing(parent, path)] = _bounded(path, _value(operation))
 
 
 def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -144,6 +145,7 @@ def _existing(place: Any, path: Sequence[str], whole: Sequence[str] = ()) -> Any
 
 def _insert(holder: dict[str, Any], path: Sequence[str], value: Any) -> None:
     parent = _parent(holder, path)
+    _bounded(path, value)
     if isinstance(parent, dict):
         parent[path[-1]] = value
         return
@@ -153,6 +155,13 @@ def _insert(holder: dict[str, Any], path: Sequence[str], value: Any) -> None:
     if index is None:
         raise UnprocessableError(f"nothing can be added at {_text(path)}")
     parent.insert(index, value)
+
+
+def _bounded(path: Sequence[str], value: Any) -> Any:
+    """Return a value that the document can hold at a place: operations could nest it deeper than any text."""
+    if is_nested_deeper(value, LEVELS - len(path) + 1):
+        raise BadRequestError(f"the patch nests the object more than {LEVELS} levels deep")
+    return value
 
 
 def _take(holder: dict[str, Any], path: Sequence[str]) -> Any:

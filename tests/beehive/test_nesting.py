@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.decoding import decode_json
-from beehive.nesting import LEVELS, NestingError, check_nesting, read_json
+from beehive.nesting import LEVELS, NestingError, check_nesting, is_nested_deeper, read_json
 from edged.api.codec import from_value
 from metamanager.unreferenced import unreferenced
 from tests.docs import REPOSITORY
@@ -26,16 +26,11 @@ _OWN = {
 
 _CAUGHT = {
     "beehive/codec.py": "a content that a module has built is encoded",
-    "beehive/decoding.py": "an `msgspec.Raw` is not looked at again; it becomes DecodeError for everybody",
     "beehive/nesting.py": "the bound's error is one",
     "beehive/trace/frames.py": "msgpack; and the data of a note are encoded",
     "beehive/trace/redact.py": "JSON in a text of JSON in a text of JSON",
     "edged/shutdown/bus.py": "signatures of D-Bus, which jeepney reads",
     "edged/volumes/sub_path.py": "`os.path.realpath` before Python 3.13",
-    "modules/apimachinery/api_errors.py": "a JSON patch makes values that are deeper than its text",
-    "modules/cloud/apiserver/api_calls.py": "a JSON patch",
-    "modules/cloud/authorization/node_accounts.py": "a JSON patch",
-    "modules/cloud/edgecontroller/upstream/node_writes.py": "a JSON patch",
     "modules/lab/replay/normalize.py": "JSON in a text of JSON",
     "modules/lab/replay/termination.py": "JSON in a text of JSON",
     "modules/runtimes/oci/images/worker/hosts.py": "TOML",
@@ -96,15 +91,39 @@ def test_brackets_in_texts_do_not_count(value: Any, levels: int, is_ascii: bool)
             assert not is_too_deep
 
 
+@given(_VALUES, st.integers(0, 12))
+def test_the_levels_of_a_value_are_counted_without_its_text(value: Any, levels: int) -> None:
+    assert is_nested_deeper(value, levels) is (_levels(value) > levels)
+
+
+@pytest.mark.parametrize("levels", [1, 40, LEVELS - 1])
+def test_a_smaller_bound(levels: int) -> None:
+    for form in (_lists(levels), _lists(levels).encode()):
+        check_nesting(f" {form}" if isinstance(form, str) else form, levels=levels)
+    with pytest.raises(NestingError, match=f"more than {levels} levels"):
+        check_nesting(_lists(levels + 1), levels=levels)
+
+
+def test_the_levels_of_a_value_are_counted_without_recursion() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    assert is_nested_deeper(value, 100_000)
+    assert not is_nested_deeper(value, 100_001)
+    while value:
+        value = value.pop()
+
+
 def _levels(value: Any) -> int:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else 1 + max(map(_levels, inner), default=0)
 
 
-def test_a_part_that_nobody_has_looked_at_is_refused_as_well() -> None:
+@pytest.mark.parametrize("levels", [LEVELS + 1, 100_000])
+def test_a_part_that_nobody_has_looked_at_is_refused_as_well(levels: int) -> None:
     """The content of a message in a recording is one; whoever decodes handles DecodeError and no RecursionError."""
     with pytest.raises(NestingError) as refused:
-        decode_json(msgspec.Raw(_lists(100_000).encode()))
+        decode_json(msgspec.Raw(_lists(levels).encode()))
     assert isinstance(refused.value, msgspec.DecodeError)
 
 

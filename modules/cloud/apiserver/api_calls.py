@@ -10,7 +10,6 @@ import msgspec
 
 from edged.validation.causes import shown
 from modules.apimachinery.api_errors import (
-    TOO_DEEP,
     ApiError,
     BadRequestError,
     ConflictError,
@@ -157,8 +156,6 @@ def serve(
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status(), warnings=warnings)
-    except RecursionError:
-        return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
     warnings = (

@@ -177,10 +177,7 @@ def _charge_of(obj: JsonObject) -> _Charge:
 
 
 def _cost(value: Any) -> int:
-    try:
-        return memory_of(msgspec.json.encode(value))
-    except RecursionError:
-        return _COST
+    return memory_of(msgspec.json.encode(value))
 
 
 def _part(obj: JsonObject, name: str) -> JsonObject:

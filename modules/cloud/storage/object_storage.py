@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.nesting import LEVELS, NestingError, check_nesting
 from modules.apimachinery.api_errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -18,8 +19,7 @@ from modules.apimachinery.api_errors import (
     NotFoundError,
     TooLargeError,
 )
-from modules.apimachinery.computed import computed
-from modules.apimachinery.conversion import validate_schema, without_null_members
+from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.kinds import (
     LAST_APPLIED,
     JsonObject,
@@ -47,8 +47,8 @@ _POD = "Pod"
 _MANAGED = "managedFields"
 LARGE: Final = 32 * 1024
 """An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
-_SHALLOW = 256
-"""Maps and lists of an object that is surely not too deep."""
+OBJECT_LEVELS: Final = LEVELS - 16
+"""Maximum of the levels of an object: the list or message around it has some, and its reader takes `LEVELS`."""
 
 
 class EventType(StrEnum):
@@ -535,8 +535,7 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
         return bare_body, b"" if _MANAGED in obj["metadata"] else bare_body, copy
     copy["metadata"][_MANAGED] = managed if isinstance(managed, msgspec.Raw) else _raw(managed)
     body = msgspec.json.encode(copy)
-    if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
-        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
+    _check_size(body, obj)
     return body, bare_body, copy
 
 
@@ -560,21 +559,18 @@ def _body_of(obj: JsonObject) -> bytes:
         body = msgspec.json.encode(obj)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
-    if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
-        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
-    if body.count(b"{") + body.count(b"[") > _SHALLOW:
-        check_depth(obj)
+    _check_size(body, obj)
     return body
 
 
-def check_depth(obj: JsonObject) -> None:
-    """Check that an object is not so deep that others could not go through it.
-
-    Raises:
-        RecursionError: it is.
-    """
-    without_null_members(obj["metadata"])
-    computed(without_null_members, {name: value for name, value in obj.items() if name != "metadata"})
+def _check_size(body: bytes, obj: JsonObject) -> None:
+    """Check that an object is neither larger nor deeper than its readers take."""
+    if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
+        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
+    try:
+        check_nesting(body, levels=OBJECT_LEVELS)
+    except NestingError:
+        raise BadRequestError(f"{obj['kind']}: it is nested more than {OBJECT_LEVELS} levels deep") from None
 
 
 def _length_of_last_applied(obj: JsonObject) -> int:

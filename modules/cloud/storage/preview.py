@@ -1,7 +1,7 @@
 """A view of the objects for another thread, which prepares a write."""
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.cloud.storage.object_storage import Storage, check_depth
+from modules.cloud.storage.object_storage import Storage
 
 
 class PreviewError(Exception):
@@ -20,16 +20,15 @@ class StoragePreview(Storage):
         vars(self).update(vars(storage), _sorted={})
 
     def create(self, obj: JsonObject, uid: str = "") -> JsonObject:  # noqa: ARG002 - as the storage
-        """Go through the object as the storage does.
+        """End the request.
 
         Raises:
             PreviewError: always.
         """
-        return self.replace(obj)
+        raise PreviewError
 
     def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:  # noqa: ARG002
         """As `create`."""
-        check_depth(obj)
         raise PreviewError
 
     def remove(self, key: ObjectKey) -> JsonObject:

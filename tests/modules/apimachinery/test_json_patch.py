@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
 from modules.apimachinery.json_patch import OPERATIONS, apply_json_patch
 
@@ -84,6 +85,26 @@ def test_a_small_patch_makes_no_large_object() -> None:
     with pytest.raises(UnprocessableError, match="copies have more than 3145728 bytes or 10000 values"):
         apply_json_patch({}, [add, *copies])
     assert len(apply_json_patch({}, [add, *copies[:2]])) == 3
+
+
+def _nested(levels: int) -> Any:
+    return {"a": _nested(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize("op", ["add", "replace", "copy", "move"])
+def test_a_patch_does_not_nest_deeper_than_a_text(op: str) -> None:
+    """Whoever goes through the object would need more stack than there is."""
+    path = "/x" + "/a" * 100
+    for levels, is_too_deep in ((LEVELS - 102, False), (LEVELS - 101, True)):
+        document = {"x": _nested(100), "y": _nested(levels)}
+        operation = {"op": op, "path": path, "from": "/y", "value": _nested(levels)}
+        if is_too_deep:
+            with pytest.raises(BadRequestError, match="more than 256 levels"):
+                apply_json_patch(document, [operation])
+        else:
+            assert is_nested_deeper(apply_json_patch(document, [operation]), LEVELS - 1)
+    with pytest.raises(BadRequestError, match="more than 256 levels"):
+        apply_json_patch({}, [{"op": "add", "path": "", "value": _nested(LEVELS)}])
 
 
 @pytest.mark.parametrize("patch", [{}, [1], "x", None])

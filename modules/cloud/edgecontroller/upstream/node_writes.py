@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.api_errors import (
-    TOO_DEEP,
     ApiError,
     BadRequestError,
     ConflictError,
@@ -66,8 +65,6 @@ def admitted(
         return call if live is None else with_uid(call, live)
     except ApiError:
         raise
-    except RecursionError:
-        raise BadRequestError(TOO_DEEP) from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
         raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error

@@ -7,11 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive import codec
+from beehive.decoding import decode_json
+from beehive.message import Message
+from beehive.nesting import LEVELS
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
+from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.storage.object_storage import OBJECT_LEVELS
 
 
 class Api:
@@ -90,6 +95,13 @@ def nested(levels: int) -> JsonObject:
     return value
 
 
+DEEPENING = [
+    {"op": "add", "path": "/x", "value": nested(200)},
+    *({"op": "copy", "from": "/x", "path": "/x" + "/a" * (200 * number)} for number in range(1, 9)),
+]
+"""Each copy is put below the one before."""
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
@@ -99,7 +111,8 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "get", "name": "c", "subresource": "scale"}, 404),
         ({"verb": "delete", "name": "c", "options": {"dryRun": ["Some"]}}, 422),
         ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
-        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
+        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(OBJECT_LEVELS)}}, 400),
+        ({"verb": "patch", "name": "c", "body": DEEPENING, "patch_type": JSON_PATCH}, 400),
         ({"verb": "list", "options": {"fieldSelector": "spec.nodeName=n1"}}, 400),
         ({"verb": "create", "body": []}, 400),
         ({"verb": "create", "body": {}}, 422),
@@ -113,6 +126,20 @@ def nested(levels: int) -> JsonObject:
 )
 def test_a_refusal_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
     assert api(**request_)["code"] == code
+
+
+@pytest.mark.parametrize("manager", ["", "kubectl"])
+def test_a_reader_can_decode_the_list_that_an_object_is_in(api: Api, manager: str) -> None:
+    """An object of as many levels as a text may have could be stored, and no list of its kind could be read."""
+    options = {"fieldManager": manager} if manager else {}
+    codes = [
+        api("create", body={"metadata": {"name": f"n{levels}"}, "x": nested(levels)}, options=options).get("code")
+        for levels in range(OBJECT_LEVELS - 10, LEVELS)
+    ]
+    assert (codes[0], codes[-1]) == (None, 400)
+    content = msgspec.Raw(msgspec.json.encode(api("list")))
+    frame = codec.encode(Message(content=content))
+    assert len(decode_json(frame)["content"]["items"]) == 1 + codes.count(None)
 
 
 def test_a_cloud_that_may_lack_objects_marks_its_lists() -> None:

@@ -9,7 +9,7 @@ import pytest
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud import api_messages
-from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
+from modules.cloud.client.calls import JSON_PATCH, MERGE, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
@@ -258,10 +258,11 @@ def test_a_deeply_nested_patch_is_refused(core: ClusterController, is_known: boo
         core.server.stop_watches()
     core.server.apply({"kind": "Node", "apiVersion": "v1", **node(a="1")})
     core.bee.settle()
-    body: dict[str, Any] = {}
-    for _ in range(700):
-        body = {"a": body}
-    result = asked(core, "patch", "nodes", "n1", namespace="", patch_type=MERGE, body=body)
+    value: dict[str, Any] = {}
+    for _ in range(200):
+        value = {"a": value}
+    body = [{"op": "add", "path": "/status" + "/a" * number, "value": value} for number in (0, 200, 400, 600)]
+    result = asked(core, "patch", "nodes", "n1", namespace="", patch_type=JSON_PATCH, body=body)
     assert code(result) == 400
     assert core.server.closed == 0, "the module has not failed"
 
