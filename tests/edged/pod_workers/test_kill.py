@@ -11,12 +11,16 @@ from msgspec.structs import replace
 
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
+from edged.api import ObjectMeta, Pod, PodSpec
 from edged.cri.errors import CriError, UnavailableError
-from edged.pod_workers.container_killer import kill_containers, kill_pod, remove_pod, run_concurrently
+from edged.pod_workers.container_killer import ContainerKiller, kill_containers, kill_pod, remove_pod, run_concurrently
+from edged.pods.actions import ContainerKill
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from edged.pods.unhealthy import KillReason
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from protos.status import StatusCode
 
 IMAGE = "busybox"
 REF = PodRef(PodUid("u"), "default", "web")
@@ -132,3 +136,57 @@ def test_what_may_run_is_stopped(actors: Runtime, state: str, stops: int) -> Non
     containers = [replace(each, state=RunState[state]) for each in a_pod(runtime, 1).containers]
     kill_containers(actors, runtime, containers, 2)
     assert runtime.calls["stop_container"] == stops
+
+
+class Killer:
+    """A ContainerKiller with a runtime that notes its calls."""
+
+    def __init__(self, actors: Runtime) -> None:
+        self.runtime, self.events = Mock(), Mock()
+        lifecycle = Mock()
+        self.killer = ContainerKiller(actors, self.runtime, lifecycle, self.events)
+
+    def calls(self) -> list[tuple[object, ...]]:
+        """The runtime's calls, in order."""
+        return [(name, *args) for name, args, _ in self.runtime.mock_calls]
+
+
+FACTS = PodFacts(
+    REF, (SandboxFacts(SandboxId("s"), 0, ready=True, created_at=1),),  # type: ignore[arg-type]
+    (ContainerFacts(ContainerId("c"), SandboxId("s"), "app", 0, RunState.RUNNING, 1),),  # type: ignore[arg-type]
+)  # fmt: skip
+
+
+def test_an_orphan_gets_two_seconds(actors: Runtime) -> None:
+    """As a kubelet gives it: nobody knows its grace period."""
+    killer = Killer(actors)
+    killer.killer.kill_orphan(FACTS)
+    assert killer.calls() == [("stop_container", "c", 2), ("stop_pod_sandbox", "s")]
+
+
+def test_containers_are_removed_before_their_sandbox(actors: Runtime) -> None:
+    killer = Killer(actors)
+    killer.killer.remove_pod(FACTS)
+    assert killer.calls() == [("remove_container", "c"), ("stop_pod_sandbox", "s"), ("remove_pod_sandbox", "s")]
+
+
+def test_a_pod_that_cannot_be_killed_is_an_event(actors: Runtime) -> None:
+    killer = Killer(actors)
+    error = CriError("StopPodSandbox", "s", StatusCode.UNKNOWN, "busy")
+    killer.runtime.stop_pod_sandbox.side_effect = error
+    pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"), spec=PodSpec())
+    with pytest.raises(CriError):
+        killer.killer.kill_pod(pod, replace(FACTS, containers=()))
+    killer.events.kill_failed.assert_called_once_with(pod, error)
+
+
+def test_a_failed_hook_is_an_event_before_the_kill(actors: Runtime) -> None:
+    killer = Killer(actors)
+    pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"), spec=PodSpec())
+    ended = replace(FACTS.containers[0], state=RunState.EXITED)
+    for reason, names in (
+        (KillReason.START_HOOK, ["post_start_failed", "killing"]), (KillReason.NOT_IN_POD, ["killing"]),
+    ):  # fmt: skip
+        killer.events.reset_mock()
+        killer.killer.kill_containers(pod, (ContainerKill(ended, reason, restarts=True),))
+        assert [name for name, _, _ in killer.events.mock_calls] == names

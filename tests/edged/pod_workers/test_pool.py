@@ -1,14 +1,16 @@
 """Which worker has which pod: few workers for starting pods, an own one for each ending pod."""
 
+from collections.abc import Callable
 from typing import Any, cast
 from unittest.mock import Mock
 
 import pykka
 import pytest
 
+from beehive import Timer
 from beehive.simulation import Simulation
 from edged.pod_workers.job import Done, Job, Queue, Work
-from edged.pod_workers.workers import REMOVALS, PodWorkers
+from edged.pod_workers.workers import REMOVALS, PodWorkers, Worker
 from edged.pods.model import PodRef, PodState, PodUid
 
 
@@ -40,8 +42,10 @@ class Yard:
         self.hands: list[Hand] = []
         self.going: list[str] = []
         """Uids of the jobs of pods that end or are removed, in their order."""
-        context = Mock(clock=clock, after=clock.after, start_actor=self._start_actor)
-        self.pool = PodWorkers(context, Mock(), Mock(job=self._job_of))
+        self.fired: list[float] = []
+        """Seconds of the timers that have come."""
+        self.context = Mock(clock=clock, after=self._after, start_actor=self._start_actor)
+        self.pool = PodWorkers(self.context, Mock(), Mock(job=self.job_of))
         self.pool.start(2)
 
     def given(self) -> list[str]:
@@ -52,11 +56,19 @@ class Yard:
         """A worker has finished."""
         self.pool.complete_work(Done(Job(PodState.SYNC, PodRef(PodUid(uid), "d", uid))))
 
-    def _job_of(self, work: Work) -> Job | None:
+    def job_of(self, work: Work) -> Job | None:
+        """The next job of a pod."""
         if work.queue is not Queue.ADDITION:
             self.going.append(work.uid)
         task = PodState.TERMINATING if work.queue is Queue.DELETION else PodState.SYNC
         return None if work.uid.startswith("none") else Job(task, PodRef(work.uid, "d", work.uid))
+
+    def _after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        def fire() -> None:
+            self.fired.append(seconds)
+            function()
+
+        return self.simulation.clock.after(seconds, fire)
 
     def _start_actor(self, *_args: object, name: str) -> pykka.ActorRef[Any]:
         hand = Hand()
@@ -203,3 +215,49 @@ def test_figures_are_current(yard: Yard) -> None:
     assert figures.due == {"later": yard.simulation.clock.monotonic() + 5}
     yard.pool.forget_pod(PodUid("later"))
     assert "later" in figures.due
+
+
+def test_a_delayed_pod_comes_when_it_is_due_whatever_was_armed_before(yard: Yard) -> None:
+    for uid, seconds in (("late", 30.0), ("soon", 10.0), ("same", 10.0)):
+        yard.pool.add_after(PodUid(uid), Queue.DELETION, seconds)
+    came = {}
+    for second in range(1, 32):
+        yard.simulation.run_for(1.0)
+        came[second] = list(yard.going)
+    assert (came[9], came[10], came[29], came[30]) == ([], ["soon", "same"], ["soon", "same"], ["soon", "same", "late"])
+
+
+def test_a_timer_that_an_earlier_one_replaces_does_not_come(yard: Yard) -> None:
+    yard.pool.add_after(PodUid("a"), Queue.DELETION, 30.0)
+    yard.pool.add_after(PodUid("b"), Queue.DELETION, 10.0)
+    yard.pool.forget_pod(PodUid("a"))
+    yard.simulation.run_for(60.0)
+    assert (yard.going, yard.fired) == (["b"], [10.0])
+
+
+def test_pods_that_waited_before_there_were_workers_are_given_to_them(yard: Yard) -> None:
+    pool = PodWorkers(yard.context, Mock(), Mock(job=yard.job_of))
+    pool.add(PodUid("a"), Queue.ADDITION)
+    pool.start(1)
+    assert yard.given() == ["a"]
+
+
+def test_no_timer_waits_for_removals_that_nobody_waits_for(yard: Yard) -> None:
+    add(yard, *(f"x{number}" for number in range(REMOVALS)), queue=Queue.REMOVAL)
+    add(yard, "ends", queue=Queue.DELETION)
+    yard.simulation.run_for(60.0)
+    assert yard.fired == []
+
+
+def test_a_worker_posts_what_it_did() -> None:
+    results, syncer, simulation = Mock(), Mock(), Simulation(1)
+    done = Done(Job(PodState.SYNC, PodRef(PodUid("u"), "d", "web")))
+    syncer.sync.return_value = done
+    worker = simulation.start(Worker, syncer, results, name="worker").ref
+    worker.tell("nothing that it knows")
+    worker.tell(done.job)
+    simulation.run_for(1.0)
+    syncer.sync.assert_called_once_with(done.job)
+    results.post.assert_called_once_with(done)
+    assert (done.pending, done.terminated, done.unchanged) == (False, False, False)
+    simulation.close()

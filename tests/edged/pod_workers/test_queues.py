@@ -160,3 +160,11 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = pytest.mark.filterwarnings("default")(Life.TestCase)
+
+
+def test_pods_that_are_due_at_the_same_time_keep_their_order() -> None:
+    queues = WorkQueue()
+    for uid in (B, A):
+        queues.add_at(uid, Queue.ADDITION, 5.0)
+    queues.release(5.0)
+    assert [work.uid for work in drain(queues)] == [B, A]

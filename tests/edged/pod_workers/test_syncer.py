@@ -3,19 +3,22 @@
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Container, Nanoseconds, ObjectMeta, Pod, PodSpec
+from edged.api import Container, Lifecycle, LifecycleHandler, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus
+from edged.api.probes import SleepAction
 from edged.cri.contract import ContainerId
-from edged.errors import EdgedError
+from edged.errors import AllocationRefusedError, EdgedError
+from edged.lifecycle.hooks import HookTarget
 from edged.pod_workers.errors import ContainerStartError, ImagePendingError, ImageUnavailableError
 from edged.pod_workers.job import Done, Job
 from edged.pod_workers.syncer import ContainerParts, PodSyncer
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.labels import ref_of
-from edged.pods.model import ContainerFacts, PodFacts, PodState, RunState, SandboxId
+from edged.pods.model import ContainerFacts, HookFacts, PodFacts, PodState, RunState, SandboxId
 from edged.pods.unhealthy import KillReason
 
 CONTAINERS = tuple(Container(name=name, image="x") for name in ("a", "b"))
@@ -148,3 +151,143 @@ def test_a_pod_has_ended_though_its_resources_are_not_released(bench: Bench, sta
     bench.parts.resources.release.side_effect = OSError("busy")
     done = bench.syncer.sync(Job(state, REF, POD))
     assert (done.terminated, isinstance(done.error, OSError)) == (True, True)
+
+
+SYNC_STEPS = (
+    "reader.read_pod", "events.sandbox_changed", "killer.kill_pod", "killer.kill_containers", "events.starting",
+    "resources.devices.allocate", "directories.prepare", "events.volumes_ready", "resources.cgroups.apply",
+    "starter.ensure_sandbox", "starter.start_container", "pruner.prune",
+)  # fmt: skip
+
+
+def test_the_steps_of_a_sync(bench: Bench) -> None:
+    """In a kubelet's order: what is in the way ends first; devices and volumes are there before the sandbox."""
+    starts = tuple(ContainerStart(each, 0) for each in CONTAINERS)
+    kill = ContainerKill(_running("a"), KillReason.DEFINITION_CHANGED, restarts=True)
+    bench.facts = PodFacts(REF, (), (_running("a"),))
+    done = bench.sync(PodActions(kill_pod=True, kill=(kill,), create_sandbox=True, start=starts))
+    assert bench.called(*SYNC_STEPS) == [*SYNC_STEPS[:-1], "starter.start_container", "reader.read_pod", "pruner.prune"]
+    assert (done.error, done.pending, done.terminated) == (None, False, False)
+    bench.parts.resources.devices.allocate.assert_called_once_with(POD, anew=True, running={"a"})
+    bench.parts.resources.cgroups.apply.assert_called_once_with(POD, anew=True)
+
+
+def test_a_pod_that_runs_gets_new_files_and_limits_only(bench: Bench) -> None:
+    assert not bench.sync(PodActions(sandbox=SANDBOX)).pending
+    assert bench.called(*SYNC_STEPS[1:]) == [
+        "killer.kill_containers", "directories.prepare", "resources.cgroups.apply", "pruner.prune",
+    ]  # fmt: skip
+
+
+def test_a_pod_without_its_sandbox_is_killed_without_the_event_of_a_new_one(bench: Bench) -> None:
+    bench.sync(PodActions(kill_pod=True))
+    assert bench.called("events.sandbox_changed", "killer.kill_pod") == ["killer.kill_pod"]
+    bench.parts.reset_mock()
+    bench.sync(PodActions(create_sandbox=True))
+    assert bench.called("events.sandbox_changed", "killer.kill_pod") == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "sandbox", "creates", "is_released"),
+    [
+        ("Running", SANDBOX, False, False), ("Running", None, True, False), ("Running", None, False, True),
+        ("Failed", SANDBOX, False, True), ("Succeeded", None, True, True),
+    ],
+)  # fmt: skip
+def test_a_pod_that_has_no_sandbox_any_more_gives_its_resources_back(
+    bench: Bench, phase: str, sandbox: Any, creates: bool, is_released: bool
+) -> None:
+    pod = msgspec.structs.replace(POD, status=PodStatus(phase=phase))
+    actions = PodActions(sandbox=sandbox, create_sandbox=creates)
+    assert not bench.syncer.sync(Job(PodState.SYNC, REF, pod, plan=(bench.facts, actions))).pending
+    expected = "resources.release" if is_released else "directories.prepare"
+    assert bench.called("resources.release", "directories.prepare") == [expected]
+
+
+@pytest.mark.parametrize("init", [(), (Container(name="i", image="x"),)])
+def test_containers_wait_for_what_their_pod_lacks(bench: Bench, init: tuple[Container, ...]) -> None:
+    bench.parts.directories.prepare.side_effect = OSError("full")
+    pod = msgspec.structs.replace(POD, spec=msgspec.structs.replace(POD.spec, init_containers=init))
+    actions = PodActions(sandbox=SANDBOX, start=(ContainerStart(CONTAINERS[1], 0),))
+    done = bench.syncer.sync(Job(PodState.SYNC, REF, pod, plan=(bench.facts, actions)))
+    reason = "PodInitializing" if init else "ContainerCreating"
+    assert {name: (each.reason, each.message) for name, each in done.waiting_reasons.items()} == {"b": (reason, "full")}
+    bench.parts.events.mount_failed.assert_called_once_with(pod, bench.parts.directories.prepare.side_effect)
+
+
+def test_a_failed_hook_fails_the_sync_after_its_other_steps(bench: Bench) -> None:
+    kills = (
+        ContainerKill(_running("a"), KillReason.START_HOOK, restarts=True),
+        ContainerKill(_running("b"), KillReason.LIVENESS_PROBE, restarts=True),
+    )
+    hooks = HookFacts(failed={ContainerId("id-a"): "exit code 1"})
+    actions = PodActions(sandbox=SANDBOX, kill=kills)
+    done = bench.syncer.sync(Job(PodState.SYNC, REF, POD, hooks=hooks, plan=(bench.facts, actions)))
+    assert isinstance(done.error, ContainerStartError)
+    assert {name: (each.reason, each.message) for name, each in done.waiting_reasons.items()} == {
+        "a": ("PostStartHookError", "exit code 1")
+    }
+    assert bench.called("killer.kill_containers", "directories.prepare") == [
+        "killer.kill_containers", "directories.prepare",
+    ]  # fmt: skip
+    bench.parts.killer.kill_containers.side_effect = EdgedError("stop", "it", "no answer")
+    done = bench.syncer.sync(Job(PodState.SYNC, REF, POD, hooks=hooks, plan=(bench.facts, actions)))
+    assert done.waiting_reasons == {}, "it has not ended yet"
+
+
+def test_a_pod_that_is_to_end_since_is_not_pending(bench: Bench) -> None:
+    bench.parts.lifecycle.waits.is_terminating.return_value = True
+    assert not bench.start().pending
+
+
+@pytest.mark.parametrize("ips", [("10.0.0.9", "fd00::9"), ()])
+def test_containers_after_one_with_a_start_hook_wait_for_its_end(bench: Bench, ips: tuple[str, ...]) -> None:
+    hook = LifecycleHandler(sleep=SleepAction(seconds=5))
+    hooked = Container(name="h", image="x", lifecycle=Lifecycle(post_start=hook))
+    bench.parts.starter.start_container.side_effect = [ContainerId("id-a"), ContainerId("id-h")]
+    bench.parts.starter.pod_ips.return_value = ips
+    starts = tuple(ContainerStart(each, 1, after=Nanoseconds(1)) for each in (CONTAINERS[0], hooked, CONTAINERS[1]))
+    bench.sync(PodActions(sandbox=SANDBOX, start=starts))
+    assert bench.parts.starter.start_container.call_count == 2
+    target = HookTarget(REF.uid, hooked, ContainerId("id-h"), ips[0] if ips else "")
+    bench.parts.lifecycle.post_start_hooks.begin.assert_called_once_with(hook, target)
+    delays = [bench.backoffs.delay(container_key(REF.uid, each.container)) > 0 for each in starts]
+    assert delays == [True, True, False]
+
+
+def test_an_unexpected_failure_is_an_event_of_its_pod(bench: Bench) -> None:
+    """An expected one is told by the step that failed."""
+    for error, count in ((OSError("full"), 0), (ZeroDivisionError(), 1)):
+        bench.parts.killer.kill_containers.side_effect = error
+        assert bench.sync(PodActions(sandbox=SANDBOX)).error is error
+        assert bench.parts.events.sync_failed.call_count == count
+    bench.parts.killer.kill_orphan.side_effect = ZeroDivisionError()
+    assert bench.syncer.sync(Job(PodState.TERMINATED, REF)).error is not None
+    assert bench.parts.events.sync_failed.call_count == 1, "nobody knows the pod of an orphan"
+
+
+def test_a_pod_whose_devices_are_refused_is_rejected(bench: Bench) -> None:
+    bench.parts.resources.devices.allocate.side_effect = AllocationRefusedError("gpu", "it", "no such device")
+    done = bench.start()
+    assert done.kill_options is not None
+    assert (done.kill_options.reason, done.kill_options.rejected) == ("UnexpectedAdmissionError", True)
+    assert done.kill_options.message.startswith("Pod was rejected: Allocate failed due to")
+    bench.parts.events.refused.assert_called_once_with(POD, "UnexpectedAdmissionError", done.kill_options.message)
+
+
+@pytest.mark.parametrize("pod", [POD, None])
+@pytest.mark.parametrize("keeps_last", [False, True])
+def test_a_removed_pods_containers_end(bench: Bench, pod: Pod | None, keeps_last: bool) -> None:
+    """Also those of a pod that nobody knows. The last ones stay where the store has the pod still."""
+    bench.syncer.sync(Job(PodState.TERMINATED, REF, pod, keeps_last=keeps_last))
+    ends = "killer.kill_orphan" if pod is None else "killer.kill_pod"
+    last = "pruner.prune" if keeps_last else "killer.remove_pod"
+    names = ("killer.kill_orphan", "killer.kill_pod", "killer.remove_pod", "pruner.prune", "resources.release")
+    assert bench.called(*names) == [ends, last, "resources.release"]
+
+
+def test_only_a_sync_prunes_what_it_reports(bench: Bench) -> None:
+    bench.syncer.sync(Job(PodState.TERMINATING, REF, POD))
+    assert bench.called("pruner.prune") == []
+    bench.sync(PodActions(sandbox=SANDBOX))
+    assert bench.called("pruner.prune") == ["pruner.prune"]
