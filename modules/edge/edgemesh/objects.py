@@ -84,6 +84,8 @@ class Ingress(KubeStruct, frozen=True):
     """An address of a load balancer."""
 
     ip: str = ""
+    ip_mode: str = ""
+    """`Proxy`: packets for the address must pass the load balancer, also from inside (KEP-1860)."""
 
 
 class LoadBalancerStatus(KubeStruct, frozen=True):

@@ -94,7 +94,8 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
         return
     spec = service.spec
     clusters = cluster_ips(service)
-    given = (*spec.external_ips[:_MOST_ADDRESSES], *(each.ip for each in service.status.load_balancer.ingress))
+    balancers = (each.ip for each in service.status.load_balancer.ingress if each.ip_mode != "Proxy")
+    given = (*spec.external_ips[:_MOST_ADDRESSES], *balancers)
     external = [found for text in given[: 2 * _MOST_ADDRESSES] if (found := endpoint_address(text))]
     for version in (False, True):
         addresses = tuple(each for each in clusters if (":" in each) == version)

@@ -79,7 +79,7 @@ def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> 
     """
     is_ipv6 = family is IPV6
     ports = tuple(each for each in ports if each.is_ipv6 == is_ipv6)
-    rules = Ruleset({}, {}, {"services": {}, "nodeports": {}, "cluster-ips": {}, "hairpin": {}, "pods": {}})
+    rules = Ruleset({}, {}, {"services": {}, "nodeports": {}, **{name: {} for name in _sets(family)}})
     for address in pods:
         if (":" in address) == is_ipv6:
             rules.elements["hairpin"][f"{address} . {address}"] = ""
@@ -105,8 +105,7 @@ def whole(family: Family, rules: Ruleset, *, sees_bridges: bool = True) -> str:
     lines = [f"add table {family.name} {TABLE}", f"flush table {family.name} {TABLE}"]
     lines += [f"add map {family.name} {TABLE} {name} {{ {kind} }}" for name, kind in _maps(family).items()]
     lines += [f"flush map {family.name} {TABLE} {name}" for name in _maps(family)]
-    for name in ("cluster-ips", "hairpin", "pods"):
-        kind = f"{family.type} . {family.type}" if name == "hairpin" else family.type
+    for name, kind in _sets(family).items():
         lines.append(f"add set {family.name} {TABLE} {name} {{ type {kind}; }}")
         lines.append(f"flush set {family.name} {TABLE} {name}")
     for name, hook in _BASE.items():
@@ -183,6 +182,15 @@ def _maps(family: Family) -> dict[str, str]:
     }
 
 
+def _sets(family: Family) -> dict[str, str]:
+    return {
+        "cluster-ips": family.type,
+        "no-endpoints": f"{family.type} . inet_proto . inet_service",
+        "hairpin": f"{family.type} . {family.type}",
+        "pods": family.type,
+    }
+
+
 def _fixed_rules(family: Family, *, sees_bridges: bool) -> Iterator[tuple[str, str]]:
     name = family.name
     yield "nat-pre", "jump dispatch"
@@ -197,8 +205,9 @@ def _fixed_rules(family: Family, *, sees_bridges: bool) -> Iterator[tuple[str, s
     yield "dispatch", f"{name} daddr . meta l4proto . th dport vmap @services"
     local = f"fib daddr type local {name} daddr != {family.loopback}"
     yield "dispatch", f"{local} meta l4proto . th dport vmap @nodeports"
-    yield "check", f"{name} daddr @cluster-ips meta l4proto tcp reject with tcp reset"
-    yield "check", f"{name} daddr @cluster-ips reject"
+    for refused in (f"{name} daddr @cluster-ips", f"{name} daddr . meta l4proto . th dport @no-endpoints"):
+        yield "check", f"{refused} meta l4proto tcp reject with tcp reset"
+        yield "check", f"{refused} reject"
 
 
 def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
@@ -212,11 +221,14 @@ def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
     outer = _verdict(rules, family, port, kind, port.outside)
     if port.keeps_source and kind == "ext" and outer and port.inside.packed:
         outer = _own_inside(rules, family, port, verdict, outer)
-    if outer:
-        for address in (each for each in port.external if each not in rules.elements["cluster-ips"]):
-            services.setdefault(f"{address} . {port.protocol} . {port.port}", outer)
-        if port.node_port:
-            nodeports.setdefault(f"{port.protocol} . {port.node_port}", outer)
+    for address in (each for each in port.external if each not in rules.elements["cluster-ips"]):
+        at = f"{address} . {port.protocol} . {port.port}"
+        if outer:
+            services.setdefault(at, outer)
+        else:
+            rules.elements["no-endpoints"][at] = ""
+    if port.node_port and outer:
+        nodeports.setdefault(f"{port.protocol} . {port.node_port}", outer)
 
 
 def _verdict(rules: Ruleset, family: Family, port: PortTable, kind: str, target: MeshTarget) -> str:

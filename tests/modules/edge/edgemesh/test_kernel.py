@@ -150,6 +150,27 @@ def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: Nf
         assert source_of(server) == client.address
 
 
+def test_an_external_address_without_endpoints_refuses_the_services_port_only(
+    machine: Machine, plane: NftPlane
+) -> None:
+    """As with kube-proxy: the connection must not leave for whoever else has the address."""
+    client, other = machine.add_pod(), machine.add_pod()
+    machine.sh("ip route add 198.51.100.0/24 dev edgecore0")
+    other.sh("ip address add 198.51.100.1/32 dev eth0")
+    servers = {port: other.listen(port) for port in (80, 81)}
+    given = table(external=("198.51.100.1",))
+    apply(plane, given, table(external=("198.51.100.1",), protocol="udp", port=81), pods=(client, other))
+    for each in (machine, client):
+        with pytest.raises(ConnectionRefusedError):
+            each.do(partial(connect, "198.51.100.1", 80))
+        with each.do(partial(connect, "198.51.100.1", 81)):
+            source_of(servers[81])
+    apply(plane, table((client.address, 8080), external=("198.51.100.1",)), pods=(client, other))
+    server = client.listen(8080)
+    with machine.do(partial(connect, "198.51.100.1", 80)):
+        source_of(server)
+
+
 @pytest.mark.parametrize("is_here", [False, True])
 def test_the_policy_local_from_outside_is_not_for_pods_and_programs_of_the_node(
     machine: Machine, plane: NftPlane, *, is_here: bool

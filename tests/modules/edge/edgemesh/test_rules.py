@@ -102,6 +102,7 @@ def _drawn(random: Random) -> dict[str, PortTable]:
         made = port_table(*ends[: random.randint(0, 2)], port=port)._replace(
             is_ipv6=is_ipv6, addresses=("fd00:96::1" if is_ipv6 else "10.96.0.1",), affinity=random.choice((0, 9, 99)),
             node_port=random.choice((0, 30_000 + port)), keeps_source=random.random() < 0.5,
+            external=("fd00::9" if is_ipv6 else "192.0.2.9",),
         )  # fmt: skip
         found[made.key] = made
     return found

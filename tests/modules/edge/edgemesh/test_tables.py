@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Pod
+from edged.api import Pod, decode
 from modules.edge.edgemesh import state as state_module
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import NftError
 from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
-from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey
+from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey, ServiceStatus
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to
@@ -245,6 +246,18 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     assert table.outside == MeshTarget(drops=True)
     (table,) = tables(service(**{**spec, "type": "ClusterIP"}), NEAR)
     assert table.node_port == 0, "the type has none, whatever is left in the ports"
+
+
+def test_the_address_of_a_load_balancer_that_packets_must_pass_is_left_alone() -> None:
+    """KEP-1860: a load balancer that ends TLS, say, is passed from inside, too."""
+    ingress = [
+        {"ip": "198.51.100.1", "ipMode": "VIP"},
+        {"ip": "198.51.100.2", "ipMode": "Proxy"},
+        {"ip": "198.51.100.3"},
+    ]
+    status = decode(ServiceStatus, msgspec.json.encode({"loadBalancer": {"ingress": ingress}}))
+    (table,) = tables(replace(service(type="LoadBalancer"), status=status))
+    assert table.external == ("198.51.100.1", "198.51.100.3")
 
 
 def test_a_service_takes_no_other_service_s_address() -> None:
