@@ -39,10 +39,12 @@ def user_of(node: str) -> str:
     return _USER + node
 
 
-def _selected_name(call: ApiCall, fields: str) -> str:
-    """Return the name of the only object that a list or watch can have (Kubernetes' RequestInfo); "" if it can have
-    several, also one of that name in each namespace.
+def _name_of(call: ApiCall, fields: str) -> str:
+    """Return the name of the only object that a call concerns (Kubernetes' RequestInfo); "" if a list or watch can have
+    several, also one of that name in each namespace. A list is of the collection, whatever name the call has.
     """
+    if call.name and call.verb != "list":
+        return call.name
     name = fields.removeprefix(_BY_NAME)
     is_one = call.verb in ("list", "watch") and name != fields and "," not in name
     return name if is_one and (call.namespace or call.plural == _NODES) else ""
@@ -60,6 +62,6 @@ def of_call(node: str, call: ApiCall) -> Attributes:
         group=group if slash else "",
         resource=f"{call.plural}/{subresource}" if subresource else call.plural,
         namespace=call.namespace,
-        name=call.name or _selected_name(call, fields),
+        name=_name_of(call, fields),
         field_selector=fields,
     )

@@ -402,6 +402,26 @@ def test_a_dry_run_and_a_selector_show_a_node_nothing_of_others(world: World) ->
     assert code_of(world.call(verb="deletecollection", plural="pods", namespace="default")) == 403
 
 
+@pytest.mark.parametrize("selector", ["", "metadata.name={their}", "metadata.name!={mine}"])
+@pytest.mark.parametrize(
+    ("plural", "namespace", "mine", "their"),
+    [
+        ("secrets", "default", "mine-secret", "their-secret"),
+        ("configmaps", "default", "mine-config", "their-config"),
+        ("nodes", "", ME, NEIGHBOUR),
+    ],
+)
+def test_a_list_is_of_the_collection_although_it_names_an_object_of_the_node(
+    world: World, plural: str, namespace: str, mine: str, their: str, selector: str
+) -> None:
+    """The API server ignores the name of a list: only a selector limits it to one object."""
+    call = {"verb": "list", "plural": plural, "namespace": namespace}
+    fields = selector.format(mine=mine, their=their)
+    assert code_of(world.call(**call, name=mine, options={"fieldSelector": fields} if fields else {})) == 403
+    found = world.call(**call, options={"fieldSelector": f"metadata.name={mine}"}).object or {}
+    assert [one["metadata"]["name"] for one in found["items"]] == [mine]
+
+
 @pytest.mark.parametrize(
     "call",
     [
