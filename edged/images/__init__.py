@@ -22,12 +22,12 @@ class PullDecision(Enum):
 
 
 def default_policy(image: str) -> PullPolicy:
-    """Return the pull policy of a container without one: Always for `latest`, IfNotPresent for another tag or a digest.
+    """Return the pull policy of a container without one: Always for the tag `latest`, also beside a digest, and for
+    neither tag nor digest, otherwise IfNotPresent.
 
     An API server fills it in; pods from elsewhere come without. Raises ImageNameError.
     """
-    name = parse_image(image)
-    return PullPolicy.ALWAYS if name.tag == "latest" and not name.digest else PullPolicy.IF_NOT_PRESENT
+    return PullPolicy.ALWAYS if parse_image(image).tag == "latest" else PullPolicy.IF_NOT_PRESENT
 
 
 def should_pull(policy: str, image: str, *, present: bool) -> PullDecision:

@@ -125,8 +125,9 @@ def _credentials(entry: Any, where: str) -> Credentials:
 
 
 def _padded(encoded: str) -> str:
-    """Return base64 with padding; Docker writes it with and without."""
-    return encoded.rstrip("=") + "=" * (-len(encoded.rstrip("=")) % 4)
+    """Return base64 in one line and with padding: Docker writes it with and without, and `base64` breaks lines."""
+    bare = encoded.replace("\r", "").replace("\n", "").rstrip("=")
+    return bare + "=" * (-len(bare) % 4)
 
 
 def _object(text: bytes, where: str) -> Mapping[str, Any]:

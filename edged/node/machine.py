@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from edged.cri.contract import ContainerRuntime
     from edged.eviction_api.usage import PodUsage
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv8l": "arm",
+    "armv7l": "arm",
+    "armv6l": "arm",
+    "armv5tel": "arm",
+    "i686": "386",
+    "i586": "386",
+}
+"""Go's names of `uname -m`."""
 
 
 class MachineError(EdgedError):

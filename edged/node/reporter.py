@@ -303,7 +303,6 @@ class NodeReporter:
         self._patch_status()
         self._lease.renew(is_known=True)
         if self._connected_since:  # the answer may be older than the connection, and the object gone
-            self._connected_since = False
             self.request_node(lambda: None)
         else:
             self._confirm()

@@ -185,13 +185,13 @@ def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
 
 def renewed_lease(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
     """Return the lease held for another `seconds` from now on. The lease of an earlier Node object gets this one as its
-    owner, or it would be collected with the earlier one.
+    owner, or it would be collected with the earlier one; so does a lease without owners, or it would outlive the node.
 
     Fields that the API server ignores in an update are left out: a lease is sent seven thousand times a day.
     """
     spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
     owners = lease.metadata.owner_references
-    if any(owner.kind == "Node" and owner.uid != node.metadata.uid for owner in owners):
+    if not owners or any(owner.kind == "Node" and owner.uid != node.metadata.uid for owner in owners):
         owners = (_owner(node),)
     metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None, owner_references=owners)
     return msgspec.structs.replace(lease, metadata=metadata, spec=spec)

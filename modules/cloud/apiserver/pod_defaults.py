@@ -72,11 +72,12 @@ def complete_template_spec(spec: JsonObject) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Return the default pull policy: Always for the tag `latest` and for no tag, otherwise IfNotPresent."""
-    if "@" in image:
-        return "IfNotPresent"
-    tag = image.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    """Return the default pull policy: Always for the tag `latest`, also beside a digest, and for neither of the two,
+    otherwise IfNotPresent.
+    """
+    name, at, _ = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or at) else "IfNotPresent"
 
 
 def _complete_ephemeral(container: JsonObject) -> None:

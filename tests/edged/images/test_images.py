@@ -80,6 +80,8 @@ def test_full_names_read_back(host: str, path: list[str], tag: str, digest: str)
         ("", "a:latest", True, PullDecision.PULL),
         ("", "a:1", True, PullDecision.USE),
         ("", f"a@{DIGEST}", True, PullDecision.USE),
+        ("", f"a:1@{DIGEST}", True, PullDecision.USE),
+        ("", f"a:latest@{DIGEST}", True, PullDecision.PULL),
         ("", "a:1", False, PullDecision.PULL),
     ],
 )

@@ -99,6 +99,8 @@ def test_credentials_for_docker_io_come_before_those_for_its_old_name() -> None:
     [
         {"auth": encoded("user:pass:word")},
         {"auth": encoded("user:pass:word").rstrip("=")},
+        {"auth": encoded("user:pass:word").replace("N", "N\n") + "\n"},
+        {"auth": encoded("user:pass:word").rstrip("=").replace("N", "N\r\n")},
         {"username": "user", "password": "pass:word"},
         {"username": "other", "password": "x", "auth": encoded("user:pass:word")},
         {"username": "user", "password": "pass:word", "email": "a@b", "auth": ""},
@@ -109,6 +111,13 @@ def test_credentials_are_read_in_each_of_their_forms(entry: dict[str, str]) -> N
     expected = [("r.example", Credentials("user", "pass:word"))]
     assert read_pull_secret(secret({"auths": {"r.example": entry}})) == expected
     assert read_pull_secret(secret({"r.example": entry}, "kubernetes.io/dockercfg", ".dockercfg")) == expected
+
+
+@pytest.mark.parametrize("padding", ["", "=", "=="])
+@pytest.mark.parametrize("password", ["p", "pa", "pas"])
+def test_padding_does_not_matter(password: str, padding: str) -> None:
+    entry = {"auth": encoded(f"us:{password}").rstrip("=") + padding}
+    assert read_pull_secret(secret({"auths": {"r": entry}})) == [("r", Credentials("us", password))]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +143,7 @@ def test_a_secret_without_credentials_is_passed_over(other: Secret) -> None:
         {"auths": ["hunter2"]},
         {"auths": {"r.example": "hunter2"}},
         {"auths": {"r.example": {"auth": "hunter2!"}}},
+        {"auths": {"r.example": {"auth": f"*{encoded('user:hunter2')}"}}},
         {"auths": {"r.example": {"auth": encoded("hunter2")}}},
         {"auths": {"r.example": {"auth": 7}}},
     ],

@@ -114,6 +114,10 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
     assert sent == replace(lease.metadata, resource_version="7"), "what an update cannot change is not sent"
     again = replace(node, metadata=replace(node.metadata, uid="another"))
     assert renewed_lease(known, again, 40, LATER).metadata.owner_references[0].uid == "another"
+    other = replace(lease.metadata.owner_references[0], kind="ConfigMap", uid="c")
+    for owners, expected in (((), "u"), ((other,), "c")):
+        found = replace(known, metadata=replace(known.metadata, owner_references=owners))
+        assert [owner.uid for owner in renewed_lease(found, node, 40, LATER).metadata.owner_references] == [expected]
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:

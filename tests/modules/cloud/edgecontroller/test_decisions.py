@@ -30,6 +30,8 @@ NOW = 1_795_139_690.0
         ("registry:5000/busybox", "Always"),
         ("registry:5000/busybox:1", "IfNotPresent"),
         ("busybox@sha256:00", "IfNotPresent"),
+        ("busybox:1.35@sha256:00", "IfNotPresent"),
+        ("registry:5000/busybox:latest@sha256:00", "Always"),
     ],
 )
 def test_the_tag_decides_the_pull_policy(image: str, policy: str) -> None:
