@@ -6,6 +6,7 @@ from unittest.mock import Mock, patch
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.cri.errors import UnavailableError
@@ -112,6 +113,24 @@ def test_a_node_whose_volumes_cannot_be_read_reports_no_others(tmp_path: Path) -
     assert [report.volumes_in_use for report in watched.reports] == [("kubernetes.io/csi/d^1",)]
 
 
+@pytest.mark.parametrize(("most", "names", "asked"), [(0, [], 0), (1, ["large"], 1), (-1, ["large", "small"], 1)])
+def test_as_many_images_are_reported_as_configured(tmp_path: Path, most: int, names: list[str], asked: int) -> None:
+    watched = Watched(tmp_path)
+    watched.settings = replace(watched.settings, node_status_max_images=most)
+    images = [pb.Image(repo_tags=["small"], size=1), pb.Image(repo_tags=["large"], size=2)]
+    list_images = Mock(return_value=images)
+    with patch.object(FakeRuntime, "list_images", list_images):
+        assert [image.names for image in watched.start().images] == [(name,) for name in names]
+    assert list_images.call_count == asked
+
+
+def test_a_runtime_that_cannot_list_its_images_is_reported_without_any(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.runtime.fail("list_images", AWAY)
+    report = watched.start()
+    assert (report.images, report.runtime_problem) == ((), "")
+
+
 def test_a_machine_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     with patch.object(MachineInfo, "machine", side_effect=MachineError("read", "it")):
@@ -142,3 +161,13 @@ def _status(capabilities: str) -> Callable[[Path], str]:
 def test_without_the_capability_no_score_may_be_lower_than_our_own(capabilities: str, smallest: int | None) -> None:
     with patch.object(Path, "read_text", _status(capabilities)):
         assert pod_machine(1 << 30).smallest_oom_adjust == smallest
+
+
+def test_a_kernel_that_does_not_tell_capabilities_is_taken_for_one_without_them() -> None:
+    with patch.object(Path, "read_text", lambda path: "Name:\tx\n" if path.name == "status" else "250\n"):
+        assert pod_machine(1 << 30).smallest_oom_adjust == 250
+
+
+def test_the_period_of_cpu_quotas_is_in_microseconds() -> None:
+    assert pod_machine(1 << 30).cfs_period == 100_000
+    assert pod_machine(1 << 30, cpu_quota_period=0.005).cfs_period == 5_000
