@@ -71,7 +71,20 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edged/status/generator.py": ("tests/edged/status", "tests/edged/probes", *_WHOLE_NODE),
     "modules/edge/edgemesh": tuple(
         f"tests/modules/edge/edgemesh/test_{each}.py"
-        for each in ("dns", "explaining", "links", "module", "planes", "proxy", "tables", "watch")
+        for each in (
+            "applier",
+            "clouds",
+            "dns",
+            "explaining",
+            "links",
+            "lives",
+            "module",
+            "planes",
+            "proxy",
+            "rules",
+            "tables",
+            "watch",
+        )
     ),
     "metamanager": ("tests/metamanager",),
     "metamanager/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),

@@ -70,7 +70,6 @@ class Applier:
 
     def start(self) -> None:
         """Choose the first data plane that can work here."""
-        self._is_busy = True
         self._calls.submit(partial(_choose, tuple(self._planes)), self._chosen)
 
     def stop(self) -> None:
@@ -97,7 +96,6 @@ class Applier:
         self._soon()
 
     def _chosen(self, found: tuple[DataPlane | None, list[str]]) -> None:
-        self._is_busy = False
         self._plane, reasons = found
         for reason in reasons:
             _log.warning("%s", reason)

@@ -16,8 +16,9 @@ from metamanager.module import MetaManager, MetaSettings
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from tests.metamanager.support import META, connect
+from tests.modules.edge.edgemesh.doubles import Plane
 from tests.modules.edge.edgemesh.objects import NODE
-from tests.modules.edge.edgemesh.test_module import Plane, Pods
+from tests.modules.edge.edgemesh.test_module import Pods
 
 Sent = tuple[str, str, str, Any]
 """Source, operation, resource and content of a message."""

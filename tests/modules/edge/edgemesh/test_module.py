@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -24,7 +24,7 @@ from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.module import AGAIN_SECONDS, EdgeMesh, MeshSettings
-from modules.edge.edgemesh.nft.watch import Loss, RulesWatch
+from modules.edge.edgemesh.nft.watch import Loss
 from modules.edge.edgemesh.owner import (
     RESOLVE,
     RESOURCE,
@@ -34,65 +34,9 @@ from modules.edge.edgemesh.owner import (
     ServicesAnswer,
     ServicesRequest,
 )
-from modules.edge.edgemesh.plane import DataPlane, PlaneError, Tables
-from modules.edge.edgemesh.tables import Address, PortTable
+from modules.edge.edgemesh.plane import DataPlane
+from tests.modules.edge.edgemesh.doubles import Plane
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
-
-
-class Plane:
-    """A `DataPlane` that keeps the tables."""
-
-    kind = "fake"
-
-    def __init__(self) -> None:
-        self.tables: list[dict[str, list[str]]] = []
-        self.refusals: list[str] = []
-        self.times: list[float] = []
-        self.now: Callable[[], float] = lambda: 0.0
-        self.restored = self.cleaned = self.looks = 0
-        self.whole = True
-        self.during: Callable[[], object] = lambda: None
-        """Called during each change."""
-        self.during_clean: Callable[[], object] = lambda: None
-
-    def prepare(self) -> None:
-        """Work, unless told otherwise."""
-        if self.kind in self.refusals:
-            raise PlaneError("not here")
-
-    def apply(self, tables: Tables, pods: Iterable[str]) -> None:
-        """Keep the addresses of endpoints by Service."""
-        self.times.append(self.now())
-        self.during()
-        if self.refusals:
-            raise PlaneError(self.refusals.pop())
-        found = {table.service: [address for address, _ in table.inside.endpoints] for table in tables.values()}
-        self.tables.append({**found, "pods": sorted(pods)})
-
-    def reach(self, table: PortTable) -> Address:
-        """Elsewhere."""
-        return "127.96.0.1", table.port + 20_000
-
-    def clean(self) -> None:
-        """Count."""
-        self.cleaned += 1
-        self.during_clean()
-
-    def watch(self) -> RulesWatch | None:
-        """Watch nothing."""
-        return None
-
-    def restore(self) -> None:
-        """Count."""
-        self.restored += 1
-
-    def is_whole(self) -> bool:
-        """Return what the test says."""
-        self.looks += 1
-        return self.whole
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class Pods:
@@ -626,7 +570,6 @@ def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:
     assert applying.times == []
     assert applying.plane.looks == 2, "the first answer may be from before the other reports"
     applying.plane.whole = False
-    applying.plane.during = lambda: setattr(applying.plane, "whole", True)
     applying.report("query", 50)
     bee.run_for(30)
     assert len(applying.times) == applying.plane.restored == 1
