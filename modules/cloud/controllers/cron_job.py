@@ -69,7 +69,7 @@ class _Pass:
         )
 
     def _active(self) -> list[JsonObject]:
-        return [job for job in self._jobs if not is_finished(job) and not is_being_deleted(job)]
+        return [job for job in self._jobs if not is_finished(job)]
 
     def _note_ends(self) -> None:
         """Take Jobs that have ended out of the active ones, with Events."""

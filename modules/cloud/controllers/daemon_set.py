@@ -40,7 +40,7 @@ class _OnNode(NamedTuple):
     name: str
     belongs: Belongs
     pods: list[JsonObject]
-    """The oldest first."""
+    """The oldest first, those that are bound before the others (podByCreationTimestampAndPhase)."""
     is_unreachable: bool
 
 
@@ -56,6 +56,10 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     if revisions.writes and not is_being_deleted(daemon_set):
         return ReconcilePlan(revisions.writes)
     return _Pass(view, daemon_set, claims.owned, revisions, now).plan()
+
+
+def _age(pod: JsonObject) -> tuple[bool, float, str]:
+    return not node_of(pod), created_at(pod), str(pod["metadata"]["name"])
 
 
 class _Pass:
@@ -104,7 +108,7 @@ class _Pass:
                 by_node.setdefault(target_node(pod), []).append(pod)
         for node in sorted(self._view.all_of("Node"), key=lambda one: str(one["metadata"]["name"])):
             name = str(node["metadata"]["name"])
-            found = sorted(by_node.pop(name, ()), key=lambda pod: (created_at(pod), pod["metadata"]["name"]))
+            found = sorted(by_node.pop(name, ()), key=_age)
             yield _OnNode(name, belongs(self._daemon_set, node), found, is_unreachable(self._view, name))
         for name, found in sorted(by_node.items()):  # bound pods wait: a Node that was deleted may register again
             waiting = [pod for pod in found if not node_of(pod)]

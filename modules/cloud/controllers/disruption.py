@@ -99,9 +99,9 @@ def _scale(view: View, pods: Sequence[JsonObject]) -> int:
 def _top(view: View, pod: JsonObject) -> JsonObject | None:
     """Return a pod's controller, or its Deployment."""
     owner: JsonObject | None = pod
-    for _ in range(2):
+    for kind in ("", "Deployment"):
         reference = controller_of(owner) if owner is not None else None
-        if owner is None or reference is None:
+        if owner is None or reference is None or kind not in ("", reference.get("kind")):
             break
         found = view.find(ObjectKey(str(reference.get("kind")), pod["metadata"]["namespace"], str(reference["name"])))
         is_same = found is not None and found["metadata"].get("uid") == reference.get("uid")

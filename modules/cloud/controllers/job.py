@@ -128,10 +128,10 @@ class _Pass:
         self._active = [pod for pod in pods if is_active(pod)]
         self._terminating = [pod for pod in pods if is_terminating(pod)]
         self._is_indexed = self._spec.get("completionMode") == "Indexed"
-        self._indexes = read_indexes(str(self._status.get("completedIndexes") or ""))
+        self._indexes = read_indexes(str(self._status.get("completedIndexes") or ""), job)
         self._succeeded = self._failed = 0
         self._is_per_index = is_per_index(job)
-        self._failed_indexes = read_indexes(str(self._status.get("failedIndexes") or ""))
+        self._failed_indexes = read_indexes(str(self._status.get("failedIndexes") or ""), job)
         self._kept: dict[int, JsonObject] = {}
         """The failed pods of indexes that are tried again, which keep their finalizers until then."""
 
@@ -267,7 +267,7 @@ class _Pass:
         limit = int(self._spec.get("backoffLimit", 6))
         restarts = 0
         if ((self._spec.get("template") or {}).get("spec") or {}).get("restartPolicy") == "OnFailure":
-            restarts = job_pods.restarts_of([pod for pod in self._pods if not has_failed(pod, self._job)])
+            restarts = job_pods.restarts_of([pod for pod in self._pods if not has_ended(pod)])
         if self._failed > limit or (restarts > 0 and restarts >= limit):
             return self._fail("BackoffLimitExceeded", "Job has reached the specified backoff limit")
         seconds, started = self._spec.get("activeDeadlineSeconds"), self._started()
@@ -348,9 +348,9 @@ class _Pass:
         else:
             wanted = len(self._active) if self._succeeded else parallelism
         wanted = max(0, wanted)
-        surplus = len(self._active) - wanted
-        if surplus > 0:
-            self._release(to_delete(self._view, self._job, self._active, self._now)[:surplus])
+        surplus = self._surplus_active(max(0, len(self._active) - wanted))
+        if surplus:
+            self._release(surplus)
             return
         waits = len(self._terminating) if self._spec.get("podReplacementPolicy") == "Failed" else 0
         missing = min(wanted - len(self._active) - waits, MOST_WRITES)
@@ -364,16 +364,36 @@ class _Pass:
             self._again.append(until)
             return
         if self._is_indexed:
-            for index in job_pods.free_indexes(self._job, self._indexes | self._running_indexes(), missing):
+            for index in job_pods.free_indexes(self._job, self._taken_indexes(), missing):
                 self._make(index)
         else:
             self._writes += [creation(job_pods.pod_for(self._job, None))] * missing
 
-    def _make_indexes(self, most: int) -> None:
-        """Make pods for the lowest indexes; each waits after its own failures."""
+    def _surplus_active(self, number: int) -> list[JsonObject]:
+        """Return the pods to delete: those without an index of their own, then as many as are one too many
+        (activePodsForRemoval).
+        """
+        if not number and not self._is_indexed:
+            return []
+        ordered = to_delete(self._view, self._job, self._active, self._now)
+        if self._is_indexed:
+            bound = int(self._spec.get("completions") or 0)
+            last = {index: uid_of(pod) for pod in ordered if (index := index_of(pod)) is not None and index < bound}
+            kept = set(last.values())
+            ordered.sort(key=lambda pod: uid_of(pod) in kept)
+            number = max(number, len(ordered) - len(kept))
+        return ordered[:number]
+
+    def _taken_indexes(self) -> set[int]:
+        """Return the indexes that get no pod now: they have ended, or a pod, or one that is still to end."""
         taken = self._indexes | self._running_indexes() | self._failed_indexes
         if self._spec.get("podReplacementPolicy") == "Failed":
             taken |= {index for pod in self._terminating if (index := index_of(pod)) is not None}
+        return taken
+
+    def _make_indexes(self, most: int) -> None:
+        """Make pods for the lowest indexes; each waits after its own failures."""
+        taken = self._taken_indexes()
         for index, pod in self._kept.items():
             until = job_pods.index_pause_ends(pod, failures_of(pod))
             if self._now < until:

@@ -93,7 +93,7 @@ def success_of(job: JsonObject, succeeded: set[int]) -> str:
     """Return the sentence about the first rule of the successPolicy that holds; "" if none does."""
     for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
-        wanted = read_indexes(str(given)) if given is not None else None
+        wanted = read_indexes(str(given), job) if given is not None else None
         there = succeeded if wanted is None else succeeded & wanted
         if (len(there) >= count) if isinstance(count, int) else (wanted is not None and len(there) == len(wanted)):
             return f"Matched rules at index {number}"

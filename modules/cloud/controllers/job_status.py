@@ -13,7 +13,6 @@ FAILED: Final = "Failed"
 FAILURE_TARGET: Final = "FailureTarget"
 SUCCESS_CRITERIA: Final = "SuccessCriteriaMet"
 SUSPENDED: Final = "Suspended"
-_MOST_INDEXES: Final = 100_000
 
 
 def finished(job: JsonObject) -> JsonObject | None:
@@ -55,14 +54,17 @@ def condition(kind: str, status: str, reason: str, message: str, now: float) -> 
     }
 
 
-def read_indexes(text: str) -> set[int]:
-    """Return the indexes of `0-2,5`, whose parts ascend; others are left out."""
+def read_indexes(text: str, job: JsonObject) -> set[int]:
+    """Return the indexes of `0-2,5`, whose parts ascend; others are left out, and indexes beyond a Job's completions,
+    which may have become fewer.
+    """
+    bound = int(job["spec"].get("completions") or 0)
     found, least = set[int](), 0
     for part in filter(None, text.split(",")):
         begin, _, end = part.partition("-")
         first, last = whole_number(begin), whole_number(end or begin)
-        if first is not None and last is not None and least <= first <= last < _MOST_INDEXES:
-            found.update(range(first, last + 1))
+        if first is not None and last is not None and least <= first <= last:
+            found.update(range(first, min(last + 1, bound)))
             least = last + 1
     return found
 

@@ -89,6 +89,22 @@ def test_forbid_skips_and_replace_replaces() -> None:
     assert all(reason != "MissingJob" for reason, _ in site.events()), "the controller itself has deleted it"
 
 
+def test_a_job_that_is_being_deleted_keeps_the_next_one_out_until_it_is_gone() -> None:
+    """A deletion in the foreground waits for its pods, which may still run."""
+    site = Site()
+    site.apply(cron_job(concurrencyPolicy="Forbid"))
+    site.run_for(61)
+    (first,) = names(site)
+    site.call("delete", site.get("Job", first), options={"propagationPolicy": "Foreground"})
+    site.run_for(200)
+    assert names(site) == [first]
+    assert [one["name"] for one in site.get("CronJob", "tick")["status"]["active"]] == [first]
+    site.patch(site.get("Job", first), {"metadata": {"finalizers": None}})  # the garbage collector has done its work
+    site.run_for(60)
+    (following,) = names(site)
+    assert following != first
+
+
 def test_all_jobs_that_run_are_replaced() -> None:
     site = Site()
     site.apply(cron_job())

@@ -221,6 +221,25 @@ def test_which_pods_a_look_replaces(pods: list[str], bounds: JsonObject, expecte
     assert sorted(gone + more) == expected.split()
 
 
+@pytest.mark.parametrize(
+    ("ages", "unbound", "kept"), [([50, 90, 70], (), 1), ([50, 90, 70], (1,), 2), ([50, 90, 70], (0, 1, 2), 1)]
+)
+def test_of_several_pods_of_a_node_the_oldest_stays_of_the_bound_ones_if_there_are_any(
+    ages: list[int], unbound: tuple[int, ...], kept: int
+) -> None:
+    site = site_with(("n1",))
+    view, now, (live,) = View(), site.clock.now(), site.pods()
+    for obj in (daemon_set(site), *site.all("ControllerRevision"), *site.all("Node")):
+        view.put(obj)
+    for number, age in enumerate(ages):
+        name = f"p{number}"
+        metadata = {**live["metadata"], "name": name, "uid": name, "creationTimestamp": format_rfc3339(now - age)}
+        spec = {**live["spec"], "nodeName": "" if number in unbound else "n1"}
+        view.put({**live, "metadata": metadata, "spec": spec})
+    gone = {write.call.name for write in reconcile(view, key_of(daemon_set(site)), now).writes}
+    assert gone == {"p0", "p1", "p2"} - {f"p{kept}"}
+
+
 def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
     site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
 

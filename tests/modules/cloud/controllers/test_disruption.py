@@ -138,6 +138,25 @@ def test_a_percentage_is_of_the_pods_that_are_wanted(spec: JsonObject, expected:
     assert (status["expectedPods"], status["desiredHealthy"]) == expected
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_the_owner_of_a_workload_does_not_matter(kind: str) -> None:
+    """An EdgeApplication has made it, or a controller that the API server does not know."""
+    view = View()
+    application = {"kind": "EdgeApplication", "apiVersion": "apps.kubeedge.io/v1alpha1", "metadata": {}}
+    owner = stored(application, "app")
+    of_app = stored(workload(kind, replicas=4), "web")
+    of_app["metadata"]["ownerReferences"] = [owner_reference(owner)]
+    pod = stored({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}, "web-0")
+    pod["metadata"]["ownerReferences"] = [owner_reference(of_app)]
+    made = stored(budget(maxUnavailable="25%"), "web")
+    for obj in (owner, of_app, pod, made):
+        view.put(obj)
+    plan = reconcile(view, key_of(made), 1e9)
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    assert (status["expectedPods"], status["desiredHealthy"]) == (4, 3)
+
+
 def test_a_drain_gets_429_for_the_second_pod_until_the_first_one_is_replaced() -> None:
     site = running(minAvailable=2)
     first, second, _ = site.pods()

@@ -218,13 +218,34 @@ def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
 
 def test_texts_of_indexes() -> None:
     assert indexes_text({0, 1, 2, 5, 7, 8}) == "0-2,5,7,8"
-    assert read_indexes("0-2,5,7,8") == {0, 1, 2, 5, 7, 8}
-    assert read_indexes("") == set()
+    assert read_indexes("0-2,5,7,8", job(completions=9)) == {0, 1, 2, 5, 7, 8}
+    assert read_indexes("", job(completions=9)) == set()
 
 
-def test_indexes_that_do_not_ascend_or_are_too_many_are_left_out() -> None:
-    assert read_indexes("5,0-2,5-5,8-6,9,x,1-2-3") == {5, 9}
-    assert read_indexes(f"3,{'9' * 5000},4-100000") == {3}
+def test_indexes_that_do_not_ascend_or_are_too_high_are_left_out() -> None:
+    assert read_indexes("5,0-2,5-5,8-6,9,x,1-2-3", job(completions=10)) == {5, 9}
+    assert read_indexes(f"3,{'9' * 5000},4-100000", job(completions=6)) == {3, 4, 5}
+
+
+@pytest.mark.parametrize(("ended", "left"), [((3, 4), {0, 1, 2}), ((0, 1), {2}), ((0, 4), {1, 2})])
+def test_a_job_whose_completions_are_reduced_completes_the_indexes_that_are_left(
+    ended: tuple[int, ...], left: set[int]
+) -> None:
+    site = Site()
+    site.apply(job(completions=5, parallelism=5, completionMode="Indexed"))
+    site.run_for(2)
+    pods = by_index(site)
+    for index in ended:
+        end(site, pods[index])
+    site.patch(site.get("Job", "sum"), {"spec": {"completions": 3, "parallelism": 3}})
+    site.run_for(5)
+    assert set(by_index(site)) == left
+    for pod in running(site):
+        assert conditions(site) == []
+        end(site, pod)
+    site.run_for(5)
+    assert (status(site)["completedIndexes"], status(site)["succeeded"]) == ("0-2", 3)
+    assert conditions(site)[-1][:2] == ("Complete", "True")
 
 
 def fail(site: Site, pod: JsonObject, code: int = 1, **given: Any) -> None:

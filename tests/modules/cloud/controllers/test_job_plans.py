@@ -9,7 +9,8 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.job import reconcile
-from modules.cloud.controllers.job_pods import TRACKING, free_indexes, pause_ends, pod_for
+from modules.cloud.controllers.job_pods import INDEX, TRACKING, free_indexes, pause_ends, pod_for
+from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import workload
 
@@ -22,26 +23,42 @@ class APod(NamedTuple):
     phase: str = "Running"
     number: int | None = None
     is_ending: bool = False
+    restarts: int = 0
 
 
-def planned(job_status: JsonObject, pod: APod, **spec: Any) -> tuple[list[str], JsonObject]:
-    """The verbs of the writes, and the status, for a Job with one tracked pod."""
+def plan_for(job_status: JsonObject, *pods: APod, template: JsonObject | None = None, **spec: Any) -> ReconcilePlan:
+    """The plan for a Job with tracked pods: `p`, `p1`, and so on."""
     job = workload("Job", "sum", **spec)
     job["metadata"] |= {"namespace": "default", "uid": "of-sum", "resourceVersion": "1"}
     job["spec"]["selector"] = {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}
+    job["spec"]["template"]["spec"] |= template or {}
     job["status"] = {**BEGUN, **job_status}
-    made = pod_for(job, pod.number)
-    ending = {"deletionTimestamp": format_rfc3339(NOW)} if pod.is_ending else {}
-    created = format_rfc3339(NOW - 60)
-    made["metadata"] |= {"name": "p", "uid": "p", "resourceVersion": "1", "creationTimestamp": created, **ending}
-    assert TRACKING in made["metadata"]["finalizers"]
-    made["status"] = {"phase": pod.phase}
     view = View()
-    for obj in (job, made):
-        view.put(obj)
-    plan = reconcile(view, key_of(job), NOW)
-    status = plan.status.call.body["status"] if plan.status is not None else job["status"]
+    view.put(job)
+    for number, pod in enumerate(pods):
+        made, name = pod_for(job, pod.number), f"p{number or ''}"
+        ending = {"deletionTimestamp": format_rfc3339(NOW)} if pod.is_ending else {}
+        created = format_rfc3339(NOW - 60)
+        made["metadata"] |= {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": created, **ending}
+        assert TRACKING in made["metadata"]["finalizers"]
+        made["status"] = {"phase": pod.phase, "containerStatuses": [{"name": "main", "restartCount": pod.restarts}]}
+        view.put(made)
+    return reconcile(view, key_of(job), NOW)
+
+
+def planned(job_status: JsonObject, *pods: APod, **given: Any) -> tuple[list[str], JsonObject]:
+    """The verbs of the writes, and the status."""
+    plan = plan_for(job_status, *pods, **given)
+    status = plan.status.call.body["status"] if plan.status is not None else {**BEGUN, **job_status}
     return [write.call.verb for write in plan.writes], status
+
+
+def deleted(plan: ReconcilePlan) -> list[str]:
+    return [write.call.name for write in plan.writes if write.call.verb == "delete"]
+
+
+def made_indexes(plan: ReconcilePlan) -> list[str]:
+    return [write.call.body["metadata"]["labels"][INDEX] for write in plan.writes if write.call.verb == "create"]
 
 
 def test_a_job_has_not_ended_while_a_pod_still_ends() -> None:
@@ -152,3 +169,43 @@ def test_when_a_pod_has_failed(pod: JsonObject, ago: float) -> None:
 
 def test_the_lowest_indexes_are_made_first() -> None:
     assert free_indexes(workload("Job", completions=6), {1, 3}, 3) == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("pods", "parallelism", "gone"),
+    [
+        ([APod(number=0), APod(number=1)], 3, []),
+        ([APod(number=0), APod(number=3), APod(number=7)], 3, ["p1", "p2"]),
+        ([APod(number=0), APod("Pending", 0), APod(number=1)], 3, ["p1"]),
+        ([APod(number=0), APod(), APod(number=1)], 3, ["p1"]),
+        ([APod("Pending", 0), APod(number=1), APod(number=5)], 2, ["p2"]),
+        ([APod("Pending", 0), APod(number=1), APod(number=5)], 1, ["p2", "p"]),
+    ],
+)
+def test_a_pod_without_an_index_of_its_own_goes_first(pods: list[APod], parallelism: int, gone: list[str]) -> None:
+    """Its index is beyond the completions, which were reduced, or another pod has it (activePodsForRemoval)."""
+    plan = plan_for({}, *pods, completionMode="Indexed", completions=3, parallelism=parallelism)
+    assert deleted(plan) == gone
+
+
+@pytest.mark.parametrize("more", [{}, {"backoffLimitPerIndex": 9}])
+def test_an_index_whose_pod_still_ends_is_not_made_if_only_failed_pods_are_replaced(more: JsonObject) -> None:
+    spec = {"completionMode": "Indexed", "completions": 3, "parallelism": 2, "podReplacementPolicy": "Failed", **more}
+    assert made_indexes(plan_for({}, APod(number=0, is_ending=True), **spec)) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "fails"),
+    [
+        ([APod("Running", restarts=2), APod("Pending", restarts=1)], True),
+        ([APod("Running", restarts=2)], False),
+        ([APod("Succeeded", restarts=2), APod("Running", restarts=2)], False),
+        ([APod("Failed", restarts=2), APod("Running", restarts=2)], False),
+        ([APod("Running", restarts=2, is_ending=True), APod("Running", restarts=1)], True),
+    ],
+)
+def test_restarts_of_containers_count_until_their_pod_has_ended(pods: list[APod], fails: bool) -> None:
+    """A pod that has succeeded after a restart takes nothing from the limit (pastBackoffLimitOnFailure)."""
+    once = {"template": {"restartPolicy": "OnFailure"}, "completions": 9, "parallelism": 2, "backoffLimit": 3}
+    _, status = planned({}, *pods, **once)
+    assert [one["reason"] for one in status.get("conditions", ())] == ["BackoffLimitExceeded"] * fails
