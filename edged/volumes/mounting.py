@@ -32,15 +32,15 @@ class Mounts(Protocol):
     def has(self, point: Path) -> bool:
         """Return whether something is mounted at exactly this path, which must contain no link."""
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
-        """Mount memory at a directory.
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
+        """Mount memory at a directory; its content is kept out of swap where the kernel can (6.4 and later; kubelet's
+        noswap).
 
         Args:
             target: the directory.
             size: in bytes, 0 for the kernel's default limit (half of the memory).
             mode: of the new root directory.
             group: id of its group.
-            secret: keep the content out of swap, where the kernel can (6.4 and later; kubelet's noswap).
         """
 
     def bind(self, source: Path, target: Path) -> None:
@@ -72,10 +72,10 @@ class KernelMounts:
         table = _TABLE.read_bytes()
         return wanted in table and any(line.split(b" ")[4] == wanted for line in table.splitlines() if wanted in line)
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
         """See `Mounts`."""
         options = f"mode={mode:o},gid={group}" + (f",size={size}" if size else "")
-        for more in (",noswap", "") if secret else ("",):
+        for more in (",noswap", ""):
             try:
                 _mount_tmpfs(target, options + more)
             except VolumeError as error:
@@ -108,7 +108,7 @@ class MemoryMounts:
         """See `Mounts`."""
         return any(mounted == point for _, mounted, _ in self.mounted)
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:  # noqa: ARG002
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:  # noqa: ARG002
         """See `Mounts`."""
         self.mounted.append(("tmpfs", target.resolve(), size))
 

@@ -1,5 +1,7 @@
 """The ownership of a volume: a pod's fsGroup gets it, with all its content (kubelet's SetVolumeOwnership)."""
 
+import errno
+import logging
 import os
 import stat
 from pathlib import Path
@@ -10,7 +12,11 @@ from beehive.files.walking import Walk
 from edged.api import Pod
 from edged.errors import VolumeError
 
+_log = logging.getLogger(__name__)
+
 _ON_ROOT_MISMATCH = "OnRootMismatch"
+_REFUSALS = (errno.EPERM, errno.EACCES, errno.EROFS, errno.EOPNOTSUPP)
+"""Errors of a file system without owners (FAT), of a server that knows no root, of a file that cannot be changed."""
 _USE, _ENTER = 0o660, 0o110
 
 
@@ -34,37 +40,48 @@ def owner_of(pod: Pod) -> VolumeOwner | None:
 
 def set_volume_ownership(directory: Path, owner: VolumeOwner) -> None:
     """Give a directory and all below it to the group, which may read and write it; new files in it belong to the group
-    too. Links are given, and never followed. Raises VolumeError.
+    too. Links are given, and never followed. What a file system refuses to give stays as it is, and the pod starts (as
+    under a kubelet). Raises VolumeError for an agent without the right, and OSError.
     """
     if owner.on_mismatch_only and _is_given(directory, owner.group):
         return
+    refusal: OSError | None = None
     for found in Walk(directory):
-        _give(found.entry.name, owner.group, within=found.within)
+        refusal = _give(found.entry.name, owner.group, found.within) or refusal
     # the directory itself last: an interrupted run does not pass for a complete one
-    _give(str(directory), owner.group)
+    refusal = _give(str(directory), owner.group) or refusal
+    if refusal is not None:
+        _log.warning("the volume %s cannot be given to the group %d as a whole: %s", directory, owner.group, refusal)
 
 
-def _give(path: str, group: int, *, within: int | None = None) -> None:
+def _give(path: str, group: int, within: int | None = None) -> OSError | None:
     """Change one entry, through a descriptor that opens no file: the path may be a device, or a container with the
-    volume may replace it by a link meanwhile.
+    volume may replace it by a link meanwhile. Return the file system's refusal.
     """
     try:
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     except FileNotFoundError:
-        return
+        return None
     itself = f"/proc/self/fd/{handle}"
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISLNK(mode):
             os.chown(path, -1, group, dir_fd=within, follow_symlinks=False)
-            return
+            return None
         os.chown(itself, -1, group)
         if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
             Path(itself).chmod(stat.S_IMODE(mode) | _wanted(mode))
-    except PermissionError as error:
-        raise VolumeError("cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root") from error
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        if os.geteuid() != 0:
+            raise VolumeError(
+                "cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root"
+            ) from error
+        return error
     finally:
         os.close(handle)
+    return None
 
 
 def _wanted(mode: int) -> int:

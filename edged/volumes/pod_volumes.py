@@ -92,29 +92,35 @@ class PodVolumes:
         Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
         directories. Raises the first PluginError or VolumeError when all were tried.
         """
-        problem: EdgedError | None = None
-        of_drivers: list[Path] = []
+        volumes, sub_paths = self._paths.volumes(uid).resolve(), self._paths.sub_paths(uid).resolve()
+        # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
+        problem = self._unmount(points_below(self.mounts, sub_paths))
         try:
-            self._csi.tear_down(uid)
+            if problem is None:
+                self._csi.tear_down(uid)
         except EdgedError as error:  # a driver may be away for days: memory must not wait for that
-            problem, of_drivers = error, [self._paths.volume_kind(uid, "csi").resolve()]
+            problem = error
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
-        ours = [directory.resolve() for directory in (self._paths.sub_paths(uid), self._paths.volumes(uid))]
-        staying = []
-        for point in points_below(self.mounts, self._paths.pod(uid), *others):
-            if any(map(point.is_relative_to, of_drivers)):
-                continue
-            if any(map(point.is_relative_to, ours)):
-                try:
-                    self.mounts.unmount(point)
-                except VolumeError as error:  # a process still uses it: memory must not wait for that
-                    problem = problem or error
-            else:
-                staying.append(point)
+        of_drivers = self._paths.volume_kind(uid, "csi").resolve()
+        points = points_below(self.mounts, self._paths.pod(uid), *others)
+        ours = [point for point in points if point.is_relative_to(volumes)]
         if problem is not None:
-            raise problem
-        return staying
+            ours = [point for point in ours if not point.is_relative_to(of_drivers)]
+        for failure in (problem, self._unmount(ours)):
+            if failure is not None:
+                raise failure
+        return [point for point in points if not point.is_relative_to(volumes)]
+
+    def _unmount(self, points: list[Path]) -> EdgedError | None:
+        """Unmount all the points; return the first error: memory must not wait for a point that a process uses."""
+        problem: EdgedError | None = None
+        for point in points:
+            try:
+                self.mounts.unmount(point)
+            except VolumeError as error:
+                problem = problem or error
+        return problem
 
     def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         try:

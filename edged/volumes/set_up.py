@@ -80,7 +80,7 @@ def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
     if is_mounted(mounts, path) or os.path.lexists(path / DATA):
         return
     try:
-        mounts.tmpfs(path, size, mode=_READABLE, secret=True)
+        mounts.tmpfs(path, size, mode=_READABLE)
     except VolumeError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

@@ -51,4 +51,5 @@ def supports_fs_group(driver: CSIDriver | None, volume: CsiVolume) -> bool:
         return False
     if policy == "File":
         return True
-    return bool(volume.fs_type) and (volume.ephemeral or "ReadWriteOnce" in volume.access_modes)
+    once = not {"ReadWriteOnce", "ReadWriteOncePod"}.isdisjoint(volume.access_modes)
+    return bool(volume.fs_type) and (volume.ephemeral or once)

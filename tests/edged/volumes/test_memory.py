@@ -125,6 +125,35 @@ def test_memory_is_mounted_once_with_its_size_and_gone_with_the_pod(tmp_path: Pa
         assert list(path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("knows", "made"), [(True, 1), (False, 2)])
+def test_memory_is_not_swapped_out_where_the_kernel_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, knows: bool, made: int
+) -> None:
+    """Of an emptyDir as of a secret: programs keep their own secrets in it. Older kernels know no `noswap`."""
+    asked = list[str]()
+
+    def mount(target: Path, options: str) -> None:
+        asked.append(options)
+        if "noswap" in options and not knows:
+            raise VolumeError("mount memory", str(target), "") from OSError(errno.EINVAL, "invalid")
+
+    monkeypatch.setattr("edged.volumes.mounting._mount_tmpfs", mount)
+    KernelMounts().tmpfs(tmp_path, MIB)
+    assert asked == ["mode=777,gid=0,size=1048576,noswap", "mode=777,gid=0,size=1048576"][:made]
+
+
+def test_memory_that_the_kernel_refuses_for_another_reason_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = VolumeError("mount memory", str(tmp_path), "")
+    refused.__cause__ = OSError(errno.ENOMEM, "no memory")
+    mount = Mock(side_effect=refused)
+    monkeypatch.setattr("edged.volumes.mounting._mount_tmpfs", mount)
+    with pytest.raises(VolumeError, match="mount memory"):
+        KernelMounts().tmpfs(tmp_path, 0)
+    mount.assert_called_once_with(tmp_path, "mode=777,gid=0,noswap")
+
+
 @needs_mounts
 def test_a_removal_waits_for_who_uses_the_memory(tmp_path: Path) -> None:
     """The kernel refuses, the error says so and that it may pass, and the next attempt succeeds."""
@@ -147,6 +176,39 @@ def test_a_mount_in_use_keeps_no_other_mounted(tmp_path: Path) -> None:
     with pytest.raises(VolumeError, match="it is busy"):
         volumes.remove(PodUid("u1"))
     assert [point for _, point, _ in mounts.mounted] == [mounts.busy]
+
+
+class Driver(CsiMounter):
+    """Notes what is mounted when it is to detach its disks."""
+
+    def __init__(self, paths: PodPaths, mounts: MemoryMounts) -> None:
+        super().__init__(paths, CsiDrivers(), mounts, "")
+        self.mounted = mounts.mounted
+        self.seen: list[list[Path]] = []
+
+    def tear_down(self, uid: PodUid) -> None:
+        assert uid == "u1"
+        self.seen.append([point for _, point, _ in self.mounted])
+
+
+def test_a_driver_detaches_its_disk_when_no_sub_path_of_it_is_mounted_any_more(tmp_path: Path) -> None:
+    """A disk that is detached while a file system of it is mounted loses what was written last."""
+    paths, mounts, uid = PodPaths(tmp_path), BusyMounts(), PodUid("u1")
+    driver = Driver(paths, mounts)
+    volumes = PodVolumes(paths, mounts, csi=driver)
+    cache = volumes.prepare(cache_pod(), Known(), Nanoseconds(0))["cache"]
+    published, shown = paths.volume(uid, "csi", "disk") / "mount", paths.sub_path(uid, "disk", "bb", 0)
+    for point in (published, shown, paths.sub_path(uid, "disk", "bb", 1)):
+        mounts.bind(tmp_path, point)
+    mounts.busy = shown
+    with pytest.raises(VolumeError, match="it is busy"):
+        volumes.remove(uid)
+    assert driver.seen == []
+    assert [point for _, point, _ in mounts.mounted] == [published, shown], "memory and the other sub path are free"
+    mounts.busy = Path()
+    volumes.remove(uid)
+    assert (driver.seen, mounts.mounted) == ([[published]], [])
+    assert cache.is_dir()
 
 
 class AbsentDriver(CsiMounter):
@@ -187,9 +249,9 @@ class NoMounts(MemoryMounts):
         super().__init__()
         self._reason = reason
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
         """See `Mounts`."""
-        assert (size, mode, group, secret) == (0, 0o755, 0, True)
+        assert (size, mode, group) == (0, 0o755, 0)
         try:
             raise OSError(self._reason, os.strerror(self._reason), str(target))
         except OSError as error:

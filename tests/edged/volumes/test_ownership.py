@@ -6,12 +6,14 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from edged.api import PodSecurityContext
+from edged.errors import VolumeError
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from tests.beehive.files.trees import make_deep
 from tests.edged.pods.builders import a_pod
@@ -74,6 +76,43 @@ def test_a_run_that_was_interrupted_anywhere_does_not_pass_for_a_complete_one(
             set_volume_ownership(tree, VolumeOwner(4242))
         set_volume_ownership(tree, VolumeOwner(4242, on_mismatch_only=True))
         assert {path.lstat().st_gid for path in entries} == {4242}
+
+
+@pytest.mark.parametrize("refusal", [errno.EPERM, errno.EACCES, errno.EROFS, errno.EOPNOTSUPP])
+def test_what_a_file_system_refuses_stays_and_the_rest_is_given(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refusal: int
+) -> None:
+    """A stick with FAT has no owners, a server that knows no root gives nothing away: a kubelet starts the pod."""
+    give, refused = os.chown, (tree / "sub").stat()
+
+    def give_others(path: Any, uid: int, gid: int, **options: Any) -> None:
+        found = os.stat(path, dir_fd=options.get("dir_fd"))
+        if (found.st_dev, found.st_ino) == (refused.st_dev, refused.st_ino):
+            raise OSError(refusal, os.strerror(refusal))
+        give(path, uid, gid, **options)
+
+    monkeypatch.setattr(os, "chown", give_others)
+    set_volume_ownership(tree, VolumeOwner(4242))
+    given = {path.name: path.lstat().st_gid for path in (tree, *tree.rglob("*"))}
+    assert given == {"volume": 4242, "file": 4242, "link": 4242, "pipe": 4242, "sub": os.getgid()}
+    assert caplog.text.count("cannot be given to the group 4242 as a whole") == 1
+
+
+def test_an_agent_that_is_not_root_names_the_missing_right(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "chown", Mock(side_effect=PermissionError(errno.EPERM, "not permitted")))
+    with pytest.raises(VolumeError, match="fsGroup needs root"):
+        set_volume_ownership(tree, VolumeOwner(4242))
+
+
+@pytest.mark.parametrize("lacking", [0o2770 & ~bit for bit in (0o2000, 0o040, 0o020, 0o010)])
+def test_on_root_mismatch_a_volume_that_its_group_cannot_use_is_given_again(tree: Path, lacking: int) -> None:
+    """The group of its own directory is not enough: it must be able to read, write and enter it, and hand it on."""
+    set_volume_ownership(tree, VolumeOwner(4242))
+    os.chown(tree / "sub" / "file", -1, os.getgid())
+    tree.chmod(lacking)
+    set_volume_ownership(tree, VolumeOwner(4242, on_mismatch_only=True))
+    assert ((tree / "sub" / "file").stat().st_gid, mode(tree)) == (4242, 0o2770)
 
 
 @pytest.mark.parametrize(

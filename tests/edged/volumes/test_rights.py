@@ -147,7 +147,7 @@ def test_secrets_tokens_and_facts_are_in_memory_and_configmaps_on_the_disk(tmp_p
 class _Forbidden(MemoryMounts):
     """Of an agent that is not root."""
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
         raise VolumeError("mount memory", str(target), "mounting needs root") from PermissionError()
 
 

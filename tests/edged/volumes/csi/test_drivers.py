@@ -142,6 +142,8 @@ ONE = {"access_modes": ("ReadWriteOnce",), "fs_type": "ext4"}
         (None, ONE, True),
         (None, {**ONE, "fs_type": ""}, False),
         (None, {**ONE, "access_modes": ("ReadWriteMany",)}, False),
+        (None, {**ONE, "access_modes": ("ReadWriteOncePod",)}, True),
+        (None, {**ONE, "access_modes": ("ReadWriteMany", "ReadWriteOnce")}, True),
         (None, {**ONE, "read_only": True}, False),
         (None, {"ephemeral": True, "fs_type": "ext4"}, True),
         (policy(fs_group_policy="File"), {}, True),
