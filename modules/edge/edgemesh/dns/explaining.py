@@ -122,8 +122,15 @@ def _value(record: Record) -> str:
                 priority, weight, port = _SRV.unpack_from(record.data)
                 return f"{priority} {weight} {port} {target_of(record._replace(data=record.data[_SRV.size :]))}"
             case Type.TXT:
-                return record.data[1 : 1 + record.data[0]].decode("latin-1") if record.data else ""
+                return "".join(_strings(record.data))
     return record.data.hex()
+
+
+def _strings(data: bytes) -> Iterator[str]:
+    """Yield the strings of a TXT record; a text of more than 255 bytes is in several."""
+    while data:
+        yield data[1 : 1 + data[0]].decode("latin-1")
+        data = data[1 + data[0] :]
 
 
 def _reversed(name: str) -> str:

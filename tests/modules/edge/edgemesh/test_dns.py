@@ -670,11 +670,18 @@ def test_equal_questions_at_a_time_are_one() -> None:
 
 
 def test_an_external_name_is_asked_of_other_servers() -> None:
-    names = names_of(FULL, lambda asked: DnsAnswer(OK, (a_record(asked.name),), is_ours=False))
+    others: list[bytes] = []
+
+    def answer_of_others(asked: Question) -> DnsAnswer:
+        others.append(asked.raw)
+        return DnsAnswer(OK, (a_record(asked.name),), is_ours=False)
+
+    names = names_of(FULL, answer_of_others)
     asked = reply(question(f"out.default.svc.{Z}"), names)
     assert isinstance(asked, Question)
     answer = names.by_others(asked)
     assert [each.name for each in answer.answers] == [f"out.default.svc.{Z}", "www.example.org"]
+    assert others == [question("www.example.org")[12:]]
     assert isinstance(reply(question("8.8.8.8.in-addr.arpa", Type.PTR), names), Question)
 
 
@@ -692,6 +699,29 @@ def test_a_client_that_asks_too_much_is_not_answered_for_a_while() -> None:
     assert limiter.allows("b")
     time.simulation.run_for(1)
     assert limiter.allows("a")
+
+
+def test_a_client_may_ask_a_thousand_names_a_second_and_save_up_two_thousand() -> None:
+    time = FakeContext()
+    limiter = Limiter(time.clock)
+    time.simulation.run_for(100)
+    for seconds, allowed in ((0, BURST), (0.5, 500), (0.001, 1), (1000, BURST), (2, BURST), (0, 0)):
+        time.simulation.run_for(seconds)
+        assert sum(limiter.allows("a") for _ in range(3000)) == pytest.approx(allowed, abs=1)
+
+
+def test_a_client_that_goes_on_asking_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else others' first queries gave it a new allowance. The one that has not asked for longest is forgotten."""
+    monkeypatch.setattr("modules.edge.edgemesh.dns.server.MOST_CLIENTS", 2)
+    limiter = Limiter(FakeContext().clock)
+    for client in "ab":
+        while limiter.allows(client):
+            pass
+    assert not limiter.allows("a")
+    assert limiter.allows("c")
+    assert not limiter.allows("a")
+    assert limiter.allows("b")
+    assert len(limiter._clients) == 2
 
 
 def test_a_flood_of_names_costs_the_others_nothing() -> None:
@@ -987,10 +1017,12 @@ def test_the_time_for_a_server_ends_for_any_spread_of_its_bytes(*, is_cut: bool)
 
 
 @contextmanager
-def serving(allowed: str, resolver: Callable[[Clock, MeshCounters], UpstreamResolver]) -> Iterator[Served]:
-    """A server of FULL that asks others for all else."""
+def serving(
+    allowed: str, resolver: Callable[[Clock, MeshCounters], UpstreamResolver], made: Zone = FULL
+) -> Iterator[Served]:
+    """A server of a zone that asks others for all else."""
     clock, counters = RealClock(), MeshCounters()
-    names = DnsNames(FULL, resolver(clock, counters))
+    names = DnsNames(made, resolver(clock, counters))
     ports: list[int] = []
 
     def opened() -> tuple[socket.socket, socket.socket]:
@@ -1051,7 +1083,7 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
 
 def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     """Without its thread the node would have no names until it restarts."""
-    failures = [RuntimeError("nobody has thought of this")]
+    failures = list[Exception]()
     allows = Limiter.allows
 
     def fails_once(self: Limiter, client: str) -> bool:
@@ -1073,12 +1105,19 @@ def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) ->
     with patch.object(Limiter, "allows", fails_once):
         server.start()
         try:
-            for place in range(2):
-                assert began.acquire(timeout=SECONDS)
-                with asking("127.0.0.1", ports[place]) as client:
-                    client.send(question(f"web.default.svc.{Z}"))
-                    if place:
-                        assert read_message(client.recv(9999)).code == OK
+            asked = question(f"web.default.svc.{Z}")
+            assert began.acquire(timeout=SECONDS)
+            with asking("127.0.0.1", ports[0]) as client, socket.create_connection(ports[0], SECONDS) as stream:
+                stream.sendall(struct.pack("!H", len(asked)) + asked)
+                assert read_message(_frame(stream)).code == OK
+                failures.append(RuntimeError("nobody has thought of this"))
+                client.send(asked)
+                assert not stream.recv(1)
+            assert began.acquire(timeout=SECONDS)
+            for _ in range(2):
+                with asking("127.0.0.1", ports[1]) as client:
+                    client.send(asked)
+                    assert read_message(client.recv(9999)).code == OK
         finally:
             server.stop()
             clock.close()
@@ -1211,6 +1250,70 @@ def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
     assert counters.answers["NOERROR"] == 5
 
 
+def test_the_server_cuts_long_answers_over_udp_only() -> None:
+    many = slice_of(*(endpoint(f"10.86.1.{number}") for number in range(60)), name="db")
+    asked = question(f"db.default.svc.{Z}")
+    with (
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of), zone(HEADLESS, db=many)) as (
+            host,
+            port,
+            _,
+        ),
+        asking(host, (host, port)) as client,
+        socket.create_connection((host, port), SECONDS) as stream,
+    ):
+        client.send(asked)
+        assert read_message(client.recv(9999)).is_cut
+        stream.sendall(struct.pack("!H", len(asked)) + asked)
+        assert len(read_message(_frame(stream)).answers) == 60
+
+
+def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then the node's owner sees why nobody is answered."""
+    monkeypatch.setattr("modules.edge.edgemesh.dns.server.AGAIN_SECONDS", 0.001)
+    is_free, tried, ports = threading.Event(), threading.Semaphore(0), list[tuple[str, int]]()
+
+    def opened() -> tuple[socket.socket, socket.socket]:
+        if not is_free.is_set():
+            tried.release()
+            raise OSError("another server is there")
+        found = own_sockets()
+        ports.append(found[0].getsockname())
+        tried.release()
+        return found
+
+    clock, counters = RealClock(), MeshCounters()
+    names = DnsNames(zone(known=False), UpstreamResolver(lambda _: [], clock, counters))
+    server = NameServer(names, opened, Clients(["127.0.0.1/32"], names), clock, counters)
+    server.start()
+    try:
+        for _ in range(3):
+            assert tried.acquire(timeout=SECONDS)
+        assert server.explain("web", "default", "").problem.endswith("another server is there")
+        is_free.set()
+        while not ports:
+            assert tried.acquire(timeout=SECONDS)
+        web, of_pod = f"web.default.svc.{Z}", f"192-0-2-9.default.pod.{Z}"
+        with asking("127.0.0.1", ports[0]) as client:
+
+            def code_of(name: str) -> int:
+                client.send(question(name))
+                return read_message(client.recv(9999)).code
+
+            assert code_of(web) == Code.SERVFAIL
+            server.known()
+            assert code_of(web) == NX
+            server.put(ServiceKey("default", "web"), service(), ("10.96.0.1",), [])
+            assert (code_of(web), code_of(of_pod)) == (OK, NX)
+            server.pods_changed((pod(ip="192.0.2.9"),))
+            assert code_of(of_pod) == OK
+        found = server.explain("web", "default", "A")
+        assert (found.problem, found.addresses) == ("", ("10.96.0.1",))
+    finally:
+        server.stop()
+        clock.close()
+
+
 def _frame(stream: socket.socket) -> bytes:
     size = struct.unpack("!H", stream.recv(2, socket.MSG_WAITALL))[0]
     return stream.recv(size, socket.MSG_WAITALL)
@@ -1223,8 +1326,16 @@ def test_pods_may_ask_and_neighbours_may_not() -> None:
     assert clients("10.86.7.7")
     assert not clients("192.0.2.9")
     assert not clients("fd00::9")
+    assert not clients("no address")
     names.pods_changed((pod(ip="192.0.2.9"),))
     assert clients("192.0.2.9")
+
+
+def test_a_pod_has_its_name_while_it_is_there() -> None:
+    names, asked = names_of(zone(service())), question(f"192-0-2-9.default.pod.{Z}")
+    for pods, code in (((), NX), ((pod(ip="192.0.2.9"),), OK), ((), NX)):
+        names.pods_changed(pods)
+        assert read_message(reply(asked, names)).code == code
 
 
 def test_servers_of_a_name(tmp_path: Any) -> None:

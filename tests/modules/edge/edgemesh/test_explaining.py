@@ -10,7 +10,17 @@ from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution, candidates, explain
 from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.dns.upstream import LONGEST_TTL, UpstreamResolver
-from modules.edge.edgemesh.dns.wire import Code, Parsed, Record, Type, WireError, address_data, read_question
+from modules.edge.edgemesh.dns.wire import (
+    Code,
+    DnsAnswer,
+    Parsed,
+    Question,
+    Record,
+    Type,
+    WireError,
+    address_data,
+    read_question,
+)
 from modules.edge.edgemesh.dns.zone import Zone
 from modules.edge.edgemesh.objects import ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips
@@ -85,6 +95,29 @@ def test_records_are_shown_as_texts() -> None:
     (name,) = node.resolve("10.96.0.1").asked[0].records
     assert (name.type, name.value) == ("PTR", f"web.default.svc.{Z}")
     assert node.resolve(f"dns-version.{Z}.", "TXT").asked[0].records[0].value == "1.1.0"
+
+
+@pytest.mark.parametrize(
+    ("type_", "data", "value"),
+    [
+        (Type.TXT, b"\x02hi", "hi"),
+        (Type.TXT, b"\x02hi\x03you", "hiyou"),
+        (Type.TXT, b"", ""),
+        (Type.A, b"abc", "616263"),
+        (Type.SRV, b"\0\0", "0000"),
+        (Type.HINFO, b"\1x", "0178"),
+    ],
+)
+def test_data_of_others_that_is_no_text_is_shown_in_hexadecimal_digits(type_: Type, data: bytes, value: str) -> None:
+    class Others:
+        domain = Z
+
+        def explained(self, question: Question) -> tuple[DnsAnswer, str]:
+            """Answer whatever is asked."""
+            return DnsAnswer(Code.NOERROR, (Record(question.name, type_, 5, data),)), "192.0.2.53"
+
+    ((shown,),) = (each.records for each in explain(Others(), "a.org.", "default", "TXT").asked)
+    assert (shown.type, shown.value) == (type_.name, value)
 
 
 def test_other_names_are_answered_by_others_from_memory_and_by_nobody() -> None:

@@ -13,7 +13,7 @@ from modules.edge.edgemesh import state as state_module
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import NftError
 from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
-from modules.edge.edgemesh.objects import EndpointSlice, Service, ServiceKey, ServiceStatus
+from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey, ServiceStatus
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to
@@ -313,6 +313,78 @@ def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
     )
     (table,) = port_tables(service(), state.backends(KEY), EndpointSelector(Here(NODE)))
     assert table.inside.endpoints == (("192.0.2.2", 18080), ("192.0.2.4", 8080))
+
+
+def test_of_the_pods_that_a_cloud_of_2019_lists_only_ready_ones_are_used_and_ending_ones_at_last() -> None:
+    def listed(name: str, node: str, **more: Any) -> Pod:
+        status = {"hostIP": f"192.0.2.{node[1:]}", **more.pop("status", {})}
+        return pod(name, "10.86.0.9", node=node, hostNetwork=True, status=status, **more)
+
+    unready, ending = listed("a", "n2", ready=False), listed("b", "n3", deleted=True)
+    initialized = {"conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}]}
+    others = [unready, ending, listed("c", "n4", status=initialized)]
+    for more, expected in (((), ["192.0.2.3"]), ((listed("d", "n5"),), ["192.0.2.5"])):
+        state = MeshState(NODE)
+        state.put_service(service())
+        state.put_pod_list(KEY, (*others, *more))
+        (table,) = port_tables(service(), state.backends(KEY), EndpointSelector(Here(NODE)))
+        assert [address for address, _ in table.inside.endpoints] == expected
+
+
+def test_unready_addresses_of_endpoints_are_not_used_and_ready_ones_belong_to_their_nodes() -> None:
+    state = MeshState(NODE)
+    state.put_service(service(selector={}))
+    subset = {
+        "addresses": [{"ip": "192.0.2.2", "nodeName": NODE}, {"ip": "192.0.2.3", "nodeName": "n3"}],
+        "notReadyAddresses": [{"ip": "192.0.2.4", "nodeName": "n4"}],
+        "ports": [{"port": 8080}],
+    }
+    metadata = {"name": "web", "namespace": "default"}
+    state.put_endpoints(decode(Endpoints, msgspec.json.encode({"metadata": metadata, "subsets": [subset]})))
+    for prefer, expected in ((Prefer.NODE, ["192.0.2.2"]), (Prefer.NONE, ["192.0.2.2", "192.0.2.3"])):
+        selector = EndpointSelector(Here(NODE, prefer=prefer))
+        assert [each.address for each in selector.select(service(), "", state.backends(KEY)).backends] == expected
+
+
+@pytest.mark.parametrize(
+    ("hostname", "subdomain", "expected"),
+    [("db-0", "web", "db-0"), ("db-0", "other", ""), ("db-0", None, ""), (None, "web", ""), (None, None, "")],
+)
+def test_a_pod_of_this_node_has_a_host_name_in_the_service_of_its_subdomain(
+    hostname: str | None, subdomain: str | None, expected: str
+) -> None:
+    """As the EndpointSlice controller has it."""
+    state = MeshState(NODE)
+    state.put_service(service())
+    given: dict[str, Any] = {"hostname": hostname, "subdomain": subdomain}
+    state.set_pods((pod(**{key: value for key, value in given.items() if value}),))
+    assert [each.hostname for each in state.backends(KEY)] == [expected]
+
+
+@pytest.mark.parametrize("target", [None, 0, ""])
+def test_without_a_target_port_the_ports_number_is_the_target(target: object) -> None:
+    for number in (80, 1):
+        (table,) = tables(service(ports=[{"port": number, "targetPort": target}]), pods=(pod(),))
+        assert table.inside.endpoints == (("10.86.0.2", number),)
+
+
+def test_a_pod_with_one_address_only_is_used_at_it() -> None:
+    """Statuses of old edges have no podIPs."""
+    assert inside(service(), pods=(pod(status={"podIPs": []}),)) == ["10.86.0.2"]
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, []), (1, [1]), (65535, [65535]), (65536, []), (None, [])])
+def test_ports_of_slices_that_no_packet_can_have_are_left_out(number: int | None, expected: list[int]) -> None:
+    (table,) = tables(service(), slice_of(endpoint("192.0.2.2"), ports=({"name": "", "port": number},)))
+    assert [port for _, port in table.inside.endpoints] == expected
+
+
+@pytest.mark.parametrize(("kind", "pod_name"), [("Pod", "web-1"), ("Node", "")])
+def test_an_endpoint_of_a_slice_names_its_pod(kind: str, pod_name: str) -> None:
+    state = MeshState(NODE)
+    state.put_service(service())
+    state.put_slice(slice_of(endpoint("192.0.2.2", targetRef={"kind": kind, "name": "web-1"})))
+    assert [each.pod for each in state.backends(KEY)] == [pod_name]
 
 
 @pytest.mark.parametrize(
