@@ -60,6 +60,10 @@ class CoreStore:
 
     def __init__(self, url: str) -> None:
         self.name = "the database of the configured URL"
+        self._changed = False
+        """Whether there are changes since the last commit."""
+        self._lost: StoreWriteError | None = None
+        """Why these changes are lost; every commit raises it until a rollback."""
         try:
             engine = sa.create_engine(url, pool_size=1, max_overflow=0, hide_parameters=True)
             self.name = engine.url.render_as_string(hide_password=True)
@@ -84,7 +88,7 @@ class CoreStore:
         try:
             yield from (row_of_columns(tuple(found)) for found in self._connection.execute(_ROWS))
         except SQLAlchemyError as error:
-            raise StoreError("read the database", self.name, _reason(error), retryable=True) from error
+            raise self._unreadable(error) from error
 
     def put(self, row: Row) -> bool:
         values = {column.name: getattr(row, column.name) for column in _META.c}
@@ -107,16 +111,19 @@ class CoreStore:
         return self._write(_DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
 
     def commit(self) -> None:
+        if self._lost is not None:
+            raise self._lost
         try:
             self._connection.commit()
         except SQLAlchemyError as error:
-            self.rollback()
-            raise StoreWriteError("commit", self.name, _reason(error), batch_lost=True) from error
+            raise self._failed("commit", self.name, error) from error
+        self._changed = False
 
     def make_room(self) -> bool:
         return False
 
     def rollback(self) -> None:
+        self._changed, self._lost = False, None
         with suppress(SQLAlchemyError):
             self._connection.rollback()
 
@@ -139,25 +146,35 @@ class CoreStore:
         try:
             row = self._connection.execute(_STATE, {"key": key}).one_or_none()
         except SQLAlchemyError as error:
-            raise self._lost("read the database", key, error) from error
+            raise self._failed("read the database", key, error) from error
         return None if row is None else (row[0], row[1])
 
     def _read(self, statement: sa.Select[Any], parameters: dict[str, str]) -> list[str]:
         try:
             return list(self._connection.execute(statement, parameters).scalars())
         except SQLAlchemyError as error:
-            raise StoreError("read the database", self.name, _reason(error), retryable=True) from error
+            raise self._unreadable(error) from error
 
     def _write(self, statement: sa.UpdateBase, parameters: dict[str, Any], attempt: str, on: str) -> int:
         try:
+            self._changed = True
             return self._connection.execute(statement, parameters).rowcount
         except SQLAlchemyError as error:
-            raise self._lost(attempt, on, error) from error
+            raise self._failed(attempt, on, error) from error
 
-    def _lost(self, attempt: str, on: str, error: SQLAlchemyError) -> StoreWriteError:
-        """Roll back and return the error: after a failed statement most servers refuse the rest of the transaction."""
+    def _failed(self, attempt: str, on: str, error: SQLAlchemyError) -> StoreWriteError:
+        """Roll back and return the error: after a failed statement most servers refuse the rest of the transaction, and
+        its commit does nothing without an error.
+        """
         self.rollback()
         return StoreWriteError(attempt, on, _reason(error), batch_lost=True)
+
+    def _unreadable(self, error: SQLAlchemyError) -> StoreError:
+        """Return the error of a failed read, after which the changes since the last commit are lost, too."""
+        changed = self._changed
+        lost = self._failed("commit", self.name, error)
+        self._lost = lost if changed else None
+        return StoreError("read the database", self.name, _reason(error), retryable=True)
 
 
 def _reason(error: SQLAlchemyError) -> str:
