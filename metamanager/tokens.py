@@ -15,6 +15,7 @@ from beehive.decoding import decode_json
 from metamanager.rows import Row, parse, row_of
 
 _LAST_PART: Final = 0.2
+_LONGEST_USE: Final = 24 * 3600.0
 _DEFAULT_LIFE: Final = 3600
 _LONGEST_KEY: Final = 512
 
@@ -94,9 +95,11 @@ def expires_at(value: str) -> float | None:
 
 
 def is_fresh(value: str, now: float) -> bool:
-    """Return whether more than a fifth of a stored token's life is left; a kubelet renews it after that."""
-    request, end = _decode(value.encode()), expires_at(value)
-    return end is not None and end > now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE)
+    """Return whether more than a fifth of a stored token's life is left and it is less than a day old. A kubelet renews
+    it after that.
+    """
+    end, life = expires_at(value), _decode(value.encode()).spec.expiration_seconds or _DEFAULT_LIFE
+    return end is not None and now < end - max(_LAST_PART * life, life - _LONGEST_USE)
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Deletes configmaps and secrets that pods of the node no longer reference."""
+"""Deletes configmaps and secrets that pods of the node no longer reference, and tokens of pods that are gone."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from metamanager.errors import StoreError
 from metamanager.replies import Outcome, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of
 from metamanager.store import Store
+from metamanager.tokens import bound_uid
 
 _log = logging.getLogger(__name__)
 
@@ -71,13 +72,16 @@ class Unreferenced:
             doomed = [key for key, state in self._suspects.items() if before.get(key) == state]
             for key in doomed:
                 self._drop(key)
+            gone = self._gone_owners()
+            for uid in gone:
+                self._store.delete_owned(ResourceType.SERVICE_ACCOUNT_TOKEN, uid)
         except StoreError as error:
             self._changes.change_failed(error)
             self.schedule_check()
             return
-        if doomed:
+        if doomed or gone:
             self._changes.add_change(Outcome((), changed=True))
-        if self._suspects or doomed:  # the deletions may be lost with their commit
+        if self._suspects or doomed or gone:  # the deletions may be lost with their commit
             self.schedule_check()
 
     def _find(self) -> dict[str, Metadata]:
@@ -88,6 +92,15 @@ class Unreferenced:
         if not any(kept.values()):
             return {}
         return unreferenced(kept, (user for kind in _USERS for user in self._store.get_all(kind)))
+
+    def _gone_owners(self) -> set[str]:
+        """Return the uids of pods that are not stored, but whose tokens are: the token came after the deletion, or the
+        deletion had no uid, or none came.
+        """
+        if self._store.get(_COMPLETE) is None:
+            return set()
+        owners = {bound_uid(token) for token in self._store.get_all(ResourceType.SERVICE_ACCOUNT_TOKEN)} - {""}
+        return owners and owners - {head_of(pod.encode()).uid for pod in self._store.get_all(ResourceType.POD)}
 
     def _drop(self, key: str) -> None:
         self._store.delete(key, self._suspects[key].uid or "", Cause(UNUSED), self._module.clock.now_ms())

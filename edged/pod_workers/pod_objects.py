@@ -71,10 +71,10 @@ class TokenManager:
                 self._tokens.pop(key, None)
 
     def _new(self, answer: TokenRequest, life: int) -> _Token:
-        now = self._clock.now()
+        life = answer.spec.expiration_seconds or life
         expires = answer.status.expiration_timestamp
-        remaining = parse_time(expires) / 1e9 - now if expires else float(life)
-        return _Token(answer.status.token, now + min(remaining * _REFRESH_AT, _LONGEST_USE))
+        begin = parse_time(expires) / 1e9 - life if expires else self._clock.now()
+        return _Token(answer.status.token, begin + min(life * _REFRESH_AT, _LONGEST_USE))
 
 
 CACHE_SIZE: Final = 256 * 1024

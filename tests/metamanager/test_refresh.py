@@ -13,6 +13,7 @@ from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_edged
 EDGED, CLOUD = ModuleName.EDGED, ModuleName.EDGEHUB
 KINDS = ["null/persistentvolume/a", "default/persistentvolumeclaim/a", "null/volumeattachment/a"]
 TOKEN = "default/serviceaccounttoken/sa"  # noqa: S105 - a resource
+DAY = 24 * 3600
 
 
 def ask(bee: Harness, resource: str, content: Any = None) -> Message:
@@ -110,15 +111,24 @@ def test_a_refusal_changes_nothing() -> None:
         assert store_of(bee).get(KINDS[1]) is not None
 
 
-@pytest.mark.parametrize("life", [{"expirationSeconds": 3600}, {}], ids=["named", "default"])
-@pytest.mark.parametrize(("left", "asked"), [(0.5, 0), (0.1, 1)])
-def test_a_stored_token_is_used_again_while_a_fifth_of_its_life_is_left(
-    left: float, asked: int, life: dict[str, int]
+@pytest.mark.parametrize(
+    ("life", "left", "asked"),
+    [
+        ({"expirationSeconds": 3600}, 1800, 0),
+        ({"expirationSeconds": 3600}, 360, 1),
+        ({}, 1800, 0),
+        ({}, 360, 1),
+        ({"expirationSeconds": 10 * DAY}, 9 * DAY + 60, 0),
+        ({"expirationSeconds": 10 * DAY}, 9 * DAY - 60, 1),
+    ],
+)
+def test_a_stored_token_is_used_again_for_four_fifths_of_its_life_and_at_most_a_day(
+    life: dict[str, int], left: float, asked: int
 ) -> None:
     """Without a word to the cloud; later another one is asked for."""
     request = {"spec": {"audiences": ["a"], **life, "boundObjectRef": {"uid": "pod-1"}}}
     with node(connected=True) as bee:
-        end = datetime.fromtimestamp(bee.clock.now(), UTC) + timedelta(seconds=3600 * left)
+        end = datetime.fromtimestamp(bee.clock.now(), UTC) + timedelta(seconds=left)
         status = {"token": "abc", "expirationTimestamp": end.isoformat()}
         cloud_answers(bee, lambda question: {**question.content_as(dict), "status": status})
         ask(bee, TOKEN, request)

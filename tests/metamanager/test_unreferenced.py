@@ -14,10 +14,12 @@ from beehive import ModuleName, Operation
 from beehive.testing import Harness
 from metamanager.errors import StoreError, StoreWriteError
 from metamanager.sqlite_store import SqliteStore
+from metamanager.tokens import bound_uid
 from metamanager.unreferenced import CHECK_SECONDS, unreferenced
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, store_of, thing
 
 CONFIG, SECRET, POD = "default/configmap/c", "default/secret/s", "default/pod/p"
+TOKEN = "default/serviceaccounttoken/shop"  # noqa: S105 - a resource
 COMPLETE = "null/store/complete"
 TWICE = 2 * CHECK_SECONDS + 1
 
@@ -189,11 +191,49 @@ def test_a_pod_that_comes_later_gets_the_clouds_state_of_then(bee: Harness) -> N
     assert CONFIG in stored(bee)
 
 
+def ask_for_token(bee: Harness, owner: dict[str, str]) -> None:
+    """Ask for a token as edged does; the cloud grants it."""
+    cloud_answers(bee, lambda question: {**question.content_as(dict), "status": {"token": "t"}})
+    bee.future(META, from_edged(bee, TOKEN, Operation.QUERY, {"spec": {"boundObjectRef": owner}}))
+    bee.settle()
+
+
+def tokens(bee: Harness) -> list[str]:
+    """The uids of the stored tokens' owners."""
+    return [bound_uid(value) for value in store_of(bee).get_all("serviceaccounttoken")]
+
+
+@pytest.mark.parametrize("content", [None, {"metadata": {"name": "p", "namespace": "default"}}])
+def test_tokens_of_a_pod_that_was_deleted_without_a_uid_are_deleted(bee: Harness, content: Any) -> None:
+    """Tokens of no pod and of other pods stay."""
+    push(bee, "default/pod/q", thing("q", uid="uid-q"))
+    for owner in ({"uid": "uid-1"}, {"uid": "uid-q"}, {}):
+        ask_for_token(bee, owner)
+    push(bee, POD, content, Operation.DELETE)
+    bee.run_for(CHECK_SECONDS + 1)
+    assert sorted(tokens(bee)) == ["", "uid-q"]
+
+
+def test_a_token_that_comes_after_the_deletion_of_its_pod_is_deleted(bee: Harness) -> None:
+    """The pod was deleted while its start waited for the token. The deletion holds after a failed commit, too."""
+    push(bee, POD, thing("p"), Operation.DELETE)
+    ask_for_token(bee, {"uid": "uid-1"})
+    assert tokens(bee) == ["uid-1"]
+    with mock.patch.object(SqliteStore, "commit", side_effect=StoreWriteError("commit", "f", "full", batch_lost=True)):
+        bee.run_for(CHECK_SECONDS + 1)
+    assert tokens(bee) == ["uid-1"]
+    bee.run_for(CHECK_SECONDS + 1)
+    store_of(bee).rollback()
+    assert tokens(bee) == []
+
+
 def test_nothing_goes_while_the_store_may_not_know_all_pods() -> None:
     with node(connected=True) as bee:
         push(bee, SECRET, thing("s"))
+        ask_for_token(bee, {"uid": "uid-1"})
         bee.run_for(10 * CHECK_SECONDS)
         assert stored(bee) == {SECRET}
+        assert tokens(bee) == ["uid-1"]
 
 
 def test_unreferenced_objects_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from beehive.decoding import decode_json
 from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
 from edged.api.persistent import SecretReference
-from edged.api.tokens import TokenRequestStatus
+from edged.api.tokens import TokenRequestSpec, TokenRequestStatus
 from edged.pod_workers.job import DeliveredObject
 from edged.pod_workers.pod_objects import CACHE_SIZE, PodObjects, TokenManager
 from edged.pods.model import PodUid
@@ -30,7 +30,9 @@ class Meta:
         self.asked: Counter[str] = Counter()
         self.questions: list[tuple[str, str, str]] = []
         self.requests: list[TokenRequest] = []
-        self.life = 1000.0
+        self.life = 1000
+        self.age = 0
+        """Seconds since the answered tokens were made."""
         self.error: Exception | None = None
 
     def get(self, kind: str, namespace: str, name: str) -> bytes:
@@ -47,9 +49,10 @@ class Meta:
             raise self.error
         assert (namespace, account) == ("default", "sa")
         self.requests.append(decode_json(request, TokenRequest))
-        expires = format_time(int((self.clock.now() + self.life) * 1e9))  # type: ignore[arg-type]
-        number = len(self.requests)
-        return encode(TokenRequest(status=TokenRequestStatus(token=f"t{number}", expiration_timestamp=expires)))
+        expires = format_time(int((self.clock.now() + self.life - self.age) * 1e9))  # type: ignore[arg-type]
+        spec = TokenRequestSpec(expiration_seconds=self.life)
+        status = TokenRequestStatus(token=f"t{len(self.requests)}", expiration_timestamp=expires)
+        return encode(TokenRequest(spec=spec, status=status))
 
 
 @pytest.fixture
@@ -166,10 +169,24 @@ def test_a_token_is_renewed_when_four_fifths_of_its_life_have_passed(
 
 
 def test_a_token_of_a_long_life_is_renewed_daily(meta: Meta, cache: TokenManager, clock: VirtualClock) -> None:
-    meta.life = 1e7
+    meta.life = 10_000_000
     ask = sources(meta, cache).token
     ask(WANTED)
     clock.jump_wall(24 * 3600 - 1)
+    assert ask(WANTED) == "t1"
+    clock.jump_wall(2)
+    assert ask(WANTED) == "t2"
+
+
+@pytest.mark.parametrize(("life", "age", "left"), [(1000, 700, 100), (10_000_000, 24 * 3600 - 100, 100)])
+def test_a_token_from_the_store_is_renewed_as_early_as_if_it_had_just_been_made(
+    meta: Meta, cache: TokenManager, clock: VirtualClock, life: int, age: int, left: int
+) -> None:
+    """After a restart of the agent metamanager answers with the stored one."""
+    meta.life, meta.age = life, age
+    ask = sources(meta, cache).token
+    ask(WANTED)
+    clock.jump_wall(left - 1)
     assert ask(WANTED) == "t1"
     clock.jump_wall(2)
     assert ask(WANTED) == "t2"
