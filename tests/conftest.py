@@ -20,7 +20,7 @@ from beehive.log_lines import COSTLY
 from beehive.testing import HarnessHive
 from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
-from tests.end_to_end.processes import PATIENCE, comes_true
+from tests.end_to_end.processes import PATIENCE, comes_true, failed_modules
 from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.leftovers import CNI, clear, remove_cni_cache, remove_shared_rules, unmount_under
 from tests.support.scheduling import Scheduling, turn
@@ -46,7 +46,9 @@ def log_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_module_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Demand of all hives that no module has failed: it is started again, so a test may pass in spite of it."""
+    """Demand that no module has failed, of any hive and of the processes that tests start: it is started again, so a
+    test may pass in spite of it.
+    """
     failed: list[tuple[Hive, str]] = []
     note = Hive.module_failed
 
@@ -56,11 +58,14 @@ def no_module_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Hive, "module_failed", module_failed)
     yield
+    told = failed_modules()
     for hive, text in failed:
         if isinstance(hive, HarnessHive):
             hive.check_failures()
-        elif request.node.get_closest_marker("modules_fail") is None:
-            raise AssertionError(f"a module has failed; a test that wants it has the mark modules_fail: {text}")
+        else:
+            told.append(text)
+    if told and request.node.get_closest_marker("modules_fail") is None:
+        raise AssertionError(f"a module has failed; a test that wants it has the mark modules_fail: {'; '.join(told)}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import ClassVar, Final
+from typing import IO, ClassVar, Final
 
 from beehive.clock import RealClock
 from tests.support.preloaded import PreloadedProcess, preloaded
@@ -29,6 +30,8 @@ _PROGRAMS: Final = ("modules.processes.cloudcore", "modules.processes.edgecore")
 _PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in _PROGRAMS}
 """What each program imports in any case."""
 _CRASH: Final = "Fatal Python error"
+_FAILED: Final = re.compile(rb"module \S+ failed \([^\n]*")
+"""What a process says of a module that it starts again (`beehive.supervisor`)."""
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -77,20 +80,23 @@ class Process:
             preloads = _PRELOADS.get(module, ()) if tree == REPOSITORY and self.is_preloaded else ()
         self._process: subprocess.Popen[bytes] | PreloadedProcess
         with log.open("ab") as output:
+            said = log.open("rb")
+            said.seek(0, os.SEEK_END)
             if preloads:
                 server = preloaded(tuple(preloads), tree)
                 streams = dict.fromkeys((1, 2), output.fileno())
                 self._process = server.start(module, arguments, streams, {**os.environ, **(environment or {})})
-                return
-            self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
-                cwd=tree,
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            else:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
+                    cwd=tree,
+                    env={**os.environ, **(environment or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        _outputs.append((self, said))
 
     @property
     def pid(self) -> int:
@@ -128,6 +134,22 @@ class Process:
         text = self.text().splitlines()
         crash = next((number for number, line in enumerate(text) if line.startswith(_CRASH)), len(text))
         return "\n".join(text[min(crash, max(0, len(text) - lines)) :])
+
+
+_outputs: Final[list[tuple[Process, IO[bytes]]]] = []
+"""The output of the processes that have been started, from where `failed_modules` has read it last."""
+
+
+def failed_modules() -> list[str]:
+    """What processes have said since the last call of modules that have failed: they start them again."""
+    failed = []
+    for process, output in list(_outputs):
+        has_ended = not process.runs
+        failed += [line.decode(errors="replace") for line in _FAILED.findall(output.read())]
+        if has_ended:
+            output.close()
+            _outputs.remove((process, output))
+    return failed
 
 
 def run_program(
