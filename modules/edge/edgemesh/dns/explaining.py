@@ -128,9 +128,11 @@ def _value(record: Record) -> str:
 
 def _strings(data: bytes) -> Iterator[str]:
     """Yield the strings of a TXT record; a text of more than 255 bytes is in several."""
-    while data:
-        yield data[1 : 1 + data[0]].decode("latin-1")
-        data = data[1 + data[0] :]
+    at = 0
+    while at < len(data):
+        end = at + 1 + data[at]
+        yield data[at + 1 : end].decode("latin-1")
+        at = end
 
 
 def _reversed(name: str) -> str:
