@@ -244,10 +244,6 @@ class CloudHub(Module):
         connections = sorted(self._connections.items())
         self.reply(message, [one.report(node, self._sessions[node], now) for node, one in connections])
 
-    def nodes(self) -> list[str]:
-        """Return the connected nodes."""
-        return list(self._connections)
-
     def _stop_transport(self) -> None:
         transport, self._transport = self._transport, None
         if transport is not None:

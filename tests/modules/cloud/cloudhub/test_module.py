@@ -12,6 +12,7 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName
 from beehive.testing import Harness
 from modules.cloud.cloudhub import upstream_window
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.cloudhub.renewals import RENEWAL_DELAY
@@ -25,6 +26,7 @@ from modules.cloud.messages import (
     NodeConnection,
     SessionTakenOver,
 )
+from modules.cloud.refusals import Refusals
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 
 CA = "-----BEGIN CERTIFICATE-----\n"
@@ -62,7 +64,11 @@ class Cloud:
         self.bee = bee
         self._deliver: Callable[[LinkEvent], None] | None = None
         self.sessions: dict[str, NodeSession] = {}
-        bee.add(CloudHub, CloudHubSettings(ca_pem=CA), self._make_transport, self.sessions)
+        self.refusals, self.counters = Refusals(bee.clock), CloudHubCounters()
+        self.starts: list[bool] = []
+        """That the transport was started, and stopped."""
+        settings = CloudHubSettings(ca_pem=CA)
+        bee.add(CloudHub, settings, self._make_transport, self.sessions, self.refusals, self.counters)
         bee.start()
 
     def _make_transport(self, deliver: Callable[[LinkEvent], None]) -> "Cloud":
@@ -71,9 +77,11 @@ class Cloud:
 
     def start(self) -> None:
         """As a transport."""
+        self.starts.append(True)
 
     def stop(self) -> None:
         """As a transport."""
+        self.starts.append(False)
 
     def happens(self, event: LinkEvent) -> None:
         assert self._deliver is not None

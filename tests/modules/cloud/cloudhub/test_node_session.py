@@ -3,6 +3,7 @@
 from itertools import count
 from typing import Any
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -37,6 +38,35 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> 
     assert session.oldest_unacknowledged() == 1
     assert session.acknowledge(message.id)
     assert sent(session, 100) == []
+
+
+def test_the_age_of_what_is_unacknowledged_is_the_oldests_since_it_was_first_sent() -> None:
+    again: list[int] = []
+    session = NodeSession(RESEND, resent=lambda: again.append(1))
+    assert session.oldest_unacknowledged() is None
+    first, second = about("a", 1), about("b", 2)
+    for now, message in ((1.0, first), (3.0, second)):
+        session.offer(message)
+        sent(session, now)
+    sent(session, 7.0)
+    assert (session.oldest_unacknowledged(), len(again)) == (1.0, 1)
+    session.acknowledge(first.id)
+    assert session.oldest_unacknowledged() == 3.0
+
+
+def test_objects_are_known_by_their_uid_also_in_content_that_nobody_has_decoded() -> None:
+    """Or by their name, where there is none."""
+    session = NodeSession(RESEND)
+
+    def raw(version: int, text: str) -> Message:
+        return about("a", version, kind="configmap").with_content(msgspec.Raw(text.encode()))
+
+    for version, text in ((7, '{"metadata":{"uid":"one"}}'), (3, '{"metadata":{"uid":"two"}}'), (2, '{"metadata":{}}')):
+        message = raw(version, text)
+        assert session.offer(message) is OfferResult.QUEUED
+        assert sent(session) == [message.id]
+    for version, text in ((7, '{"metadata":{"uid":"one"}}'), (2, '{"metadata":5}'), (2, "[]"), (2, '{"metadata":{}}')):
+        assert session.offer(raw(version, text)) is OfferResult.ON_ITS_WAY
 
 
 def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> None:
@@ -170,6 +200,11 @@ def test_an_acknowledged_deletion_forgets_the_object() -> None:
         sent(session)
         session.acknowledge(message.id)
     assert session.offer(about("a", 1)) is OfferResult.QUEUED
+    deletion = about("c", 2, "delete", kind="configmap")
+    session.offer(deletion)
+    sent(session)
+    session.acknowledge(deletion.id)
+    assert not session._deletions
 
 
 def test_nothing_follows_a_deletion_of_the_same_object() -> None:
