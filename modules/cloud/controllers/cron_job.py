@@ -46,6 +46,7 @@ class _Pass:
         self._now = now
         self._jobs = view.owned_by(cron_job, "Job")
         self._status: JsonObject = dict(cron_job.get("status") or {})
+        self._listed: dict[object, JsonObject] = {one.get("uid"): one for one in self._status.get("active") or ()}
         self._events: list[EventNote] = []
         self._writes: list[PlannedWrite] = []
 
@@ -69,26 +70,31 @@ class _Pass:
         )
 
     def _active(self) -> list[JsonObject]:
-        return [job for job in self._jobs if not is_finished(job)]
+        """Return the Jobs that the controller has made; a person may have made others from the template."""
+        unfinished = (job for job in self._jobs if not is_finished(job))
+        return [
+            job
+            for job in unfinished
+            if _SCHEDULED in (job["metadata"].get("annotations") or {}) or uid_of(job) in self._listed
+        ]
 
     def _note_ends(self) -> None:
         """Take Jobs that have ended out of the active ones, with Events."""
-        listed = {one.get("uid"): one for one in self._status.get("active") or ()}
         for job in self._jobs:
             end = finished(job)
-            if end is not None and uid_of(job) in listed:
+            if end is not None and uid_of(job) in self._listed:
                 words = f"Saw completed job: {job['metadata']['name']}, condition: {end['type']}"
                 self._events.append(EventNote(NORMAL, "SawCompletedJob", words))
             done = (job.get("status") or {}).get("completionTime")
             if done and done > str(self._status.get("lastSuccessfulTime") or ""):
                 self._status["lastSuccessfulTime"] = done
         present = {uid_of(job) for job in self._jobs}
-        for uid, one in listed.items():
+        for uid, one in self._listed.items():
             if uid not in present:
                 words = f"Active job went missing: {one.get('name')}"
                 self._events.append(EventNote(NORMAL, "MissingJob", words))
         active = sorted(self._active(), key=lambda job: (created_at(job), job["metadata"]["name"]))
-        self._status["active"] = [listed.get(uid_of(job)) or _reference(job) for job in active]
+        self._status["active"] = [self._listed.get(uid_of(job)) or _reference(job) for job in active]
 
     def _clean_up(self) -> None:
         """Delete the oldest Jobs beyond the limits of the history."""

@@ -47,7 +47,7 @@ from modules.cloud.controllers.plan import (
 )
 from modules.cloud.controllers.pods import has_ended, owner_reference, template_hash
 from modules.cloud.controllers.replica_set import makes_its_own
-from modules.cloud.controllers.view import View, is_controlled_by
+from modules.cloud.controllers.view import View
 
 _SCALED: Final = "ScalingReplicaSet"
 
@@ -170,9 +170,8 @@ class _Pass:
         if not makes_its_own(deployment, made["metadata"]["labels"]):
             return False
         taken = self._view.find(ObjectKey("ReplicaSet", made["metadata"]["namespace"], made["metadata"]["name"]))
-        if taken is not None:
-            is_own = is_controlled_by(taken, self._deployment) and new_set([taken], self._deployment) is not None
-            self._collides = not is_own
+        if taken is not None:  # by another template, or another owner: a ReplicaSet of its own would be the new one
+            self._collides = True
             return False
         name = made["metadata"]["name"]
         event = EventNote(NORMAL, _SCALED, f"Scaled up replica set {name} from 0 to {size}") if size else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -14,6 +15,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.cron_job import reconcile
 from modules.cloud.controllers.job_status import is_finished
+from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -196,6 +198,104 @@ def test_missed_times_that_are_made_up_for(
     plan = reconcile(view, key_of(owner), now)
     made = [now - 60 * int(str(write.call.body["metadata"]["name"]).rpartition("-")[2]) for write in plan.writes]
     assert [*(event.reason for event in plan.events), *made] == expected
+
+
+class AJob(NamedTuple):
+    """A Job of the CronJob, made so many minutes ago."""
+
+    name: str
+    age: int
+    end: str = ""
+    """The type of its last condition."""
+    is_listed: bool = True
+    """Whether it is among the active ones of the status."""
+    is_by_hand: bool = False
+    """Whether a person has made it (`kubectl create job --from=cronjob/tick`)."""
+    is_ending: bool = False
+
+
+def look(*jobs: AJob, active: Sequence[str] = (), **spec: Any) -> tuple[list[str], list[str], list[str], float | None]:
+    """Return the names of the Jobs that one look deletes, or "+" for one that it makes; the status's active ones; the
+    reasons of Events; and the seconds until the next look. The CronJob is 25.5 minutes old, and the last minute's Job
+    is due.
+    """
+    now = 60 * 16_000_000 + 30.0
+    owner = cron_job(**spec)
+    owner["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    owner["metadata"]["creationTimestamp"] = format_rfc3339(now - 25.5 * 60)
+    references = [{"name": one.name, "uid": one.name} for one in jobs if one.is_listed]
+    references += [{"name": name, "uid": name} for name in active]
+    owner["status"] = {"active": references, "lastScheduleTime": format_rfc3339(now - 90)}
+    if str(spec.get("schedule")).startswith("@every"):
+        del owner["status"]["lastScheduleTime"]
+    view = View()
+    view.put(owner)
+    for one in jobs:
+        scheduled = {} if one.is_by_hand else {"batch.kubernetes.io/cronjob-scheduled-timestamp": "then"}
+        metadata = {
+            "name": one.name, "namespace": "default", "uid": one.name, "resourceVersion": "2", "annotations": scheduled,
+            "creationTimestamp": format_rfc3339(now - 60 * one.age), "ownerReferences": [owner_reference(owner)],
+            **({"deletionTimestamp": format_rfc3339(now)} if one.is_ending else {}),
+        }  # fmt: skip
+        ended = [{"type": one.end, "status": "True"}] if one.end else []
+        view.put({"kind": "Job", "apiVersion": "batch/v1", "metadata": metadata, "spec": {},
+                  "status": {"conditions": ended}})  # fmt: skip
+    plan = reconcile(view, key_of(owner), now)
+    writes = ["+" if write.call.verb == "create" else write.call.name for write in plan.writes]
+    status = plan.status.call.body["status"] if plan.status is not None and plan.status.call.body else owner["status"]
+    left = [one["name"] for one in status.get("active", ())]
+    return writes, left, [event.reason for event in plan.events], plan.again_at and plan.again_at - now
+
+
+@pytest.mark.parametrize(
+    ("policy", "jobs", "expected"),
+    [
+        ("Allow", [AJob("a", 2), AJob("b", 1)], (["+"], ["a", "b"], [])),
+        ("Forbid", [AJob("a", 2)], ([], ["a"], ["JobAlreadyActive"])),
+        ("Forbid", [AJob("a", 2, "Failed")], (["+"], [], ["SawCompletedJob"])),
+        ("Forbid", [AJob("a", 2, is_ending=True)], ([], ["a"], ["JobAlreadyActive"])),
+        ("Forbid", [AJob("a", 2, is_listed=False)], ([], ["a"], ["JobAlreadyActive"])),
+        ("Forbid", [AJob("a", 2, is_listed=False, is_by_hand=True)], (["+"], [], [])),
+        ("Replace", [AJob("b", 1), AJob("a", 2)], (["a", "b", "+"], [], [])),
+        ("Replace", [AJob("a", 2, is_ending=True)], (["+"], [], [])),
+        ("Replace", [AJob("a", 2, is_listed=False, is_by_hand=True)], (["+"], [], [])),
+        ("Replace", [AJob("a", 2, "Complete")], (["+"], [], ["SawCompletedJob"])),
+        ("Allow", [AJob("a", 2, "Complete", is_listed=False)], (["+"], [], [])),
+    ],
+)
+def test_jobs_that_run_meet_the_next_one_by_the_policy(
+    policy: str, jobs: list[AJob], expected: tuple[list[str], list[str], list[str]]
+) -> None:
+    """A Job that a person has made from the template is in nobody's way, and stays."""
+    writes, active, events, _ = look(*jobs, concurrencyPolicy=policy)
+    assert (sorted(writes[:-1]) + writes[-1:], active, events) == expected
+
+
+def test_an_active_job_that_is_gone_is_reported() -> None:
+    assert look(active=["gone"]) == (["+"], [], ["MissingJob"], 30.0)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "limits", "gone"),
+    [
+        ([AJob(name, 9, "Complete") for name in "abc"], {}, []),
+        ([AJob("d", 6, "Complete"), *(AJob(name, 9, "Complete") for name in "cab")], {}, ["a"]),
+        ([AJob("a", 9, "Failed"), AJob("b", 8, "Failed"), AJob("c", 7, "Complete"), AJob("d", 30)], {}, ["a"]),
+        ([AJob("a", 9, "Failed"), AJob("b", 8, "Complete")], {"failedJobsHistoryLimit": 0}, ["a"]),
+        ([AJob("a", 9, "Failed"), AJob("b", 8, "Complete")], {"successfulJobsHistoryLimit": 0}, ["b"]),
+        ([AJob("a", 9, "Failed", is_ending=True), AJob("b", 8, "Failed")], {"failedJobsHistoryLimit": 0}, ["b"]),
+    ],
+)  # fmt: skip
+def test_the_oldest_ended_jobs_go_beyond_the_limits(jobs: list[AJob], limits: JsonObject, gone: list[str]) -> None:
+    """Three that have completed are kept, and one that has failed, if nothing else is said."""
+    assert look(*jobs, suspend=True, **limits)[0] == gone
+
+
+@pytest.mark.parametrize(("interval", "seconds"), [("10m", 4.5 * 60), ("25m30s", 25.5 * 60), ("26m", 30), ("1m", 30)])
+def test_an_interval_whose_job_is_not_made_is_looked_at_at_its_next_time(interval: str, seconds: float) -> None:
+    found = look(AJob("a", 2), concurrencyPolicy="Forbid", schedule=f"@every {interval}")
+    assert found[0] == []
+    assert found[3] == seconds
 
 
 def test_a_stored_schedule_that_cannot_be_read_is_reported() -> None:

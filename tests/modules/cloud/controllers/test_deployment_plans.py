@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.conditions import found as condition
 from modules.cloud.controllers.conditions import with_condition
@@ -64,6 +67,140 @@ def _set_of(
     }
     status = {"replicas": present, "availableReplicas": available, "observedGeneration": observed}
     return {"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+class Sized(NamedTuple):
+    """A ReplicaSet in a test."""
+
+    size: int
+    available: int
+    desired: int | None = None
+    """The Deployment's replicas when the ReplicaSet was written, if they were others."""
+    pods: Sequence[str] = ()
+    """The phases of its pods."""
+
+
+def _view_of(
+    spec: JsonObject, old: Sequence[Sized], new: Sized | None, status: JsonObject | None = None, **metadata: Any
+) -> tuple[View, JsonObject]:
+    """Return a Deployment with four replicas, and a view with it and its ReplicaSets: `web-2`, and so on."""
+    made = workload("Deployment", replicas=4, **spec)
+    made["metadata"] |= {"namespace": "default", "uid": "d", "generation": 1, "resourceVersion": "1", **metadata}
+    made["status"] = status or {}
+    view = View()
+    view.put(made)
+    for number, one in enumerate([*old, *([new] if new else [])], start=2):
+        image = "app:1" if one is new else f"old:{number}"
+        stored = _set_of(made, image, number, one.size, one.available, one.size)
+        if one.desired is not None:
+            stored["metadata"]["annotations"] |= {DESIRED: str(one.desired), MOST: str(one.desired + 1)}
+        view.put(stored)
+        for place, phase in enumerate(one.pods):
+            named = {**stored["metadata"], "name": f"web-{number}-{place}", "uid": f"web-{number}-{place}"}
+            named["ownerReferences"] = [owner_reference(stored)]
+            view.put({"kind": "Pod", "apiVersion": "v1", "metadata": named, "status": {"phase": phase}})
+    return view, made
+
+
+ROLLING: Final = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}
+SURGING: Final = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}}
+RECREATE: Final = {"strategy": {"type": "Recreate"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "old", "new", "expected"),
+    [
+        (ROLLING, [], None, {"made": 4}),
+        (ROLLING, [Sized(4, 4)], None, {"made": 1}),
+        (ROLLING, [Sized(5, 5)], None, {"made": 0}),
+        (SURGING, [Sized(1, 1), Sized(2, 2)], None, {"made": 3}),
+        (ROLLING, [Sized(4, 4)], Sized(0, 0), {"new": 1}),
+        (SURGING, [Sized(1, 1)], Sized(2, 0), {"new": 4}),
+        (ROLLING, [Sized(4, 4)], Sized(6, 6), {"new": 4}),
+        (ROLLING, [Sized(4, 4)], Sized(1, 0), {"2": 3}),
+        (ROLLING, [Sized(3, 3)], Sized(2, 0), {}),
+        (ROLLING, [Sized(3, 3)], Sized(2, 1), {"2": 2}),
+        (ROLLING, [Sized(1, 1)], Sized(4, 4), {"2": 0}),
+        (SURGING, [Sized(4, 4)], Sized(2, 0), {}),
+        (ROLLING, [Sized(2, 2), Sized(2, 0)], Sized(1, 0), {"3": 1}),
+        (ROLLING, [Sized(2, 0), Sized(3, 0)], Sized(0, 0), {"2": 0}),
+        (ROLLING, [Sized(3, 1), Sized(2, 2)], Sized(0, 0), {"2": 1}),
+        (ROLLING, [Sized(3, 2), Sized(1, 1)], Sized(1, 1), {"2": 1}),
+        (RECREATE, [Sized(2, 2), Sized(1, 0)], None, {"2": 0, "3": 0}),
+        (RECREATE, [Sized(0, 0, pods=["Running"])], None, {}),
+        (RECREATE, [Sized(0, 0, pods=["Failed", "Pending"])], None, {}),
+        (RECREATE, [Sized(0, 0, pods=["Failed", "Succeeded"])], None, {"made": 4}),
+        (RECREATE, [Sized(0, 0)], Sized(1, 1), {"new": 4}),
+        (ROLLING, [], Sized(2, 2, 2), {"new": 4}),
+        (ROLLING, [Sized(2, 2, 2)], None, {"2": 4}),
+        (ROLLING, [Sized(2, 2, 2)], Sized(0, 0), {"2": 4}),
+        (ROLLING, [Sized(1, 1, 2)], Sized(4, 4), {"2": 0}),
+        (ROLLING, [Sized(1, 1, 2)], Sized(4, 3), {}),
+        (ROLLING, [Sized(2, 2, 2)], Sized(1, 1, 2), {"2": 3, "new": 2}),
+        (ROLLING, [Sized(7, 7, 8)], Sized(2, 2, 8), {"2": 4, "new": 1}),
+        (RECREATE, [Sized(2, 2, 2)], Sized(1, 1, 2), {}),
+        ({"paused": True, **ROLLING}, [Sized(4, 4)], None, {}),
+        ({"paused": True, **ROLLING}, [Sized(4, 4)], Sized(1, 1), {}),
+        ({"paused": True, **ROLLING}, [Sized(0, 0)], Sized(0, 0), {"new": 4}),
+    ],
+)
+def test_the_sizes_of_replica_sets_after_one_look(
+    spec: JsonObject, old: list[Sized], new: Sized | None, expected: dict[str, int]
+) -> None:
+    """Of a Deployment with four replicas, with old ReplicaSets named 2, 3, and so on. Those of another size than before
+    are named here. A change of the Deployment's replicas is followed before a rollout goes on.
+    """
+    view, made = _view_of(spec, old, new)
+    found: dict[str, int] = {}
+    for write in reconcile(view, key_of(made), 1000.0).writes:
+        body = write.call.body or {}
+        if write.call.verb == "create":
+            found["made"] = body["spec"]["replicas"]
+        else:
+            key = ObjectKey("ReplicaSet", "default", write.call.name)
+            before = view.find(key)
+            if before is not None and body["spec"]["replicas"] != wanted(before):
+                name = "new" if write.call.name == f"web-{len(old) + 2}" else write.call.name.removeprefix("web-")
+                found[name] = body["spec"]["replicas"]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "new", "gone"),
+    [
+        ([0, 0, 0], Sized(4, 4), ["web-2", "web-3"]),
+        ([0], Sized(4, 4), []),
+        ([1, 0, 0], Sized(4, 3), ["web-3"]),
+        ([0, 0, 0], Sized(2, 2, 2), []),
+    ],
+)
+def test_old_replica_sets_beyond_the_limit_go_during_a_pause_too(sizes: list[int], new: Sized, gone: list[str]) -> None:
+    """Not while a change of the size is followed."""
+    view, made = _view_of({"paused": True, "revisionHistoryLimit": 1}, [Sized(size, size) for size in sizes], new)
+    writes = reconcile(view, key_of(made), 1000.0).writes
+    assert [write.call.name for write in writes if write.call.verb == "delete"] == gone
+
+
+def test_a_deployment_that_is_being_deleted_changes_its_status_only() -> None:
+    view, made = _view_of(ROLLING, [Sized(2, 2), Sized(0, 0)], Sized(1, 0), deletionTimestamp=format_rfc3339(900.0))
+    plan = reconcile(view, key_of(made), 1000.0)
+    assert plan.writes == ()
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    names = ("replicas", "updatedReplicas", "availableReplicas", "unavailableReplicas")
+    assert [status.get(name, 0) for name in names] == [3, 1, 2, 1]
+
+
+def test_a_deadline_that_is_set_during_a_rollout_is_counted_from_then_on() -> None:
+    """Without progress meanwhile, the new ReplicaSet that is found is the beginning (FoundNewReplicaSet)."""
+    counts = {"replicas": 5, "updatedReplicas": 1, "availableReplicas": 4, "unavailableReplicas": 1}
+    view, made = _view_of({**SURGING, "progressDeadlineSeconds": 600}, [Sized(4, 4)], Sized(1, 0), counts)
+    plan = reconcile(view, key_of(made), 1000.0)
+    assert plan.status is not None
+    progress = condition((plan.status.call.body or {})["status"]["conditions"], "Progressing") or {}
+    assert (progress["status"], progress["reason"]) == ("True", "FoundNewReplicaSet")
+    assert progress["message"] == 'Found new replica set "web-3"'
+    assert plan.again_at == 1601.0
 
 
 @example(

@@ -295,6 +295,22 @@ def test_a_good_template_heals_a_broken_one() -> None:
     assert set(images(site).values()) == {"app:3"}
 
 
+def test_a_good_template_heals_broken_pods_from_the_partition_on() -> None:
+    site = site_with(updateStrategy={"rollingUpdate": {"partition": 2}})
+    site.run_for(20)
+    site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
+    site.patch(db(site), new_image("app:broken"))
+    site.run_for(60)
+    site.report(site.get("Pod", "db-1"), "Running", ready=False)
+    site.ready_after = lambda pod: 1.0 if image_of(pod) == "app:3" else None
+    site.patch(db(site), new_image("app:3"))
+    site.run_for(60)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:broken"}, "it has its turn after db-1"
+    site.report(site.get("Pod", "db-1"), "Running", ready=True)
+    site.run_for(60)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:3"}
+
+
 def test_there_is_no_second_pod_of_a_name_while_its_node_is_away() -> None:
     site = site_with(1)
     site.run_for(20)
