@@ -10,6 +10,7 @@ from edged.api import Pod
 from edged.pods.qos import qos_class
 from modules.apimachinery.conversion import convert, copied
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.pods import MIRROR
 
 _SPEC = {
     "restartPolicy": "Always",
@@ -39,7 +40,9 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
 
 
 def with_service_account(pod: JsonObject) -> JsonObject:
-    """Return a new pod with the service account of its namespace if it names none."""
+    """Return a new pod with the service account of its namespace if it names none; a mirror pod has none."""
+    if MIRROR in (pod["metadata"].get("annotations") or {}):
+        return pod
     spec = pod["spec"]
     name = spec.get("serviceAccountName") or "default"
     return {**pod, "spec": {**spec, "serviceAccountName": name, "serviceAccount": name}}

@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.reference_index import ReferenceIndex
-from modules.cloud.authorization.node_accounts import NodeAccounts
+from modules.cloud.authorization.node_accounts import NodeAccounts, is_mirror
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _VOLUME: Final = "PersistentVolume"
@@ -92,7 +92,8 @@ class NodeGraph:
                 self._volumes[secret][key.name] = None
 
     def _put_pod(self, key: ObjectKey, pod: JsonObject | None) -> None:
-        if pod is None:
+        """Take over a pod. A mirror pod refers to nothing: its node has made it (Kubernetes' `Graph.AddPod`)."""
+        if pod is None or is_mirror(pod):
             self._references.remove(key)
         else:
             references = dict.fromkeys([*references_of(pod), *other_references_of(pod)])

@@ -29,6 +29,11 @@ _RESERVED_SECONDS: Final = 60.0
 """Seconds within which a pod that was admitted is reported by the API server's watch, if it was created."""
 
 
+def is_mirror(pod: JsonObject) -> bool:
+    """Return whether a pod is a mirror pod."""
+    return MIRROR in _part(_part(pod, "metadata"), "annotations")
+
+
 class _Charge(NamedTuple):
     node: str
     """Whose account it is."""
@@ -167,9 +172,9 @@ def _charge_of(obj: JsonObject) -> _Charge:
     kind = obj.get("kind")
     if kind == "Pod":
         node = str(_part(obj, "spec").get("nodeName") or "")
-        is_mirror = MIRROR in _part(_part(obj, "metadata"), "annotations")
-        written = obj if is_mirror else {"status": obj.get("status")}
-        return _Charge(node, _cost(written) if node else 0, is_mirror=is_mirror, is_bound=not is_mirror)
+        mirrors = is_mirror(obj)
+        written = obj if mirrors else {"status": obj.get("status")}
+        return _Charge(node, _cost(written) if node else 0, is_mirror=mirrors, is_bound=not mirrors)
     name = str(metadata_of(obj).get("name") or "")
     if kind == "Node":
         return _Charge(name, _cost(obj), is_mirror=False, is_bound=False)

@@ -8,6 +8,7 @@ import msgspec
 from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.authorization.attributes import Attributes
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_accounts import is_mirror
 from modules.cloud.authorization.rules import RULES, Scope
 
 LEASES: Final = "kube-node-lease"
@@ -73,7 +74,9 @@ def node_of(pod: JsonObject) -> str:
 
 
 def account_of(pod: JsonObject) -> str:
-    """Return the service account that a pod runs as."""
+    """Return the service account that a pod runs as; "" for a mirror pod, which has none."""
+    if is_mirror(pod):
+        return ""
     spec = pod.get("spec") or {}
     return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "default")
 

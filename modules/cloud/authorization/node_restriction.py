@@ -4,14 +4,14 @@ It compares each object before and after a node's write. Beyond Kubernetes, a no
 `node-role.kubernetes.io/edge` and `.../agent` on itself: KubeEdge's edges register with them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.authorization.node_accounts import MIRROR, is_mirror
 from modules.cloud.authorization.node_authorizer import LEASES, node_of
 
 _LABELS: Final = frozenset(
@@ -77,27 +77,39 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         return f'node "{node}" can only {what} with spec.nodeName set to itself'
     if new is not None and _labels(old) != _labels(new):
         return f'node "{node}" cannot update labels through pod status'
+    if new is not None and _claims(old) != _claims(new):
+        return f'node "{node}" cannot update resource claim statuses'
     return ""
 
 
+def _claims(pod: JsonObject) -> Any:
+    return _part(pod, "status").get("resourceClaimStatuses") or []
+
+
 def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
-    if MIRROR not in (metadata_of(pod).get("annotations") or {}):
+    if not is_mirror(pod):
         return f'pod does not have "{MIRROR}" annotation, node {node!r} can only create mirror pods'
     if node_of(pod) != node:
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
     refused = _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
     if refused:
         return refused
-    if (pod.get("spec") or {}).get("serviceAccountName") or _projects_token(pod):
-        return f'node "{node}" can not create pods that reference a service account'
-    referred = [key for key in (*references_of(pod), *other_references_of(pod)) if key.kind != "ServiceAccount"]
-    return f'node "{node}" can not create pods that reference {referred[0].kind.lower()}s' if referred else ""
+    referred = next(_referred_by(pod), "")
+    return f'node "{node}" can not create pods that reference {referred}' if referred else ""
 
 
-def _projects_token(pod: JsonObject) -> bool:
-    volumes = (pod.get("spec") or {}).get("volumes") or []
-    sources = [source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or []]
-    return any(source.get("serviceAccountToken") for source in sources)
+def _referred_by(pod: JsonObject) -> Iterator[str]:
+    """Yield the kinds of objects that a pod refers to; `serviceAccount` is the former name of a field."""
+    spec = pod.get("spec") or {}
+    if spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        yield "a service account"
+    keys = (*references_of(pod), *other_references_of(pod))
+    yield from (f"{key.kind.lower()}s" for key in keys if key.kind != "ServiceAccount")
+    if spec.get("resourceClaims"):
+        yield "resourceclaims"
+    for volume in spec.get("volumes") or []:
+        for source in (volume.get("projected") or {}).get("sources") or []:
+            yield from (f"{name}s" for name, value in source.items() if value and name != "downwardAPI")
 
 
 def _owners_refusal(node: str, owners: list[JsonObject], graph: NodeGraph) -> str:

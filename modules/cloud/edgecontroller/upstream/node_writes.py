@@ -25,8 +25,6 @@ WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollecti
 _BY_NAME = ("Lease", "CertificateSigningRequest")
 """Kinds whose admission looks at no state before the write, unless it deletes the object."""
 _STATUS: Final = "status"
-_UID: Final = frozenset({"uid"})
-_OF_STATUS: Final = frozenset({"metadata", "status"})
 
 
 def is_write(call: ApiCall) -> bool:
@@ -57,25 +55,13 @@ def admitted(
         if live is not None:
             _check_uid(kind, call, live)
             admit(live, live)  # whether a patch fits the object would reveal its content
-        if live is None or not _is_of_status_only(call):
-            admit(live, proposed(kind, call, live))
-        else:
-            status = {**(live.get("status") or {}), **(call.body.get("status") or {})}
-            admit(live, {**live, "status": status})  # for its size: lists are not merged
+        admit(live, proposed(kind, call, live))
         return call if live is None else with_uid(call, live)
     except ApiError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
         raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
-
-
-def _is_of_status_only(call: ApiCall) -> bool:
-    """Return whether a write changes nothing but the status, which NodeRestriction ignores: most patches."""
-    if call.verb != "patch" or call.subresource != _STATUS or call.patch_type != STRATEGIC:
-        return False
-    metadata = _metadata_in(call.body)
-    return metadata is not None and metadata.keys() <= _UID and call.body.keys() <= _OF_STATUS
 
 
 def _check_uid(kind: Kind, call: ApiCall, live: JsonObject) -> None:
@@ -127,15 +113,11 @@ def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject |
 
 
 def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
-    """Return an object with a patch of it; with its old status if a strategic merge patch, as nodes report with, is for
-    the status: NodeRestriction does not look at it.
-    """
+    """Return an object with a patch of it."""
     match call.patch_type:
         case _ if call.patch_type == STRATEGIC and isinstance(call.body, dict):
             _refuse_directives(call.body)
-            ignored = _STATUS if call.subresource == _STATUS else None
-            looked_at = {name: value for name, value in call.body.items() if name != ignored}
-            return merge_strategic(live, looked_at, schema_of(str(live.get("kind") or "")))
+            return merge_strategic(live, call.body, schema_of(str(live.get("kind") or "")))
         case _ if call.patch_type == MERGE and isinstance(call.body, dict):
             merged = merge_json(live, call.body)
             return merged if isinstance(merged, dict) else {}
@@ -146,7 +128,7 @@ def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
 
 
 def _refuse_directives(patch: JsonObject) -> None:
-    """Refuse a strategic merge patch with directives outside of the status, which NodeRestriction does not look at.
+    """Refuse a strategic merge patch with directives outside of the status, where kubelets need them.
 
     kube-apiserver merges some of them in other ways than `merge_strategic`: it merges a map, and removes a field for
     null, at `$deleteFromPrimitiveList/FIELD` (apimachinery, `strategicpatch.mergeMap`). So a label could change that

@@ -126,6 +126,9 @@ def test_what_its_pods_refer_to_it_reads_until_they_go(world: World) -> None:
         {"initContainers": [{"name": "i", "image": "b", "envFrom": [{"secretRef": {"name": "their-secret"}}]}]},
         {"ephemeralContainers": [{"name": "e", "image": "b", "envFrom": [{"secretRef": {"name": "their-secret"}}]}]},
         {"serviceAccountName": "their-account"},
+        {"serviceAccount": "their-account"},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "their-gpu"}]},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"clusterTrustBundle": {"name": "b", "path": "p"}}]}}]},
     ],
 )
 def test_a_mirror_pod_refers_to_nothing(world: World, spec: JsonObject) -> None:
@@ -286,6 +289,50 @@ def test_tokens_are_for_its_pods(world: World) -> None:
         ("kube-system/serviceaccounttoken/mine-account", bound(world, "mine")),
     ]
     assert [code_in(world.says(resource, "query", body)) for resource, body in refused] == [403] * len(refused)
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+def test_a_mirror_pod_runs_as_no_service_account(world: World, namespace: str) -> None:
+    """Its node chooses the namespace: the account `default` there may have any rights."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+    world.controller.apply(account)
+    made = mirror(world)
+    made["metadata"]["namespace"] = namespace
+    assert code_in(world.says(f"{namespace}/pod/static-n1", "insert", made)) == 200
+    stored = world.find("Pod", "static-n1", namespace) or {}
+    assert "serviceAccountName" not in stored["spec"]
+    reference = {"kind": "Pod", "apiVersion": "v1", "name": "static-n1", "uid": stored["metadata"]["uid"]}
+    asked = {"spec": {"boundObjectRef": reference, "expirationSeconds": 3600}}
+    assert code_in(world.says(f"{namespace}/serviceaccounttoken/default", "query", asked)) == 403
+    assert code_of(world.call(verb="get", plural="serviceaccounts", namespace=namespace, name="default")) == 403
+
+
+CLAIMS = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "their-gpu"}]}
+
+
+@pytest.mark.parametrize("others", [{}, {"annotations": {"a": "1"}}])
+@pytest.mark.parametrize("patch_type", ["application/strategic-merge-patch+json", "application/merge-patch+json"])
+def test_a_status_gives_a_pod_no_resource_claim(world: World, patch_type: str, others: JsonObject) -> None:
+    """The node might read the claim that its pod has (CVE-2025-4563)."""
+    call = {"verb": "patch", "plural": "pods", "namespace": "default", "name": "mine-pod", "subresource": "status"}
+    for status, code in ((CLAIMS, 403), ({"phase": "Running"}, 200)):
+        result = world.call(**call, patch_type=patch_type, body={"metadata": others, "status": status})
+        assert code_of(result) == code
+
+
+@pytest.mark.parametrize("others", [{}, {"annotations": {"a": "1"}}])
+def test_a_status_that_grows_with_each_patch_counts_whole(world: World, others: JsonObject) -> None:
+    """A strategic merge patch adds to lists, so that each patch is small."""
+    call = {"verb": "patch", "plural": "pods", "namespace": "default", "name": "mine-pod", "subresource": "status"}
+    codes = []
+    for number in range(8):
+        conditions = [{"type": f"t{number}", "status": "True", "message": "x" * 300_000}]
+        body = {"metadata": others, "status": {"conditions": conditions}}
+        result = world.call(**call, patch_type="application/strategic-merge-patch+json", body=body)
+        codes.append((code_of(result), (result.refusal or {}).get("message", "")))
+    assert codes[0] == (200, "")
+    assert codes[-1][0] == 403
+    assert "exceeded quota" in codes[-1][1]
 
 
 def test_a_successor_elsewhere_is_left_alone_and_the_own_pod_ends(world: World) -> None:
