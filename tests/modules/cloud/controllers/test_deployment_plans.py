@@ -166,6 +166,36 @@ def test_the_sizes_of_replica_sets_after_one_look(
 
 
 @pytest.mark.parametrize(
+    ("rolling", "available", "is_available"),
+    [
+        (None, 3, False),
+        (None, 4, True),
+        ({}, 3, True),
+        ({}, 2, False),
+        ({"maxSurge": 1, "maxUnavailable": 0}, 3, False),
+        ({"maxSurge": "1%", "maxUnavailable": "49%"}, 2, False),
+        ({"maxSurge": "1%", "maxUnavailable": "49%"}, 3, True),
+        ({"maxSurge": "0%", "maxUnavailable": "24%"}, 3, True),
+        ({"maxSurge": "1%", "maxUnavailable": "24%"}, 3, False),
+        ({"maxSurge": 0, "maxUnavailable": 9}, 0, True),
+    ],
+)
+def test_a_deployment_is_available_while_no_more_pods_are_missing_than_may_be(
+    rolling: JsonObject | None, available: int, is_available: bool
+) -> None:
+    """Of four; percentages are rounded down here, up for the surge, and if both are nothing one may be missing. With
+    the strategy Recreate none may.
+    """
+    strategy = {"type": "RollingUpdate", "rollingUpdate": rolling} if rolling is not None else {"type": "Recreate"}
+    view, made = _view_of({"strategy": strategy}, [], Sized(4, available))
+    plan = reconcile(view, key_of(made), 1000.0)
+    assert plan.status is not None
+    found = condition((plan.status.call.body or {})["status"]["conditions"], "Available") or {}
+    reason = "MinimumReplicasAvailable" if is_available else "MinimumReplicasUnavailable"
+    assert (found["status"], found["reason"]) == (str(is_available), reason)
+
+
+@pytest.mark.parametrize(
     ("sizes", "new", "gone"),
     [
         ([0, 0, 0], Sized(4, 4), ["web-2", "web-3"]),

@@ -13,6 +13,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.disruption import reconcile
+from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
@@ -99,6 +100,51 @@ def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
     plan = reconcile(view, key_of(made), now)
     assert plan.status is not None
     assert "disruptedPods" not in (plan.status.call.body or {})["status"]
+
+
+def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_reported_once() -> None:
+    view = View()
+    job = stored(workload("Job", "web"), "web")
+    pod = stored({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}, "p")
+    pod["metadata"]["ownerReferences"] = [owner_reference(job)]
+    pod["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    made = stored(budget(maxUnavailable=1), "web", disruptionsAllowed=1, currentHealthy=1)
+    for obj in (job, pod, made):
+        view.put(obj)
+    plan = reconcile(view, key_of(made), 1e9)
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 1)
+    (condition,) = status["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
+    assert condition["message"] == 'found no controllers for pod "p"'
+    assert [event.reason for event in plan.events] == ["CalculateExpectedPodCountFailed"]
+    view.put({**made, "metadata": {**made["metadata"], "resourceVersion": "2"}, "status": status})
+    assert reconcile(view, key_of(made), 1e9 + 60) == NOTHING
+
+
+def test_an_evicted_pod_counts_again_when_it_was_not_deleted_for_two_minutes() -> None:
+    view, now = View(), 1_800_000_000.0
+    for name in "abc":
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}, "spec": {}}
+        view.put(stored(pod, name, conditions=[{"type": "Ready", "status": "True"}]))
+    evicted = {name: format_rfc3339(now - ago) for name, ago in (("a", 120), ("b", 119), ("c", 30))}
+    made = stored(budget(minAvailable=1), "web", disruptedPods=evicted)
+    view.put(made)
+    plan = reconcile(view, key_of(made), now)
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    assert (status["currentHealthy"], sorted(status["disruptedPods"])) == (1, ["b", "c"])
+    assert plan.again_at == now + 1
+
+
+def test_nothing_is_done_for_a_budget_that_is_being_deleted_or_gone() -> None:
+    made = stored(budget(minAvailable=1), "web")
+    made["metadata"]["deletionTimestamp"] = format_rfc3339(1e9)
+    view = View()
+    view.put(made)
+    assert reconcile(view, key_of(made), 1e9) == NOTHING
+    assert reconcile(View(), key_of(made), 1e9) == NOTHING
 
 
 @pytest.mark.parametrize(
