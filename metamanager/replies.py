@@ -182,9 +182,10 @@ class Batch:
                 if outcome.lost and outcome.retry is not None:
                     outcome.retry()
             self._store.commit()
-        except StoreWriteError:
+        except StoreWriteError as error:
             self._store.rollback()
             self._waiting = [Outcome(one.failure_replies()) if one.lost else one for one in self._waiting]
+            self._health.report(error)
 
     def _commit(self) -> None:
         try:
