@@ -9,7 +9,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -52,7 +52,7 @@ from modules.edge.edgemesh.dns.wire import (
     write,
 )
 from modules.edge.edgemesh.dns.zone import MOST_ALIASES, Zone
-from modules.edge.edgemesh.nft.addresses import HostAddresses
+from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.objects import ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
@@ -810,6 +810,31 @@ def test_a_client_that_takes_a_long_answer_slowly_stays(
     assert connection.at > begun
 
 
+def test_messages_that_come_together_are_read_one_by_one(
+    connected: tuple[DnsConnection, socket.socket, FakeContext],
+) -> None:
+    """The last one may come in parts."""
+    connection, client, _ = connected
+    whole = b"".join(struct.pack("!H", len(each)) + each for each in (b"abcdef", b"", b"ghij"))
+    client.send(whole[:-1])
+    assert connection.read() == [b"abcdef", b""]
+    assert connection.read() == []
+    client.send(whole[-1:])
+    assert connection.read() == [b"ghij"]
+
+
+def test_a_client_that_is_gone_is_sent_nothing_more(
+    connected: tuple[DnsConnection, socket.socket, FakeContext],
+) -> None:
+    connection, client, _ = connected
+    client.close()
+    connection.queue(b"abc")
+    assert not connection.is_open
+    before = bytes(connection.unsent)
+    connection.queue(b"def")
+    assert bytes(connection.unsent) == before
+
+
 def test_a_message_that_is_too_long_for_a_query_ends_the_connection(
     connected: tuple[DnsConnection, socket.socket, FakeContext],
 ) -> None:
@@ -1067,17 +1092,19 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
     with (
         serving("127.0.0.0/8", resolver) as (address, port, _),
         asking("127.0.0.2", (address, port)) as hostile,
+        asking("127.0.0.2", (address, port)) as hostile_too,
         asking("127.0.0.3", (address, port)) as other,
     ):
+        sources = [hostile, hostile_too]
         try:
             for number in range(PLACES + MOST_OF_CLIENT):
-                hostile.send(question(f"{number}.slow.org", number=number))
+                sources[number % 2].send(question(f"{number}.slow.org", number=number))
             for name in ("a.org", "b.org"):
                 other.send(question(name))
                 assert read_message(other.recv(9999)).answers[0].name == name
         finally:
             go.set()
-        answers = [read_message(hostile.recv(9999)) for _ in range(PLACES + MOST_OF_CLIENT)]
+        answers = [read_message(sources[number % 2].recv(9999)) for number in range(PLACES + MOST_OF_CLIENT)]
     assert sum(each.code == Code.SERVFAIL for each in answers) == PLACES // 2
 
 
@@ -1268,6 +1295,79 @@ def test_the_server_cuts_long_answers_over_udp_only() -> None:
         assert len(read_message(_frame(stream)).answers) == 60
 
 
+def test_long_answers_of_other_servers_are_cut_over_udp_only() -> None:
+    def exchange(_server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+        name = parsed(HEAD + raw).name
+        return message(HEAD + raw, *(a_record(name, f"10.86.1.{number}") for number in range(60)))
+
+    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
+        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
+
+    charged: list[int] = []
+    with (
+        patch.object(Limiter, "charge", lambda _self, _client, size: charged.append(size)),
+        serving("127.0.0.1/32", resolver) as (host, port, _),
+        asking(host, (host, port)) as client,
+        socket.create_connection((host, port), SECONDS) as stream,
+    ):
+        for name, is_remembered in (("u.org", False), ("t.org", False), ("t.org", True)):
+            asked = question(name)
+            if name == "u.org":
+                client.send(asked)
+                assert read_message(client.recv(9999)).is_cut
+                continue
+            stream.sendall(struct.pack("!H", len(asked)) + asked)
+            answer = _frame(stream)
+            assert len(read_message(answer).answers) == 60
+            assert charged == [len(answer)] * is_remembered, "what the memory of others costs is not the client's"
+
+
+def test_a_connection_that_has_ended_is_looked_at_no_more() -> None:
+    tidy, turns = NameServer._tidy, list[int]()
+
+    def counted(self: NameServer, poll: Any) -> None:
+        turns.append(1)
+        tidy(self, poll)
+
+    asked = question(f"web.default.svc.{Z}")
+    with (
+        patch.object(NameServer, "_tidy", counted),
+        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (host, port, _),
+        asking(host, (host, port)) as client,
+    ):
+        for _ in range(3):
+            with socket.create_connection((host, port), SECONDS) as stream:
+                stream.sendall(struct.pack("!H", len(asked)) + asked)
+                assert read_message(_frame(stream)).code == OK
+            client.send(asked)
+            client.recv(9999)
+    assert len(turns) <= 30
+
+
+def test_a_client_of_as_many_connections_as_another_takes_none_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they would take each other's in turn."""
+    monkeypatch.setattr("modules.edge.edgemesh.dns.server.MOST_CONNECTIONS", 3)
+    asked = question(f"web.default.svc.{Z}")
+    with (
+        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: [], *of)) as (host, port, counters),
+        ExitStack() as opened,
+    ):
+
+        def connect(client: str) -> socket.socket:
+            stream = opened.enter_context(socket.create_connection((host, port), SECONDS, (client, 0)))
+            with suppress(OSError):
+                stream.sendall(struct.pack("!H", len(asked)) + asked)
+            return stream
+
+        streams = [connect(client) for client in ("127.0.0.2", "127.0.0.2", "127.0.0.3")]
+        assert [read_message(_frame(each)).code for each in streams] == [OK] * 3
+        with suppress(ConnectionError):
+            assert not connect("127.0.0.3").recv(1)
+        assert read_message(_frame(connect("127.0.0.4"))).code == OK
+        assert not streams[0].recv(1), "the oldest of the client with most"
+    assert counters.dropped == 1
+
+
 def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then the node's owner sees why nobody is answered."""
     monkeypatch.setattr("modules.edge.edgemesh.dns.server.AGAIN_SECONDS", 0.001)
@@ -1317,6 +1417,30 @@ def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pyte
 def _frame(stream: socket.socket) -> bytes:
     size = struct.unpack("!H", stream.recv(2, socket.MSG_WAITALL))[0]
     return stream.recv(size, socket.MSG_WAITALL)
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+@pytest.mark.parametrize(("address", "added"), [("127.0.0.1", []), ("192.0.2.53", ["192.0.2.53"])])
+def test_the_node_gets_the_servers_address_unless_it_is_a_loopback_one(
+    address: str, added: list[str], *, is_allowed: bool
+) -> None:
+    """A user that may not give it may listen all the same, if it is there: here it is not."""
+    asked_for: list[str] = []
+
+    class Machine(HostAddresses):
+        def add_address(self, address: str) -> None:
+            """Note it."""
+            asked_for.append(address)
+            if not is_allowed:
+                raise AddressError("not permitted")
+
+    if added:
+        with pytest.raises(OSError, match="assign"):
+            open_sockets(address, Machine(), 0)
+    else:
+        for each in open_sockets(address, Machine(), 0):
+            each.close()
+    assert asked_for == added
 
 
 def test_pods_may_ask_and_neighbours_may_not() -> None:
