@@ -35,6 +35,7 @@ def node(labels: dict[str, str] | None = None, *taints: Taint) -> Node:
         ({"memory": "600Mi"}, [{"memory": "600Mi"}], "OutOfmemory", "memory, requested: 629145600"),
         ({}, [{}, {}, {}], "OutOfpods", "pods, requested: 1, used: 3, capacity: 3"),
         ({"ephemeral-storage": "11Gi"}, [], "OutOfephemeral-storage", "ephemeral-storage"),
+        ({"cpu": "3"}, [{}, {}, {}], "OutOfpods", "pods, requested: 1"),
         ({"example.com/gpu": "1"}, [], "OutOfexample.com/gpu", "capacity: 0"),
         ({"example.com/gpu": "0"}, [], None, "nothing is asked for"),
         ({"example.com/gpu": "0"}, [{"example.com/gpu": "1"}], None, "nor when the device of another has gone"),
@@ -175,6 +176,21 @@ def test_ports_of_the_node(one: Pod, other: Pod, collide: bool) -> None:
     for pod, there in ((one, other), (other, one)):
         options = refusal(pod, [there], NodeInfo("n1", ROOM))
         assert (options.reason if options else None) == ("NodePorts" if collide else None)
+
+
+def test_a_taken_port_is_named_with_its_protocol() -> None:
+    options = refusal(_ports(hostPort=53, protocol="UDP"), [_ports(hostPort=53, protocol="UDP")], NodeInfo("n1", ROOM))
+    assert options is not None
+    assert options.message.endswith("Predicate NodePorts failed: port 53/UDP of the node is taken")
+
+
+def test_a_machine_that_shuts_down_takes_no_pod() -> None:
+    options = refusal(a_pod(priority=2_000_000_000), [], NodeInfo("n1", ROOM, is_shutting_down=True))
+    assert options is not None
+    assert (options.reason, options.message) == (
+        "NodeShutdown",
+        "Pod was rejected: Pod was rejected as the node is shutting down.",
+    )
 
 
 def test_a_pod_for_another_operating_system() -> None:

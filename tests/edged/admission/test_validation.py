@@ -1,12 +1,16 @@
 """What no node could run is refused once, in the API server's words, with the path of each field."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
+from edged.admission.admitter import PodAdmitter
 from edged.admission.validation import field_errors, validate_pod
-from edged.api import Pod
+from edged.api import Pod, PodStatus
 from edged.api.codec import from_value
+from edged.pods.manager import PodManager
 from tests.edged.conftest import Bench, pod
 
 PORT = "must be between 1 and 65535, inclusive"
@@ -214,6 +218,44 @@ def test_the_message_is_bounded_however_much_is_wrong() -> None:
     assert options is not None
     assert len(options.message) < 5000
     assert options.message.endswith("and 9980 more")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "end"), [(19, "inclusive"), (20, "inclusive"), (21, "and 1 more"), (22, "and 2 more")]
+)
+def test_the_message_counts_only_what_it_leaves_out(wrong: int, end: str) -> None:
+    options = validate_pod(read(**container(ports=[{"containerPort": -1}] * wrong)))
+    assert options is not None
+    assert options.message.endswith(end)
+    assert options.message.count("containerPort") == min(wrong, 20)
+
+
+def admitter() -> PodAdmitter:
+    """An admitter of a node without any pods."""
+    return PodAdmitter(Mock(), PodManager(), Mock(), Mock())
+
+
+@pytest.mark.parametrize(
+    ("status", "meta", "is_new", "rejected"),
+    [
+        ({}, {}, True, True),
+        ({"startTime": "2026-11-20T01:54:50Z"}, {}, True, False),
+        ({}, {}, False, False),
+        ({"phase": "Failed"}, {}, True, None),
+        ({"phase": "Succeeded"}, {}, False, None),
+        ({}, {"deletionTimestamp": "2026-11-20T01:54:50Z"}, True, None),
+    ],
+)
+def test_an_invalid_pod_is_rejected_ended_or_left_to_its_end(
+    status: dict[str, str], meta: dict[str, str], is_new: bool, rejected: bool | None
+) -> None:
+    """A new one never starts; one that has started is ended, with its containers in the status; one that has ended, or
+    that the cloud ends, gets no other reason.
+    """
+    made = read(metadata=meta, **container(ports=[{"containerPort": -1}]))
+    record = PodManager().put(replace(made, status=from_value(PodStatus, status)))
+    options = admitter().rejection(record, is_new=is_new)
+    assert (options.rejected if options is not None else None) is rejected
 
 
 @pytest.mark.parametrize(

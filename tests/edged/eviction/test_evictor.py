@@ -49,16 +49,17 @@ class Machine:
         self.evicted: list[tuple[str, int, bool]] = []
         self.pressures: list[frozenset[Pressure]] = []
         self.paths = PodPaths(root)
-        containers, images = Mock(), Mock()
+        containers, self.images = Mock(), Mock()
         containers.collect.side_effect = self._collect
         callbacks = EvictionCallbacks(lambda: tuple(self.pods.values()), self._evict, self.pressures.append)
         usage: Any = SimpleNamespace(node=lambda: self.left, pods=lambda **_options: dict(self.usages))
         self.evictor = Evictor(
-            usage, SETTINGS, self.clock, self.paths, callbacks, Collectors(containers, images), Mock()
+            usage, SETTINGS, self.clock, self.paths, callbacks, Collectors(containers, self.images), Mock()
         )
 
     def _collect(self, *, all_unused: bool) -> None:
         assert all_unused
+        self.images.remove_unused.assert_not_called()  # dead containers first: they keep their images in use
         if self.after_collection is not None:
             self.left = self.after_collection
         if self.draw.random() < 0.3:
@@ -134,6 +135,7 @@ def test_one_pod_at_a_time_is_evicted_and_only_if_nothing_else_helps(seed: int, 
         }
         before = node.left
         node.evicted.clear()
+        node.images.reset_mock()
         node.pressures.clear()
         node.evictor.synchronize()
 

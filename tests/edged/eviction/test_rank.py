@@ -66,6 +66,30 @@ def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:
     assert order(pods, [layer, logs], Signal.NODE_FS, apart=True) == ["logs", "layer"]
     assert order(pods, [layer, logs], Signal.IMAGE_FS, apart=True) == ["layer", "logs"]
     assert order(pods, [layer, logs], Signal.IMAGE_INODES, apart=True) == ["logs", "layer"]
+    assert order(pods, [layer, logs], Signal.NODE_INODES, apart=True) == ["logs", "layer"]
+
+
+def test_on_the_nodes_disk_layers_elsewhere_count_nothing() -> None:
+    """All four inodes of one pod are in its layer, two of the five of the other."""
+    pods = [named("layer"), named("logs")]
+    usages = [
+        PodUsage(name, containers=(ContainerUsage("bb", layer=DiskConsumption(each, each)),), storage=whole)
+        for name, each, whole in (("layer", 4, DiskConsumption(4, 4)), ("logs", 2, DiskConsumption(3, 3)))
+    ]
+    assert order(pods, usages, Signal.NODE_INODES) == ["layer", "logs"]
+    assert order(pods, usages, Signal.NODE_INODES, apart=True) == ["logs", "layer"]
+    assert order(pods, usages, Signal.NODE_FS, apart=True) == ["logs", "layer"]
+
+
+def test_a_pod_without_a_priority_goes_before_one_that_has_any() -> None:
+    """Its priority is 0, and whoever uses anything without a request is above it, were it a byte, an inode."""
+    pods = [named("one", priority=1), named("none"), named("nothing used")]
+    usages = [
+        PodUsage(name, size, storage=DiskConsumption(size, size))
+        for name, size in (("one", 9), ("none", 1), ("nothing used", 0))
+    ]
+    for signal in (Signal.MEMORY, Signal.NODE_FS, Signal.NODE_INODES, Signal.IMAGE_INODES):
+        assert order(pods, usages, signal) == ["none", "one", "nothing used"]
 
 
 def test_requests_of_disk_count_and_of_memory_do_not() -> None:
@@ -111,6 +135,8 @@ def test_the_message_is_kubelets() -> None:
         "Container bb was using 20Mi, request is 10Mi, has larger consumption of memory. "
     )
     assert low_message(threshold, there, pod, None).endswith("available: 50Mi. ")
+    within = PodUsage("web", containers=(ContainerUsage("bb", 10 * MIB),))
+    assert low_message(threshold, there, pod, within).endswith("available: 50Mi. "), "it used what it had asked for"
     (disk,) = parse_thresholds({"nodefs.available": "10Mi"})
     written = ContainerUsage("bb", 20 * MIB, DiskConsumption(2 * MIB), DiskConsumption(1 * MIB))
     assert low_message(
@@ -142,6 +168,7 @@ def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
         ),
         (limited("2Mi"), using(layer=MIB, logs=MIB), None),
         (limited("0"), using(layer=MIB), None),
+        (limited("1"), using(volume=2), "Pod ephemeral local storage usage exceeds the total limit of containers 1. "),
     ],
 )
 def test_pods_over_their_limits_of_disk_are_found(pod: Pod, usage: PodUsage, why: str | None) -> None:
@@ -155,6 +182,7 @@ def test_one_container_may_not_take_the_others_part() -> None:
     why = 'Container bb exceeded its local ephemeral storage limit "1Mi". '
     assert excess(pod, usage, image_fs_apart=False) == why
     assert excess(pod, usage, image_fs_apart=True) is None, "its layer is not on the node's file system"
+    assert excess(pod, using(logs=MIB), image_fs_apart=True) is None
     assert excess(pod, using(logs=MIB + 1), image_fs_apart=True) == why
 
 
@@ -192,3 +220,8 @@ def test_a_pods_usage_is_taken_from_its_statistics() -> None:
     assert (usage.uid, usage.memory, usage.processes, usage.storage) == ("u", 7, 4, DiskConsumption(5, 1))
     assert usage.containers == (ContainerUsage("bb", 7, DiskConsumption(5, 1)), ContainerUsage("blind"))
     assert usage.layers == DiskConsumption(5, 1)
+
+
+def test_statistics_without_figures_are_no_usage() -> None:
+    stats = PodStats(PodReference("web", "default", "u"), ephemeral_storage=FsStats(time=NOW))  # type: ignore[arg-type]
+    assert pod_usage(stats).storage == DiskConsumption(0, 0)
