@@ -9,6 +9,8 @@ from beehive.errors import RequestError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
+from beehive.names import Group, ModuleName
+from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloud.cloudhub import node_session
 from modules.cloud.cloudhub.module import CloudHub
@@ -193,7 +195,9 @@ def test_what_no_edge_says_is_refused_counted_and_shown(cloud: Cloud) -> None:
     (answer,) = link.take()
     assert (answer.route.operation, answer.route.group, answer.route.source) == ("error", "resource", "cloudhub")
     assert link.handled_bytes == [10, 10]
+    cloud.bee.run_for(3)
     (state,) = states(cloud)
+    assert state.last_error_seconds == 3.0
     assert state.last_error == f"not a message of an edge: remove {resource[:100]}"
 
 
@@ -221,6 +225,51 @@ class Listening(Module):
     def take(self, message: Message) -> None:
         """Keep it."""
         self._came.append(message.content_as(ConnectEvent).event_type)
+
+
+class Devices(Module):
+    """A controller of devices that knows what is read, and nothing else."""
+
+    name = ModuleName.DEVICECONTROLLER
+    group = Group.DEVICECONTROLLER
+    side = Side.CLOUD
+
+    def __init__(self, came: list[str]) -> None:
+        super().__init__()
+        self._came = came
+
+    @handles(None, "get")
+    def take(self, message: Message) -> None:
+        """Keep it."""
+        self._came.append(message.route.resource)
+
+
+def test_each_message_counts_as_handled_once_whoever_takes_it() -> None:
+    """A controller that is here, one without a handler for it, or none: else the node would be read no more."""
+    came: list[str] = []
+    with Harness() as bee:
+        bee.add(Devices, came)
+        cloud = Cloud(bee)
+        link = cloud.connect()
+        letters = len(bee.hive.dead_letters)
+        for number, (operation, source, group) in enumerate(
+            [
+                ("get", "twin", "twin"),
+                ("unknown", "twin", "twin"),
+                ("upload", "bus", "user"),
+                ("null", "metaserver", "x"),
+            ]
+        ):
+            resource = "null" if source == "metaserver" else f"membership/detail{number}"
+            message = bee.message(resource, operation, source=source, group=group)
+            cloud.happens(FrameReceived("n1", link, message, number + 1))
+        assert came == ["node/n1/membership/detail0"]
+        assert link.handled_bytes == [1, 2, 3, 4]
+        assert len(bee.hive.dead_letters) == letters + 1
+        assert cloud.counters.dropped == {
+            "nobody here for: send to the router": 1,
+            "nobody here for: send to the dynamic controller": 1,
+        }
 
 
 def test_whoever_is_here_hears_of_connections() -> None:
