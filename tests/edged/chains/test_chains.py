@@ -1,7 +1,9 @@
 """The chain of a pod: bounded, counted, and kept in a file that a power cut or a damage does not take away."""
 
+import errno
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -84,6 +86,16 @@ def test_a_chain_is_bounded_in_bytes(text: str) -> None:
     assert [len(step.reason) for step in found(chains).steps] == [MOST_BYTES + 1], "the newest step stays in any case"
 
 
+def test_a_chain_keeps_as_many_steps_as_have_room() -> None:
+    chains = Chains()
+    for number in range(60):
+        chains.note(occurrence(f"{number:02} {'x' * 300}", at=number))
+    chain = found(chains)
+    sizes = {len(msgspec.json.encode(step)) for step in chain.steps[1:]}
+    assert MOST_BYTES - max(sizes) - 2 <= len(msgspec.json.encode(chain.steps)) <= MOST_BYTES
+    assert chain.left_out + len(chain.steps) == 60
+
+
 def test_so_many_pods_have_a_chain() -> None:
     chains = Chains()
     for number in range(MOST_PODS + 3):
@@ -92,6 +104,22 @@ def test_so_many_pods_have_a_chain() -> None:
     assert len(chains.everything()) == MOST_PODS
     assert chains.find("default", "p2") is None
     assert found(chains, "p3").steps[-1].text == "again"
+    chains.note(occurrence(pod="new"))
+    gone = [pod for pod in ("p3", "p4", "p5") if chains.find("default", pod) is None]
+    assert gone == ["p4"], "the one without a new step for the longest time"
+
+
+def test_a_chain_that_was_dropped_does_not_come_back_when_there_is_room_for_it(tmp_path: Path) -> None:
+    chains, file = Chains(), ChainFile(tmp_path)
+    file.replace([])
+    for number in range(MOST_PODS):
+        chains.note(occurrence(pod=f"p{number}"))
+    save(chains, file)
+    chains.note(occurrence(pod="new"))
+    chains.forget(PodRef(PodUid("uid-p1"), "default", "p1"))
+    save(chains, file)
+    again = Chains(ChainFile(tmp_path).read())
+    assert [pod for pod in ("p0", "p1", "p2", "new") if again.find("default", pod) is not None] == ["p2", "new"]
 
 
 def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
@@ -120,6 +148,9 @@ def test_new_steps_are_written_soon_and_repetitions_later() -> None:
     for pod in ("web", "db"):
         chains.forget(PodRef(PodUid(f"uid-{pod}"), "default", pod))
     assert asked[3:] == [REPEATED_SECONDS], "one timer for both"
+    chains.note(occurrence("new", pod="web"))
+    chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
+    assert asked[4:] == [NEW_SECONDS], "the removal is written with the step"
 
 
 def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,11 +216,56 @@ def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: 
     assert [step.text for step in ChainFile(tmp_path / "missing").read()[0].steps] == ["0", "1", "2", "3"]
 
 
+def test_steps_that_a_full_disk_did_not_take_are_written_when_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file may have half of a line, and is rewritten. Each time that the disk is full is reported once."""
+    chains, file, full = Chains(), ChainFile(tmp_path), False
+    write = os.write
+
+    def written(descriptor: int, content: memoryview) -> int:
+        if full:
+            write(descriptor, content[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", written)
+    chains.note(occurrence(pod="web"))
+    save(chains, file)
+    for pods in (("db", "queue"), ("cache", "mail")):
+        full = True
+        for pod in pods:
+            chains.note(occurrence(pod=pod))
+            save(chains, file)
+        full = False
+        chains.note(occurrence("later", pod="web", at=2))
+        save(chains, file)
+        assert {chain.name for chain in ChainFile(tmp_path).read()} >= {"web", *pods}
+    assert len(caplog.records) == 2
+    assert all_set_aside(tmp_path) == []
+
+
+def test_steps_that_cannot_be_appended_are_in_the_rewritten_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chains, file = Chains(), ChainFile(tmp_path)
+    chains.note(occurrence(pod="web"))
+    save(chains, file)
+    chains.note(occurrence(pod="db"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        assert not file.append(chains.unwritten())
+    file.replace(chains.everything())
+    chains.note(occurrence(pod="queue"))
+    assert file.append(chains.unwritten())
+    assert [chain.name for chain in ChainFile(tmp_path).read()] == ["web", "db", "queue"]
+
+
 def test_the_file_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edged.chains.file.MOST_BYTES", 4000)
     chains, file = Chains(), ChainFile(tmp_path)
     for number in range(100):
         chains.note(occurrence(str(number), at=number))
         save(chains, file)
-        assert (tmp_path / NAME).stat().st_size <= 4000 + MOST_BYTES
+        assert (tmp_path / NAME).stat().st_size <= 4000
     assert ChainFile(tmp_path).read()[0].steps[-1].text == "99"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.images import ImageName, ImageNameError, PullDecision, parse_image, should_pull
+from edged.images.names import listed_name
 
 DIGEST = "sha256:" + "a1" * 32
 
@@ -65,6 +66,21 @@ def test_full_names_read_back(host: str, path: list[str], tag: str, digest: str)
     name = ImageName(f"{host}.example.org:443", "/".join(path), tag, digest)
     assert parse_image(str(name)) == name
     assert str(parse_image(str(name))) == str(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("a", "docker.io/library/a:latest"),
+        ("r.example/a:1", "r.example/a:1"),
+        (f"r.example/a@{DIGEST}", f"r.example/a@{DIGEST}"),
+        (f"r.example/a:1@{DIGEST}", f"r.example/a@{DIGEST}"),
+        (DIGEST, f"docker.io/library/{DIGEST}"),
+        ("No Name", "No Name"),
+    ],
+)
+def test_an_image_is_listed_by_its_tag_or_its_digest(name: str, listed: str) -> None:
+    assert listed_name(name) == listed
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ def test_sums_and_words() -> None:
     assert (progress.size, progress.fetched, progress.unpacked) == (77_000_000, 7_500_000, 1)
     assert str(progress) == "7.5 of 77.0 MB fetched, 0.0 MB unpacked"
     assert progress.layers[0].name == "0123456789ab"
+    completed = progress.completed
+    assert (completed.size, completed.fetched, completed.unpacked) == (77_000_000,) * 3
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Pulls: one for many waiters, a limited number in parallel, in order; no worker blocks."""
 
+import json
 from random import Random
 
 import grpc
@@ -10,7 +11,9 @@ from edged.api.nodes import ContainerImage
 from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
+from edged.images.progress import ENTRY
 from edged.images.puller import (
+    FIRST_SECONDS,
     FRESH_SECONDS,
     MOST_SLOW,
     MOST_SLOW_OF_NAMESPACE,
@@ -169,6 +172,50 @@ def test_namespaces_take_turns(parallel: int) -> None:
     assert len(registry.pulled_for) == 22 and registry.pulls._turns == {}
 
 
+def test_the_oldest_running_pull_is_the_first_that_holds_up_no_others() -> None:
+    registry = Registry(parallel=2)
+    registry.runtime.pull_seconds = 1e6
+    for number, seconds in enumerate((TURN_SECONDS / 2, 1.0, TURN_SECONDS / 2 - 2.0)):
+        registry.ask(PodUid(str(number)), f"registry{number}.example/one", namespace=str(number))
+        registry.run(seconds)
+    assert registry.begun == 2
+    registry.run(2.0)
+    assert registry.begun == 3
+
+
+def test_a_wall_clock_that_is_set_makes_no_pull_a_slow_one() -> None:
+    registry = Registry(parallel=1)
+    registry.ask(A, "one.example/one")
+    registry.run(1.0)
+    registry.simulation.clock.jump_wall(2 * TURN_SECONDS)
+    registry.ask(B, "two.example/one")
+    registry.run(1.0)
+    assert registry.begun == 1
+
+
+def test_a_result_has_the_time_that_the_pull_took_without_its_time_in_the_queue(registry: Registry) -> None:
+    registry.runtime.locked["two"] = RIGHT
+    registry.run(100.0)
+    registry.simulation.clock.jump_wall(-3600)
+    registry.ask(A, "one")
+    registry.ask(A, "two", WRONG)
+    registry.run(3 * SECONDS)
+    results = [registry.outcome(A, image) for image in ("one", "two")]
+    assert [result.error is None for result in results] == [True, False]
+    assert [result.seconds for result in results] == [SECONDS, SECONDS]
+
+
+def test_no_more_begin_than_a_high_rate_allows() -> None:
+    registry = Registry(parallel=0, rate=4.0, burst=1)
+    for number in range(3):
+        registry.ask(PodUid(str(number)), f"image-{number}")
+    begun = []
+    for _ in range(3):
+        registry.run(0.2)
+        begun.append(registry.begun)
+    assert begun == [1, 2, 3]
+
+
 def test_no_more_begin_than_the_rate_allows() -> None:
     registry = Registry(parallel=0, rate=0.5, burst=2)
     for number in range(4):
@@ -249,6 +296,46 @@ def test_the_runtime_is_asked_how_far_a_long_pull_is_until_its_end(registry: Reg
     assert asked == 9, "after 30 s, then after twice as long each time, and every 600 s"
     registry.run(3600)
     assert registry.runtime.calls["status"] == asked
+
+
+LAYERS = [["sha256:0123456789abcdef", 1000, 400, 100]]
+
+
+def test_pods_learn_how_far_a_long_pull_is(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their syncs begin with each answer, and get it when they ask for the image again."""
+
+    def status(_: FakeRuntime, *, verbose: bool = False) -> cri.StatusResponse:
+        return cri.StatusResponse(info={ENTRY: json.dumps({"one": LAYERS})} if verbose else {})
+
+    monkeypatch.setattr(FakeRuntime, "status", status)
+    registry.runtime.pull_seconds = 100.0
+    sandbox = cri.PodSandboxConfig()
+    assert registry.pulls.request(A, PullRequest("one"), sandbox) is None
+    assert registry.pulls.request(B, PullRequest("one"), sandbox) is None
+    registry.run(FIRST_SECONDS + 1)
+    assert registry.pulled_for == [A, B]
+    progress = registry.pulls.request(A, PullRequest("one"), sandbox)
+    assert progress is not None
+    assert (progress.size, progress.fetched, progress.unpacked) == (1000, 400, 100)
+    registry.run(2 * FIRST_SECONDS)
+    assert registry.pulled_for == [A, B] * 2
+    registry.run(200.0)
+    assert registry.pulled_for == [A, B] * 3, "the last ones take the result"
+
+
+def test_an_answer_about_a_pull_that_has_ended_is_dropped(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    def status(_: FakeRuntime, *, verbose: bool = False) -> cri.StatusResponse:
+        assert verbose
+        answered = registry.simulation.future()
+        registry.simulation.clock.after(5.0, answered.set)
+        answered.get()
+        return cri.StatusResponse(info={ENTRY: json.dumps({"one": LAYERS})})
+
+    monkeypatch.setattr(FakeRuntime, "status", status)
+    registry.runtime.pull_seconds = FIRST_SECONDS + 1.0
+    registry.ask(A)
+    registry.run(1000.0)
+    assert registry.pulled_for == [A]
 
 
 class DrawnRegistry(FakeRuntime):

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from edged.api import Node as NodeObject
 from edged.api import decode
@@ -13,7 +14,7 @@ from edged.node.state import NODE_SHUTDOWN_NOT_READY
 from metamanager.client import AlreadyExistsError
 from tests.edged.status.meta_requests import rejected
 from tests.edged.status.test_node_reconciled import Reconciled
-from tests.edged.status.test_node_reports import LEASE, Node
+from tests.edged.status.test_node_reports import LEASE, REPORT, Node
 
 ROLE = "node-role.kubernetes.io/edge"
 
@@ -38,6 +39,14 @@ def test_a_pressure_is_reported_when_it_begins_and_when_it_ends(node: Reconciled
     assert reported(node) == {"DiskPressure": ("True", "kubelet has disk pressure")}
     node.reporter.set_pressures(frozenset())
     assert reported(node) == {"DiskPressure": ("False", "kubelet has no disk pressure")}
+
+
+def test_labels_of_a_new_report_count_before_the_cloud_has_taken_them(node: Reconciled) -> None:
+    """Pods are admitted by them meanwhile."""
+    node.reporter.set_report(replace(REPORT, machine=replace(REPORT.machine, architecture="arm64")))
+    assert node.state.state.known is not None
+    assert node.state.state.known.metadata.labels["kubernetes.io/arch"] == "arm64"
+    assert node.requests.asked() == ["patch nodepatch"]
 
 
 def test_a_shutdown_of_the_machine_is_reported_and_so_is_its_cancellation(node: Reconciled) -> None:
