@@ -27,6 +27,7 @@ DIGEST = "sha256:" + "a1" * 32
         (f"busybox@{DIGEST}", f"docker.io/library/busybox@{DIGEST}"),
         (f"busybox:1@{DIGEST}", f"docker.io/library/busybox:1@{DIGEST}"),
         ("a__b-c.d", "docker.io/library/a__b-c.d:latest"),
+        (f"registry.example/{'x' * 255}", f"registry.example/{'x' * 255}:latest"),
     ],
 )
 def test_short_names_become_full(name: str, full: str) -> None:
@@ -48,7 +49,7 @@ def test_short_names_become_full(name: str, full: str) -> None:
         "a/",
         "-x/y",
         "..",
-        "x" * 300,
+        f"registry.example/{'x' * 256}",
     ],
 )
 def test_impossible_names_are_refused(name: str) -> None:

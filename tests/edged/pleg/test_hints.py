@@ -60,6 +60,15 @@ def test_the_pleg_is_woken_once_for_events_of_many_pods(first: str) -> None:
     assert hints.add_event(event(CREATED, "f"), 9.0), "the others have been taken"
 
 
+def test_the_first_hint_that_is_due_decides() -> None:
+    hints = Hints(PATIENCE)
+    for at, pod in ((1.0, "a"), (1.5, "b"), (1.9, "")):
+        hints.add_event(event(STARTED, pod), at)
+    assert hints.due(NEVER) == 2.0
+    hints.add_event(event(STOPPED, "c"), 1.95)
+    assert hints.due(NEVER) == 1.95
+
+
 def test_rounds_are_apart_however_many_events_come() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STOPPED), 5.0)

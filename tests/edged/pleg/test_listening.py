@@ -1,7 +1,8 @@
 """The PLEG with a runtime that sends events: it sees ends immediately, and does not depend on events."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import grpc
 import pytest
@@ -10,9 +11,10 @@ from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
 from edged.pleg.hints import MIN_INTERVAL
 from edged.pleg.listener import FIRST_WAIT, LONGEST_WAIT
-from edged.pleg.messages import RelistSoon, StreamRequested, WorkerInspection
+from edged.pleg.messages import HintAdded, RelistSoon, WorkerInspection
 from edged.pleg.pace import DISTRUST, SILENT
 from edged.pleg.pleg import MAX_INSPECTIONS
+from edged.pods import labels
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
 
@@ -34,6 +36,14 @@ def calm(watch: Watch) -> None:
     relists = watch.runtime.calls["list_containers"]
     while watch.runtime.calls["list_containers"] == relists:
         watch.simulation.run_for(0.1)
+
+
+def ended(name: str) -> pb.ContainerEventResponse:
+    """The event of the end of a pod's container."""
+    event = pb.ContainerEventResponse(container_event_type=pb.CONTAINER_STOPPED_EVENT)
+    marks = {labels.POD_UID: f"uid-{name}", labels.POD_NAMESPACE: "default", labels.POD_NAME: name}
+    event.pod_sandbox_status.labels.update(marks)
+    return event
 
 
 def test_an_end_is_reported_without_a_relist_and_without_waiting(watch: Watch) -> None:
@@ -138,6 +148,18 @@ def test_a_requested_relist_comes_within_a_period(watch: Watch) -> None:
     assert watch.runtime.calls["list_containers"] == lists + 1
 
 
+def test_a_relist_that_became_due_during_an_inspection_that_failed_comes_once(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    watch.simulation.run_for(9.8)
+    watch.runtime.latency = 0.2
+    lists = watch.runtime.calls["list_pod_sandboxes"]
+    watch.runtime.fail("list_containers", AWAY, times=1)
+    watch.runtime.end("main", 1)
+    assert watch.look(1.5) == ["a"]
+    assert watch.runtime.calls["list_pod_sandboxes"] - lists == 2, "the inspection's and the relist's"
+
+
 def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:
     watch.pod("a")
     calm(watch)
@@ -215,6 +237,60 @@ def test_a_workers_inspection_from_before_the_last_one_is_ignored(watch: Watch) 
     assert watch.look(15) == []
 
 
+def test_a_late_event_of_an_end_that_a_worker_has_inspected_is_not_reported(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    watch.runtime._streams.clear()
+    watch.runtime.end("main", 1)
+    at = watch.simulation.clock.monotonic()
+    watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, at))
+    watch.simulation.run_for(0.1)
+    assert watch.hints.add_event(ended("a"), watch.simulation.clock.monotonic())
+    watch.pleg.ref.tell(HintAdded())
+    assert watch.looked(1.0) == []
+
+
+def test_an_event_of_a_pod_that_is_gone_already_is_not_reported(watch: Watch) -> None:
+    calm(watch)
+    assert watch.hints.add_event(ended("never"), watch.simulation.clock.monotonic())
+    watch.pleg.ref.tell(HintAdded())
+    assert watch.looked(1.0) == []
+    assert watch.failures() == 0
+
+
+def test_so_many_pods_are_inspected_without_a_relist(watch: Watch) -> None:
+    names = [f"p{number}" for number in range(MAX_INSPECTIONS)]
+    for name in names:
+        watch.pod(name)
+    calm(watch)
+    watch.runtime._streams.clear()
+    watch.runtime.end("main", 1)
+    for name in names:
+        watch.hints.add_event(ended(name), watch.simulation.clock.monotonic())
+    watch.pleg.ref.tell(HintAdded())
+    assert watch.looked(0.0) == names
+
+
+@pytest.mark.parametrize("stopped", ["pleg", "listener"])
+def test_an_actor_that_has_ended_is_told_nothing(watch: Watch, stopped: str) -> None:
+    """edged ends its actors one after the other; the stream may break or send meanwhile."""
+    watch.pod("a")
+    calm(watch)
+    if stopped == "pleg":
+        watch.pleg.stop(5)
+        watch.runtime.end("main", 1)
+        watch.simulation.run_for(1.0)
+        assert watch.listener.ref.is_alive()
+    else:
+        watch.runtime.fail("container_events", AWAY, times=100)
+        watch.runtime.cut_events()
+        watch.simulation.run_for(0.0)
+        watch.listener.stop(5)
+        calls = watch.runtime.calls["container_events"]
+        watch.simulation.run_for(2 * LONGEST_WAIT)
+        assert watch.runtime.calls["container_events"] == calls
+
+
 def test_a_stopped_listener_does_not_open_the_stream_again(watch: Watch) -> None:
     calm(watch)
     watch.runtime.close()
@@ -260,8 +336,14 @@ def test_a_stream_that_lasted_is_opened_again_soon(watch: Watch) -> None:
 def test_a_silent_stream_counts_as_open_after_a_while() -> None:
     """containerd answers nothing before its first event: a quiet node is not listed each second."""
     watch = Watch()
+    events = watch.runtime.container_events
+
+    def silent(opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]) -> NoReturn:
+        events(lambda: None, happened)
+
+    watch.runtime.container_events = silent  # type: ignore[method-assign]
     watch.look(3)
-    watch.pleg.ref.tell(StreamRequested())
+    watch.listen()
     watch.look(SILENT + 12)
     lists = watch.runtime.calls["list_containers"]
     watch.look(30)

@@ -58,6 +58,25 @@ def test_a_change_that_a_worker_has_inspected_is_not_reported_again(watch: Watch
     assert watch.look() == ["a"]
 
 
+def test_a_sandbox_without_containers_that_a_worker_has_inspected_is_not_reported_again(watch: Watch) -> None:
+    """The images of its containers may still be pulled."""
+    watch.look(0.5)
+    watch.sandbox("a")
+    watch.hints.add_inspection(
+        WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, watch.simulation.clock.monotonic())
+    )
+    assert watch.look(3) == []
+
+
+def test_a_container_whose_sandbox_is_not_listed_is_its_pods(watch: Watch) -> None:
+    _, container = watch.pod("a")
+    watch.runtime.list_pod_sandboxes = lambda *_: []  # type: ignore[method-assign]
+    assert watch.look(0.5) == ["a"]
+    [event] = watch.events
+    assert isinstance(event, Relisted)
+    assert list(event.snapshots[PodUid("uid-a")].containers) == [container]
+
+
 def test_a_pod_that_a_worker_has_removed_is_not_reported_again(watch: Watch) -> None:
     sandbox, _ = watch.pod("a")
     watch.look(0.5)

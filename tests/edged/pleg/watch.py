@@ -37,14 +37,18 @@ class Watch:
             Pleg, self.reader, self.events, RelistPace(1.0, 10.0), self.hints
         )
 
-    def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
-        """A pod with one running container."""
+    def sandbox(self, name: str) -> tuple[SandboxId, pb.PodSandboxConfig]:
+        """A pod without containers."""
         marks = {labels.POD_UID: f"uid-{name}", labels.POD_NAMESPACE: "default", labels.POD_NAME: name}
         config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}"), labels=marks)
         config.annotations[labels.OWNER] = OWNER
-        sandbox = self.runtime.run_pod_sandbox(config)
+        return self.runtime.run_pod_sandbox(config), config
+
+    def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
+        """A pod with one running container."""
+        sandbox, config = self.sandbox(name)
         made = pb.ContainerConfig(
-            metadata=pb.ContainerMetadata(name="main"), image=pb.ImageSpec(image=IMAGE), labels=marks
+            metadata=pb.ContainerMetadata(name="main"), image=pb.ImageSpec(image=IMAGE), labels=config.labels
         )
         container = self.runtime.create_container(sandbox, made, config)
         self.runtime.start_container(container)

@@ -197,6 +197,37 @@ def test_a_stranger_cannot_say_that_the_machine_shuts_down(address: Path, *, alo
         wait_until(lambda: len(manager.locks) == 2, "the lock that it asks for then is held")
 
 
+def test_without_logind_nobody_is_taken_for_it(address: Path) -> None:
+    """It may have ended since it was asked for a lock."""
+    with connect(address) as stranger, Bus(address) as bus:
+        assert not bus.has_name(stranger.unique_name, NAME)
+        stranger.send_and_get_reply(new_method_call(DRIVER, "RequestName", "su", (NAME, 4)), timeout=SECONDS)
+        assert bus.has_name(stranger.unique_name, NAME)
+
+
+def test_a_refusal_has_the_reason_or_its_name_and_keeps_no_file_descriptor(address: Path) -> None:
+    mine, theirs = os.pipe()
+    answers = [("s", ("it is under way",)), (None, ()), ("h", (theirs,))]
+    with connect(address) as logind, Bus(address) as bus:
+        logind.send_and_get_reply(new_method_call(DRIVER, "RequestName", "su", (NAME, 4)), timeout=SECONDS)
+
+        def refuse() -> None:
+            for signature, body in answers:
+                while (call := logind.receive(timeout=SECONDS)).header.message_type is not MessageType.method_call:
+                    pass
+                logind.send(new_error(call, "org.example.Refused", signature, body))
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        for words in ("Inhibit of .*it is under way", "org.example.Refused", "Inhibit"):
+            with pytest.raises(BusError, match=words):
+                bus.call_for_descriptor((PATH, NAME, MANAGER), "Inhibit", "s", "why")
+        thread.join(SECONDS)
+        os.close(theirs)
+        assert select.select([mine], [], [], SECONDS)[0], "nobody has the other end any more"
+        os.close(mine)
+
+
 def test_file_descriptors_of_strangers_are_closed(address: Path) -> None:
     with connect(address) as stranger, Bus(address) as bus:
         bus.subscribe(MANAGER, SIGNAL)
@@ -205,6 +236,7 @@ def test_file_descriptors_of_strangers_are_closed(address: Path) -> None:
         os.close(theirs)
         while bus.receive().member != SIGNAL:
             pass
+        assert bus._socket.gettimeout() is None, "a machine may run for years without a signal"
         assert select.select([mine], [], [], SECONDS)[0], "nobody has the other end any more"
         os.close(mine)
 
