@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
@@ -19,11 +21,23 @@ from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import as_the_node
-from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
+from modules.cloud.edgecontroller.upstream.node_writes import (
+    admitted,
+    is_conditional,
+    is_present,
+    is_write,
+    needs_live,
+    version_in,
+    with_labels,
+)
 
 _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certificatesigningrequests": "username"}
 """Fields of the spec that say whose object it is."""
 _SERVICE = kind_named("Service")
+_CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Answers to an update or merge patch, and to a JSON patch, when others have changed the object since it was read."""
+_MOST_ATTEMPTS: Final = 4
+"""Repeated attempts to write an object without a version, which others write, too."""
 
 
 def shown(call: ApiCall, node: str, result: ApiResult) -> ApiResult:
@@ -180,17 +194,21 @@ class NodeCalls:
 
         return noted
 
-    def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
+    def _admit(
+        self, kind: Kind, call: ApiCall, node: str, answered: Answered, attempts: int = 0, *, reads: bool = False
+    ) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
-        new object from another cloudcore.
+        new object from another cloudcore, and behind others who change the object: then it is read before the next of
+        so many attempts.
         """
         turn = f"{call.plural} {call.namespace}/{call.name}"
         if call.name and turn in self._following:
-            self._following[turn].append(partial(self._admit, kind, call, node, answered))
+            again = partial(self._admit, kind, call, node, answered, attempts, reads=reads)
+            self._following[turn].append(again)
             return
-        live = self._bodies.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
-        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
-            self._admit_change(kind, call, node, live, answered)
+        live = self._bodies.find_whole(key_for(kind, call.namespace, call.name)) if call.name and not reads else None
+        if not needs_live(kind, call) or (live is not None and is_present(kind, call, live)):
+            self._admit_change(kind, call, node, live, answered, attempts)
             return
 
         def found(result: ApiResult) -> None:
@@ -199,7 +217,7 @@ class NodeCalls:
                 if result.object is None:
                     answered(result)
                 else:
-                    self._admit_change(kind, call, node, result.object, answered)
+                    self._admit_change(kind, call, node, result.object, answered, attempts)
             finally:
                 for each in waiting:
                     each()
@@ -211,7 +229,15 @@ class NodeCalls:
         )
         self._api.send(read, found)
 
-    def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
+    def _admit_change(
+        self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered, attempts: int
+    ) -> None:
+        def written(result: ApiResult) -> None:
+            if (result.refusal or {}).get("code") in _CHANGED:
+                self._admit(kind, call, node, answered, attempts + 1, reads=True)
+            else:
+                answered(result)
+
         try:
             write = admitted(kind, call, live, self._access_control.admission(node))
         except ApiError as error:
@@ -219,4 +245,5 @@ class NodeCalls:
         else:
             if kind.name == "Node" and write.verb == "create":
                 write = with_labels(write, self._cluster.labels_of(node))
-            self._api.send(write, answered, node)
+            is_again = is_conditional(kind, call) and not version_in(call) and attempts < _MOST_ATTEMPTS
+            self._api.send(write, written if is_again else answered, node)

@@ -14,7 +14,7 @@ from modules.apimachinery.api_errors import (
     MethodNotAllowedError,
 )
 from modules.apimachinery.json_patch import apply_json_patch
-from modules.apimachinery.kinds import JsonObject, Kind, uid_of
+from modules.apimachinery.kinds import JsonObject, Kind, uid_of, version_of
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 _BY_NAME = ("Lease", "CertificateSigningRequest")
 """Kinds whose admission looks at no state before the write, unless it deletes the object."""
+_WITH_OTHERS_PARTS: Final = ("Node", "Pod")
+"""Kinds with parts that NodeRestriction keeps a node from changing."""
+_OTHERS_METADATA: Final = frozenset({"labels", "ownerReferences"})
 _STATUS: Final = "status"
 
 
@@ -35,6 +38,28 @@ def is_write(call: ApiCall) -> bool:
 def needs_live(kind: Kind, call: ApiCall) -> bool:
     """Return whether the admission of a write needs the present object."""
     return call.verb == "delete" or (call.verb != "create" and kind.name not in _BY_NAME)
+
+
+def is_conditional(kind: Kind, call: ApiCall) -> bool:
+    """Return whether a write is for the state that the admission has seen, and no other: it might take back labels,
+    taints or owners that others have set since. Reports of a status do not.
+    """
+    if kind.name not in _WITH_OTHERS_PARTS or call.verb in ("create", "delete"):
+        return False
+    if call.verb != "patch" or not isinstance(call.body, dict):
+        return True
+    return "spec" in call.body or not _OTHERS_METADATA.isdisjoint(_metadata_in(call.body) or {})
+
+
+def version_in(call: ApiCall) -> str:
+    """Return the version of the object that a write is for; "" for any."""
+    return str((_metadata_in(call.body) or {}).get("resourceVersion") or "")
+
+
+def is_present(kind: Kind, call: ApiCall, live: JsonObject) -> bool:
+    """Return whether a write names no other uid than the object's, and, if it is conditional, no other version."""
+    is_of_another = is_conditional(kind, call) and version_in(call) not in ("", version_of(live))
+    return same_uid(call, live) and not is_of_another
 
 
 def admitted(
@@ -54,9 +79,13 @@ def admitted(
     try:
         if live is not None:
             _check_uid(kind, call, live)
+            _check_version(kind, call, live)
             admit(live, live)  # whether a patch fits the object would reveal its content
         admit(live, proposed(kind, call, live))
-        return call if live is None else with_uid(call, live)
+        if live is None:
+            return call
+        bound = with_metadata(call, "uid", uid_of(live))
+        return with_metadata(bound, "resourceVersion", version_of(live)) if is_conditional(kind, call) else bound
     except ApiError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -79,6 +108,17 @@ def _check_uid(kind: Kind, call: ApiCall, live: JsonObject) -> None:
         raise InvalidError(kind.name, call.name[:253], "metadata.uid", why, kind.api_group)
     why = "Precondition failed: the UID in the request is not that of the object"
     raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
+
+
+def _check_version(kind: Kind, call: ApiCall, live: JsonObject) -> None:
+    """Check the version that a write names: one that the admission has not seen may have parts of others.
+
+    Raises:
+        ConflictError: it is another.
+    """
+    if not is_present(kind, call, live):
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
 
 
 def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject | None:
@@ -165,23 +205,22 @@ def same_uid(call: ApiCall, live: JsonObject) -> bool:
     return not isinstance(named, dict) or named.get("uid") in (None, "", uid_of(live))
 
 
-def with_uid(call: ApiCall, live: JsonObject) -> ApiCall:
-    """Return an admitted write with the uid of the object that the admission has seen: the API server refuses it when
-    another has the name by now, perhaps one of another node.
+def with_metadata(call: ApiCall, name: str, value: str) -> ApiCall:
+    """Return an admitted write with the uid, or the resourceVersion, of the object that the admission has seen: the API
+    server refuses it when another has the name by now, perhaps one of another node.
     """
-    uid = uid_of(live)
-    if not uid:
+    if not value:
         return call
     if call.verb == "delete":
-        preconditions = {**(call.options.get("preconditions") or {}), "uid": uid}
+        preconditions = {**(call.options.get("preconditions") or {}), name: value}
         return msgspec.structs.replace(call, options={**call.options, "preconditions": preconditions})
     if isinstance(call.body, list):
-        test = {"op": "test", "path": "/metadata/uid", "value": uid}
+        test = {"op": "test", "path": f"/metadata/{name}", "value": value}
         return msgspec.structs.replace(call, body=[test, *call.body])
     metadata = _metadata_in(call.body) or {}
-    if metadata.get("uid") == uid:
+    if metadata.get(name) == value:
         return call
-    return msgspec.structs.replace(call, body={**call.body, "metadata": {**metadata, "uid": uid}})
+    return msgspec.structs.replace(call, body={**call.body, "metadata": {**metadata, name: value}})
 
 
 def _metadata_in(body: Any) -> JsonObject | None:

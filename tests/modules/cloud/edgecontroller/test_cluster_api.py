@@ -9,13 +9,14 @@ import pytest
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud import api_messages
-from modules.cloud.client.calls import JSON_PATCH, MERGE, ApiCall, ApiResult
+from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
 _NAMESPACE = kind_named("Namespace")
+TAINTS = [{"key": "quarantine", "effect": "NoExecute"}]
 RUNNING = json.dumps({"status": {"phase": "Running"}})
 
 
@@ -31,6 +32,17 @@ def asked(core: ClusterController, verb: str, plural: str, name: str = "", **fie
     call = ApiCall(verb=verb, plural=plural, name=name, **fields)
     request = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
     return core.bee.ask(EdgeController.name, request).content_as(ApiResult)
+
+
+def node_in(core: ClusterController) -> dict[str, Any]:
+    """The Node n1 as the API server has it."""
+    return core.server.cluster.storage.get(ObjectKey("Node", "", "n1"))
+
+
+def without_version(obj: dict[str, Any]) -> dict[str, Any]:
+    """An object that replaces any state of the stored one."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
 
 
 def code(result: ApiResult) -> int:
@@ -265,6 +277,63 @@ def test_a_deeply_nested_patch_is_refused(core: ClusterController, is_known: boo
     result = asked(core, "patch", "nodes", "n1", namespace="", patch_type=JSON_PATCH, body=body)
     assert code(result) == 400
     assert core.server.closed == 0, "the module has not failed"
+
+
+RESTRICTED = "node-restriction.kubernetes.io/zone"
+BACK: list[tuple[str, dict[str, Any]]] = [
+    ("update", {}),
+    ("updatestatus", {}),
+    ("patch", {"patch_type": STRATEGIC, "body": {"spec": {"taints": []}}}),
+    ("patch", {"patch_type": MERGE, "body": {"spec": {"taints": None}}}),
+    ("patch", {"patch_type": MERGE, "body": {"metadata": {"labels": {RESTRICTED: None}}}}),
+    ("patch", {"patch_type": JSON_PATCH, "body": [{"op": "add", "path": "/metadata/labels", "value": {"a": "1"}}]}),
+]
+
+
+@pytest.mark.parametrize(("verb", "fields"), BACK)
+def test_a_late_watch_is_no_way_to_take_back_what_others_set(
+    core: ClusterController, verb: str, fields: dict[str, Any]
+) -> None:
+    """The node writes its former state, while the mirror does not have the new taint and label yet."""
+    kind = {"kind": "Node", "apiVersion": "v1"}
+    core.server.apply({**kind, **node(a="1")})
+    core.bee.settle()
+    former = node_in(core)
+    core.server.stop_watches()
+    core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"}), "spec": {"taints": TAINTS}})
+    given = {"body": without_version(former), **fields}
+    assert code(asked(core, verb, "nodes", "n1", namespace="", **given)) == 403
+    present = node_in(core)
+    assert (present["spec"]["taints"], present["metadata"]["labels"][RESTRICTED]) == (TAINTS, "z")
+
+
+def test_a_late_watch_does_not_keep_a_node_from_its_own_labels(core: ClusterController) -> None:
+    """The write is made with the state that the API server has."""
+    kind = {"kind": "Node", "apiVersion": "v1"}
+    core.server.apply({**kind, **node(a="1")})
+    core.bee.settle()
+    core.server.stop_watches()
+    core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"})})
+    body = {"metadata": {"labels": {"b": "2"}}}
+    assert code(asked(core, "patch", "nodes", "n1", namespace="", patch_type=MERGE, body=body)) == 0
+    labels = node_in(core)["metadata"]["labels"]
+    assert (labels["b"], labels[RESTRICTED]) == ("2", "z")
+
+
+def test_an_update_with_a_version_is_of_that_version_and_no_other(core: ClusterController) -> None:
+    """Also when the mirror has another one, older or newer."""
+    kind = {"kind": "Node", "apiVersion": "v1"}
+    core.server.apply({**kind, **node(a="1")})
+    core.bee.settle()
+    first = node_in(core)
+    core.server.stop_watches()
+    core.server.apply({**kind, **node(a="1", b="2")})
+    second = node_in(core)
+    assert code(asked(core, "update", "nodes", "n1", namespace="", body=first)) == 409
+    assert node_in(core) == second
+    changed = {**second, "metadata": {**second["metadata"], "labels": {"c": "3"}}}
+    assert code(asked(core, "update", "nodes", "n1", namespace="", body=changed)) == 0
+    assert node_in(core)["metadata"]["labels"] == {"c": "3"}
 
 
 def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) -> None:

@@ -13,7 +13,7 @@ from modules.cloud.edgecontroller.upstream.node_writes import (
     needs_live,
     proposed,
     same_uid,
-    with_uid,
+    with_metadata,
 )
 
 NODE, POD, LEASE = kind_named("Node"), kind_named("Pod"), kind_named("Lease")
@@ -225,11 +225,11 @@ def test_which_uid_counts(fields: dict[str, Any], expected: bool) -> None:
 )
 def test_a_write_has_the_uid_of_the_object_that_was_looked_at(fields: dict[str, Any], expected: Any) -> None:
     """Another object of that name, perhaps of another node, is not written."""
-    assert with_uid(call(**fields), LIVE).body == expected
+    assert with_metadata(call(**fields), "uid", "u1").body == expected
 
 
 def test_a_deletion_has_the_uid_of_the_object_that_was_looked_at() -> None:
     options = {"gracePeriodSeconds": 0, "preconditions": {"resourceVersion": "7"}}
     expected = {"gracePeriodSeconds": 0, "preconditions": {"resourceVersion": "7", "uid": "u1"}}
-    assert with_uid(call("delete", options=options), LIVE).options == expected
-    assert with_uid(call("delete"), {"metadata": {}}) == call("delete"), "there is no uid"
+    assert with_metadata(call("delete", options=options), "uid", "u1").options == expected
+    assert with_metadata(call("delete"), "uid", "") == call("delete"), "there is no uid"
