@@ -53,6 +53,20 @@ def test_bytes_are_bounded_too_and_a_larger_message_is_alone() -> None:
     assert list(upstream.handled("n1", 1, 0.0)) == ["c"]
 
 
+def test_the_oldest_message_counts_as_handled_first() -> None:
+    """Also when its time is over; a later one of the node is still with the controllers."""
+    upstream: UpstreamWindow[str] = UpstreamWindow(messages=10, limit=100)
+    for item, size, now in (("a", 80, 0.0), ("b", 15, 0.0)):
+        assert list(upstream.offer("n1", item, size, now)) == [item]
+    assert list(upstream.offer("n1", "c", 50, 0.0)) == []
+    assert list(upstream.handled("n1", 1, 3.0)) == ["c"]
+    assert list(upstream.offer("n1", "d", 50, 3.0)) == []
+    assert list(upstream.expire(HANDLED_TIMEOUT)) == [("n1", "d")]
+    assert list(upstream.offer("n1", "e", 1, 6.0)) == []
+    assert list(upstream.expire(3.0 + HANDLED_TIMEOUT - 0.1)) == []
+    assert list(upstream.expire(3.0 + HANDLED_TIMEOUT)) == [("n1", "e")]
+
+
 GROUPS: tuple[str, ...] = (Group.EDGECONTROLLER, Group.DEVICECONTROLLER)
 
 

@@ -377,6 +377,21 @@ def test_the_owner_sees_which_endpoints_are_used_and_why_the_others_are_not(bee:
     assert none.content_as(ServicesAnswer).services == ()
 
 
+def test_the_owner_sees_why_a_service_has_no_connections(bee: Harness) -> None:
+    out = service("out", "", type="ExternalName", externalName="www.example.org")
+    mesh = Mesh(bee, {"service": [out, service("none", ""), service()]})
+    mesh.start([])
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    found = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer)
+    assert (found.data_plane, found.problem) == ("", "no data plane is configured")
+    assert [(each.name, each.addresses, each.carried_by, each.remark) for each in found.services] == [
+        ("none", (), "", "it has no address"),
+        ("out", (), "", "it is another name of www.example.org"),
+        ("web", ("10.96.0.1",), "", "nothing carries connections on this node"),
+    ]
+    assert [(each.port, each.protocol, each.at) for each in found.services[2].ports] == [(80, "TCP", "")]
+
+
 def test_the_owner_sees_what_differs_for_connections_from_outside(bee: Harness) -> None:
     given = service(type="NodePort", externalTrafficPolicy="Local", ports=[{"port": 80, "nodePort": 30080}])
     ends = (endpoint("192.0.2.2"), endpoint("192.0.2.3", ports=[]))

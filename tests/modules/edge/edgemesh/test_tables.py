@@ -175,6 +175,18 @@ def test_distributions_and_hints() -> None:
     assert inside(same, NEAR, pods=(pod(),), prefer=Prefer.NONE) == ["10.86.0.2"]
 
 
+def test_an_endpoint_that_is_hinted_for_this_node_is_used() -> None:
+    ends = [endpoint(f"192.0.2.{number}", hints={"forNodes": [{"name": f"n{number}"}]}) for number in (1, 2)]
+    close = service(trafficDistribution="PreferClose")
+    assert inside(close, slice_of(*ends)) == ["192.0.2.1"]
+    assert inside(close, slice_of(ends[1])) == ["192.0.2.2"], "no other is there"
+
+
+def test_a_service_of_a_cloud_before_kubernetes_1_20_has_its_one_address() -> None:
+    (table,) = tables(service(clusterIPs=[]), NEAR)
+    assert table.addresses == ("10.96.0.1",)
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
