@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 
 from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Source, Threads, handles
+from beehive.testing import Harness
 from metamanager.client import (
     AlreadyExistsError,
     AsyncMetaClient,
@@ -16,8 +18,11 @@ from metamanager.client import (
     NoAnswerError,
     NotConnectedError,
     NotFoundError,
+    RejectedError,
 )
+from metamanager.errors import StoreWriteError
 from metamanager.module import MetaManager, MetaSettings
+from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_cloud, node, shape, thing
 
 CLOUD = ModuleName.EDGEHUB
@@ -197,3 +202,61 @@ def test_a_worker_waits_for_real(tmp_path: Path) -> None:
         assert meta.get(ResourceType.CONFIGMAP, "default", "a") == THING
         assert meta.patch(ResourceType.PODPATCH, "default", "a", "{}") == THING
         assert meta.list_all(ResourceType.CONFIGMAP) == [THING]
+
+
+class Noting(Module):
+    """In the place of edged, with events and the note that the store is complete."""
+
+    name = ModuleName.EDGED
+    outcomes: list[Any] = []  # noqa: RUF012 - cleared by the test
+
+    @handles(None, "note")
+    def note(self, _message: Message) -> None:
+        """Ask, note, ask again."""
+        meta, keep = AsyncMetaClient(self), self.outcomes.append
+        meta.store_is_complete(then=keep)
+        meta.note_complete(then=keep)
+        meta.store_is_complete(then=keep)
+
+    @handles(None, "event")
+    def event(self, message: Message) -> None:
+        """Record an event."""
+        AsyncMetaClient(self).record_event("default", "e", msgspec.Raw(THING), is_new=message.content_as(bool))
+
+    @handles()
+    def others(self, message: Message) -> None:
+        """What metamanager hands on."""
+
+
+def test_the_note_that_the_store_is_complete_is_kept_or_is_an_error() -> None:
+    Noting.outcomes = []
+    with node(beside=Noting) as bee:
+        bee.send(ModuleName.EDGED, bee.message("", "note"))
+        assert Noting.outcomes == [False, None, True]
+        Noting.outcomes.clear()
+        refused = StoreWriteError("change", "f", "disk full", batch_lost=False)
+        with mock.patch.object(SqliteStore, "put", side_effect=refused):
+            bee.send(ModuleName.EDGED, bee.message("", "note"))
+        assert [type(outcome) for outcome in Noting.outcomes] == [bool, RejectedError, bool]
+
+
+@pytest.mark.parametrize(("is_new", "operation"), [(True, Operation.INSERT), (False, Operation.UPDATE)])
+def test_an_event_is_recorded_whole(is_new: bool, operation: str) -> None:
+    """A later state, too: a cloud that has missed the first one accepts it."""
+    with node(beside=Noting, report_events=True) as bee:
+        bee.send(ModuleName.EDGED, bee.message("", "event", is_new))
+        (sent,) = bee.sent_to(Group.HUB)
+        assert (sent.route.operation, sent.route.resource) == (operation, "default/event/e")
+        assert bytes(sent.content_raw()) == THING
+
+
+def test_metamanager_that_is_not_there_is_an_error_of_the_call() -> None:
+    """As a value."""
+    Asker.outcomes = []
+    with Harness() as bee:
+        bee.add(Asker)
+        bee.start()
+        bee.send(ModuleName.EDGED, bee.message("", "ask-all"))
+        bee.run_for(66)
+        assert [type(outcome) for outcome in Asker.outcomes] == [NoAnswerError] * 7
+        assert all(outcome.retryable for outcome in Asker.outcomes)

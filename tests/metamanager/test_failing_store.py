@@ -196,6 +196,20 @@ def test_a_periodic_check_that_fails_is_handled_by_its_failure(error: StoreError
         assert is_ready(bee) is ready
 
 
+@pytest.mark.parametrize(("error", "first"), [(DAMAGED, Operation.ERROR), (RuntimeError("a bug"), Operation.RESPONSE)])
+def test_what_waits_at_a_failure_of_the_module_is_committed_unless_the_store_is_damaged(
+    error: Exception, first: str
+) -> None:
+    """A damaged file is set aside, and what was committed to it may be lost. The bus delivers the batch again."""
+    with node() as bee:
+        bee.expect_failures()
+        with after_first("put", error):
+            together(bee, put(bee, "a"), put(bee, "b"))
+            bee.run_for(10)
+        assert bee.hive.restarts()[META] == 1
+        assert to_cloud(bee) == [("a", first), ("a", Operation.RESPONSE), ("b", Operation.RESPONSE)]
+
+
 def test_a_pod_that_is_gone_from_the_cloud_and_cannot_be_deleted_stays_for_the_next_list() -> None:
     """edged does not end what the next start would run again."""
     with a_node_with(pod("a"), listed=listing()) as (bee, _cloud):

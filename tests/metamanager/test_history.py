@@ -116,3 +116,33 @@ def test_each_way_of_a_change_has_its_cause() -> None:
             ("default/pod/a", "edgecontroller delete"),
             ("default/podpatch/a", "edgecontroller delete"),
         ]
+
+
+def test_beyond_the_budget_the_oldest_changes_go_and_a_tenth_more(tmp_path: Path) -> None:
+    """So that not every change has to make room. A store that is opened again counts the same."""
+    with pytest.MonkeyPatch.context() as patch, closing(SqliteStore(tmp_path / "edgecore.db")) as store:
+        patch.setattr(history, "BUDGET", 30_000)
+        kept = 0
+        for number in range(100):
+            store.put(row(f"n{number}", value="x" * 800))
+            if number % 10 == 0:
+                store.delete(f"default/configmap/n{number}", "", CAUSE)
+            store.commit()
+            there = noted(store, "id, coalesce(length(value), 0)")
+            weight = sum(history.OVERHEAD + length for _, length in there)
+            assert weight <= 30_000
+            assert weight > 25_000 or len(there) > kept
+            assert [id_ for id_, _ in there] == list(range(there[0][0], there[-1][0] + 1))
+            assert noted(store)[-1][0].startswith("default/configmap/n")
+            kept = len(there)
+        store.put(row("last", value="y" * 100))
+        store.commit()
+        assert noted(store)[-1][0] == "default/configmap/last"
+        with closing(SqliteStore(tmp_path / "edgecore.db")) as again:
+            assert again._history._weight == store._history._weight
+
+
+def test_the_largest_state_that_is_kept(store: SqliteStore) -> None:
+    store.put(row(value="x" * LARGEST))
+    store.commit()
+    assert noted(store, "length(value)") == [(LARGEST,)]

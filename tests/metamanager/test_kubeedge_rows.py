@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from beehive import Operation
 from edged.api import encode
 from edged.api.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
+from metamanager import sqlite_migrations
+from metamanager.errors import StoreOpenError
 from metamanager.rows import Row
 from metamanager.sqlite_migrations import fill_after_kubeedge
 from metamanager.sqlite_store import SqliteStore
@@ -139,3 +142,35 @@ def test_the_urls_of_applications_are_copied(tmp_path: Path) -> None:
     assert copied() == '{"urls":["http://a","http://b"]}'
     kubeedge_file.allow(path)
     assert copied() == '{"urls":[]}'
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start begins where it was: with KubeEdge's own table."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    kubeedge_file.save(path, pod("u1", 10))
+
+    def columns() -> set[str]:
+        with closing(sqlite3.connect(path)) as file:
+            return {row[1] for row in file.execute("PRAGMA table_info(meta)")}
+
+    with monkeypatch.context() as failing:
+        failing.setattr(sqlite_migrations, "fill_all", Mock(side_effect=sqlite3.OperationalError("disk I/O error")))
+        with pytest.raises(StoreOpenError):
+            SqliteStore(path)
+    assert columns() == {"key", "type", "value"}
+    with closing(SqliteStore(path)) as store:
+        assert not put(store, "u1", 9)
+
+
+def test_what_kubeedge_has_written_is_noted_for_good(tmp_path: Path) -> None:
+    """Also if this agent writes nothing before it ends."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    SqliteStore(path).close()
+    kubeedge_file.save(path, pod("u1", 10))
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute(
+            "SELECT uid, resource_version, namespace, name FROM meta WHERE type = 'pod'"
+        ).fetchall() == [("u1", 10, "default", "a")]

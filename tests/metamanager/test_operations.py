@@ -356,3 +356,49 @@ def test_a_device_or_model_that_left_the_node_may_come_back_as_the_same_object(k
             bee.send(META, from_cloud(bee, resource, operation, thing(), "devicecontroller"))
         assert store_of(bee).get(resource) is not None
         assert [sent.message.route.operation for sent in bee.sent if sent.destination == TWIN] == [Operation.INSERT]
+
+
+@pytest.mark.parametrize(
+    ("resource", "source", "destinations"),
+    [
+        ("default/pod/a", "edgecontroller", [EDGED, HUB]),
+        ("default/configmap/a", "edgecontroller", [EDGED, HUB]),
+        ("default/device/a", "edgecontroller", [TWIN, HUB]),
+        ("default/device/a", "devicecontroller", [TWIN, EDGED, HUB]),
+        ("default/serviceaccountaccess/a", "policycontroller", [HUB]),
+        ("default/service/a", "metaserver", []),
+    ],
+)
+def test_the_deletion_of_an_object_that_is_not_stored_reaches_who_may_have_it(
+    resource: str, source: str, destinations: list[str]
+) -> None:
+    """The store was lost, or the deletion comes again because its acknowledgement was lost. Only metaserver, which
+    compares the store with the cloud, knows that nobody has it.
+    """
+    with node() as bee:
+        bee.send(META, from_cloud(bee, resource, Operation.DELETE, thing(), source))
+        assert [sent.destination for sent in bee.sent] == destinations
+
+
+def test_a_status_of_an_older_object_is_sent_and_not_kept() -> None:
+    """edged changes the object that it has read; the cloud decides about its version."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "null/node/a", Operation.UPDATE, thing(version=5)))
+        bee.forget()
+        assert bee.ask(META, from_edged(bee, "null/node/a", Operation.UPDATE, thing(version=4))).content == "OK"
+        assert [sent.content for sent in bee.sent_to(HUB)] == [thing(version=4)]
+        assert '"5"' in (store_of(bee).get("null/node/a") or "")
+
+
+def test_a_successor_of_a_pod_is_untouched_by_late_messages_about_the_pod() -> None:
+    """A StatefulSet makes a pod of the same name. The old one's deletion, and an older state of it that the cloud
+    repeats, may come after it.
+    """
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing(uid="old", version=1)))
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing(uid="new", version=7)))
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, thing(uid="old", version=6)))
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.UPDATE, thing(uid="old", version=5)))
+        assert [sent.destination for sent in bee.sent] == [HUB]
+        assert '"new"' in (store_of(bee).get("default/pod/a") or "")

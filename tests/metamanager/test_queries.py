@@ -373,3 +373,20 @@ def test_a_malformed_connection_event_changes_nothing(content: Any) -> None:
         bee.send(META, bee.message("node/connection", Operation.CONNECT, content, source="edgehub"))
         assert bee.ask(META, from_edged(bee, "null/node/a", QUERY), 1).content == NOT_CONNECTED
         assert bee.hive.restarts()[META] == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "answer"),
+    [
+        ("cannot send: not connected to the cloud", NOT_CONNECTED),
+        ("the message is too large", "the message is too large"),
+    ],
+)
+def test_what_could_not_leave_the_node_is_answered_from_the_store_where_it_can_be(reason: str, answer: str) -> None:
+    """The link may have ended just before; else the sender gets edgehub's reason."""
+    with node(connected=True) as bee:
+        bee.send(META, from_cloud(bee, "null/node/a", UPDATE, thing(x=1)))
+        bee.answer(CLOUD, lambda question: question.error(bee.clock, reason, source="edgehub", group="resource"))
+        assert '"x":1' in bee.ask(META, from_edged(bee, "null/node/a", QUERY), 1).content[0]
+        refused = bee.ask(META, from_edged(bee, "default/configmap/a", QUERY), 1)
+        assert (refused.route.operation, refused.content) == (ERROR, answer)

@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from beehive.simulation import Simulation
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import StoreCommit
 from beehive.trace.redact import Redactor
-from metamanager.errors import StoreWriteError
+from metamanager.errors import StoreError, StoreWriteError
 from metamanager.recording import OPENED, OPENED_BYTES, CommitEntry, RecordingStore
 from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
@@ -152,3 +153,57 @@ def test_rows_that_cannot_be_read_are_reported_as_an_error(path: Path) -> None:
     [opened] = recorded.commits()
     recorded.store.close()
     assert opened.error
+
+
+def test_a_recorded_store_answers_as_the_store_does(path: Path) -> None:
+    recorded = Recorded(path)
+    store, pod = recorded.store, row_of("default/pod/p", POD.replace(b'"uid"', b'"resourceVersion":"9","uid"'), 0)
+    token = replace(row_of("default/serviceaccounttoken/shop", b'{"status":{"token":"t"}}', 0), uid="u")
+    assert store.put(pod)
+    assert not store.put(replace(pod, resource_version=8))
+    assert store.put(token)
+    store.commit()
+    assert [row.key for row in store.rows()] == [
+        "default/pod/p",
+        "default/secret/s",
+        "default/serviceaccounttoken/shop",
+    ]
+    assert store.get_all("pod") == store.get_all("pod", "default") == [pod.value]
+    assert (store.delete_owned("serviceaccounttoken", "nobody"), store.delete_owned("serviceaccounttoken", "u")) == (
+        0,
+        1,
+    )
+    assert (store.delete("default/pod/p", "another"), store.delete("default/pod/p", "u")) == (False, True)
+    recorded.entries.clear()
+    store.commit()
+    changes = [(change.operation, change.key) for change in recorded.commits()[0].changes]
+    assert changes == [("delete", "u/*"), ("delete", "default/pod/p")]
+    assert (store.make_room(), store.make_room()) == (True, False)
+    store.close()
+    with pytest.raises(StoreError):
+        store.get("default/pod/p")
+
+
+@pytest.mark.parametrize("call", ["put", "delete", "delete_owned"])
+def test_a_refused_change_is_reported_alone(path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """The earlier ones of its transaction are reported with the commit."""
+    recorded = Recorded(path)
+    recorded.entries.clear()
+    recorded.store.delete("default/pod/p")
+    refused = StoreWriteError("change", "db", "disk is full", batch_lost=False)
+    monkeypatch.setattr(recorded.inner, call, Mock(side_effect=refused))
+    row = row_of("default/pod/q", POD, 0)
+    arguments = {"put": (row,), "delete": (row.key,), "delete_owned": ("serviceaccounttoken", "u")}[call]
+    with pytest.raises(StoreWriteError):
+        getattr(recorded.store, call)(*arguments)
+    recorded.store.commit()
+    recorded.store.close()
+    first, second = recorded.commits()
+    key = "u/*" if call == "delete_owned" else row.key
+    operation = "put" if call == "put" else "delete"
+    assert (first.operation, [(change.operation, change.key) for change in first.changes]) == (
+        "refused",
+        [(operation, key)],
+    )
+    assert "disk is full" in first.error
+    assert (second.operation, [change.key for change in second.changes]) == ("commit", ["default/pod/p"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metamanager.rows import SENT_IN_PART, Row, is_pod_to_run, row_of, version_number
+from metamanager.rows import SENT_IN_PART, Row, is_being_deleted, is_pod_to_run, row_of, version_number
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,21 @@ def test_of_endpoints_the_part_that_came_last_is_taken(kind: str, old: int, *, i
 def test_a_stored_pod_that_the_next_start_runs(metadata: str, options: str, *, is_to_run: bool) -> None:
     """It is the one that is to be deleted, nothing marks it as deleted, and it is run at all."""
     assert is_pod_to_run(f'{{"metadata": {{{metadata}}}}}', options.encode()) == is_to_run
+
+
+@pytest.mark.parametrize(
+    ("content", "is_going"),
+    [
+        (b'{"metadata":{"deletionTimestamp":"2027-01-15T08:00:30Z"}}', True),
+        (b'{"metadata":{"deletionTimestamp":null}}', False),
+        (b'{"metadata":{"deletionTimestamp":""}}', False),
+        (b'{"spec":{"deletionTimestamp":"2027-01-15T08:00:30Z"}}', False),
+        (b'{"metadata":null,"deletionTimestamp":"2027-01-15T08:00:30Z"}', False),
+        (b'{"metadata":{"annotations":{"a":"\\"deletionTimestamp\\""}}}', False),
+        (b'"deletionTimestamp"', False),
+        (b'{"metadata":{"deletionTimestamp":', False),
+        (b'{"metadata":{"name":"a"}}', False),
+    ],
+)
+def test_an_object_is_being_deleted_once_its_metadata_have_the_time(content: bytes, *, is_going: bool) -> None:
+    assert is_being_deleted(content) is is_going
