@@ -309,6 +309,15 @@ def test_a_bus_that_was_missing_is_looked_for_again() -> None:
     assert source.run.call_count == 2
 
 
+def test_a_watch_that_has_ended_does_not_look_for_the_bus() -> None:
+    simulation, source = Simulation(1), Mock(run=Mock(side_effect=BusError("connect", "it")))
+    watch = simulation.start(ShutdownWatch, source, Mock())
+    simulation.run_for(1.0)
+    watch.stop(SECONDS)
+    simulation.run_for(2 * RETRY_SECONDS)
+    assert source.run.call_count == 1
+
+
 def test_its_end_frees_the_lock(address: Path) -> None:
     with Manager(address) as manager:
         with Watched(Logind(5, address)):

@@ -16,6 +16,7 @@ SYSTEM = 2_000_000_000
         (0, 0, {}, ()),
         (30, 10, {}, (Group(0, 20), Group(SYSTEM, 10))),
         (30, 0, {}, (Group(0, 30), Group(SYSTEM, 0))),
+        (1, 0, {}, (Group(0, 1), Group(SYSTEM, 0))),
         (0, 0, {1000: 10, 0: 60}, (Group(0, 60), Group(1000, 10))),
         (30, 10, {7: 5}, (Group(7, 5),)),
     ],
@@ -31,10 +32,10 @@ def named(name: str, priority: int | None = None) -> Pod:
 
 
 def test_each_ends_with_the_highest_group_that_it_reaches_and_empty_ones_are_left_out() -> None:
-    pods = [named("system", SYSTEM + 1), named("plain"), named("below", -5), named("middle", 999)]
-    known = (Group(0, 60), Group(500, 30), Group(1000, 20), Group(SYSTEM, 10))
+    pods = [named("system", SYSTEM + 1), named("plain"), named("below", -5), named("middle", 999), named("least", 1)]
+    known = (Group(0, 60), Group(1, 40), Group(500, 30), Group(1000, 20), Group(SYSTEM, 10))
     steps = [([pod.metadata.name for pod in step.pods], step.seconds) for step in plan(pods, known)]
-    assert steps == [(["plain", "below"], 60), (["middle"], 30), (["system"], 10)]
+    assert steps == [(["plain", "below"], 60), (["least"], 40), (["middle"], 30), (["system"], 10)]
     assert plan([], known) == []
 
 

@@ -143,6 +143,7 @@ def test_a_shutdown_that_is_cancelled_ends_no_more_pods(node: Node) -> None:
     node.run(40)
     assert node.runtime.running() == ["system"], "the plain one was told before"
     assert "Ready" in node.conditions
+    assert ("Shutdown", "Shutdown manager detected shutdown cancellation") in node.meta.told("n1")
     node.tell("insert", named("late"))
     assert node.runtime.running() == ["late", "system"]
     node.shut_down()
