@@ -100,14 +100,15 @@ def node_object(
 ) -> Node:
     """Return the Node object to register. Only a new node gets taints, as with a kubelet."""
     cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-    spec = NodeSpec(taints=taints) if schedulable else NodeSpec(unschedulable=True, taints=(*taints, cordon))
+    if not schedulable and all((taint.key, taint.effect) != (cordon.key, cordon.effect) for taint in taints):
+        taints = (*taints, cordon)
     return Node(
         metadata=ObjectMeta(
             name=report.node_name,
             labels=registration_labels(report.machine, report.node_name, extra_labels),
             annotations=ANNOTATIONS,
         ),
-        spec=spec,
+        spec=NodeSpec(unschedulable=not schedulable, taints=taints),
         status=node_status(report, NodeStatus(), now),
     )
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Nanoseconds, NodeStatus, encode
+from edged.api.nodes import Taint
 from edged.eviction_api.signals import Pressure
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
 from edged.node.machine import FileSystem, MachineFacts, read_machine, read_usage
@@ -94,9 +95,25 @@ def test_the_object_that_registers_carries_the_labels_of_an_edge_node() -> None:
     assert b'"daemonEndpoints":{"kubeletEndpoint":{"Port":10255}}' in encode(node)
 
 
-def test_a_node_may_register_as_unschedulable() -> None:
-    assert node_object(REPORT, {}, NOW, schedulable=False).spec.unschedulable
-    assert not node_object(REPORT, {}, NOW).spec.unschedulable
+@pytest.mark.parametrize(
+    ("configured", "schedulable", "effects"),
+    [
+        ((), True, []),
+        ((), False, ["NoSchedule"]),
+        (("NoExecute",), False, ["NoExecute", "NoSchedule"]),
+        (("NoSchedule", "NoExecute"), False, ["NoSchedule", "NoExecute"]),
+        (("NoSchedule",), True, ["NoSchedule"]),
+    ],
+)
+def test_a_node_may_register_as_unschedulable(
+    configured: tuple[str, ...], effects: list[str], *, schedulable: bool
+) -> None:
+    """With the taint of a cordoned node, once: an API server refuses a second one with the same effect."""
+    key = "node.kubernetes.io/unschedulable"
+    taints = tuple(Taint(key=key, value="mine", effect=effect) for effect in configured)
+    spec = node_object(REPORT, {}, NOW, taints=taints, schedulable=schedulable).spec
+    assert spec.unschedulable is not schedulable
+    assert [(taint.key, taint.effect) for taint in spec.taints] == [(key, effect) for effect in effects]
 
 
 def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
