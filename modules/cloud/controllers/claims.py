@@ -23,18 +23,25 @@ class ClaimedObjects(NamedTuple):
     """Adoptions and releases that are due first."""
 
 
-def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
-    """Return the objects of a kind that a controller has, and the writes that adopt or release objects."""
+def claimed(view: View, owner: JsonObject, kind: str, finalizer: str = "") -> ClaimedObjects:
+    """Return the objects of a kind that a controller has, and the writes that adopt or release objects.
+
+    Args:
+        view: all objects.
+        owner: the controller.
+        kind: of its objects.
+        finalizer: an adopted object gets it, and a released one loses it; "" is none.
+    """
     matches = matcher_of((owner.get("spec") or {}).get("selector"))
     owned, writes = [], []
     for obj in view.owned_by(owner, kind):
         if matches(_labels(obj)) and not is_mirror(obj):
             owned.append(obj)
-        elif not is_being_deleted(obj) and not is_being_deleted(owner):
-            writes.append(_released(obj, owner))
+        elif not is_being_deleted(owner):
+            writes.append(_released(obj, owner, finalizer))
     if not is_being_deleted(owner):
         loose = view.without_controller(kind, owner["metadata"]["namespace"])
-        writes += [_adopted(obj, owner) for obj in loose if matches(_labels(obj)) and _may_be_adopted(obj)]
+        writes += [_adopted(obj, owner, finalizer) for obj in loose if matches(_labels(obj)) and _may_be_adopted(obj)]
     return ClaimedObjects(owned, tuple(writes))
 
 
@@ -46,16 +53,22 @@ def _labels(obj: JsonObject) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
-def _adopted(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
+def _adopted(obj: JsonObject, owner: JsonObject, finalizer: str) -> PlannedWrite:
     references = [*(obj["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
-    return patch(obj, _references(obj, references))
+    return _referring(obj, references, [*_other_finalizers(obj, finalizer), finalizer] if finalizer else None)
 
 
-def _released(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
-    references = obj["metadata"].get("ownerReferences") or ()
-    return patch(obj, _references(obj, [one for one in references if one.get("uid") != uid_of(owner)]))
+def _released(obj: JsonObject, owner: JsonObject, finalizer: str) -> PlannedWrite:
+    references = [one for one in obj["metadata"].get("ownerReferences") or () if one.get("uid") != uid_of(owner)]
+    return _referring(obj, references, _other_finalizers(obj, finalizer) if finalizer else None)
 
 
-def _references(obj: JsonObject, references: list[JsonObject]) -> JsonObject:
-    """Return the patch; the whole list is written, so it must not have changed since it was read."""
-    return {"metadata": {"ownerReferences": references or None, "resourceVersion": version_of(obj)}}
+def _other_finalizers(obj: JsonObject, finalizer: str) -> list[str]:
+    return [one for one in obj["metadata"].get("finalizers") or () if one != finalizer]
+
+
+def _referring(obj: JsonObject, references: list[JsonObject], finalizers: list[str] | None) -> PlannedWrite:
+    """Return the patch; the whole lists are written, so they must not have changed since they were read."""
+    changed = {} if finalizers is None else {"finalizers": finalizers or None}
+    metadata = {"ownerReferences": references or None, **changed, "resourceVersion": version_of(obj)}
+    return patch(obj, {"metadata": metadata})

@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.applications import NODE_GROUP, kind_of
+from modules.cloud.controllers.job_pods import is_tracked
 from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
 from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -106,6 +107,8 @@ def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[Obje
             if above is not None and above.kind in kinds:  # a Deployment that waits for the end of its old pods
                 yield above
         return
+    if obj["kind"] == "Pod" and is_tracked(obj) and "Job" in kinds:
+        yield ObjectKey("Job", obj["metadata"]["namespace"], "")
     labels = obj["metadata"].get("labels") or {}
     if labels and not is_mirror(obj):
         for kind in ADOPTERS[obj["kind"]]:

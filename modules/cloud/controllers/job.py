@@ -13,6 +13,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import conditions, job_pods
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.job_pods import (
@@ -68,15 +69,16 @@ _ALWAYS: Final = ("ready", "terminating")
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return the plan for a Job, or for the pods of a deleted one."""
+    """Return the plan for a Job, or for the pods of a deleted one; without a name for pods without a controller."""
     job = view.find(key)
     if job is not None and is_of_another(job):
         return NOTHING
     if job is None or not (job.get("status") or {}).get("startTime"):
-        writes = job_pods.orphaned(_pods_of_name(view, key), uid_of(job) if job else "")
+        pods = _pods_of_name(view, key) if key.name else _pods_of_nobody(view, key.namespace)
+        writes = job_pods.orphaned(pods, uid_of(job) if job else "")
         if writes or job is None:
             return ReconcilePlan(writes) if writes else NOTHING
-    claims = claimed(view, job, "Pod")
+    claims = claimed(view, job, "Pod", job_pods.TRACKING)
     if claims.writes:
         return ReconcilePlan(claims.writes)
     end = finished(job)
@@ -89,6 +91,14 @@ def _pods_of_name(view: View, key: ObjectKey) -> list[JsonObject]:
     """Return the pods of all Jobs that have had a name; Jobs that were deleted may have left pods."""
     owners = ((pod, controller_of(pod) or {}) for pod in view.in_namespace("Pod", key.namespace))
     return [pod for pod, owner in owners if (owner.get("kind"), owner.get("name")) == ("Job", key.name)]
+
+
+def _pods_of_nobody(view: View, namespace: str) -> list[JsonObject]:
+    """Return the tracked pods without a controller that no Job adopts: their Job was deleted without them."""
+    jobs = [one for one in view.in_namespace("Job", namespace) if not is_being_deleted(one)]
+    matchers = [matcher_of((one.get("spec") or {}).get("selector")) for one in jobs]
+    loose = filter(is_tracked, view.without_controller("Pod", namespace))
+    return [pod for pod in loose if not any(matches(pod["metadata"].get("labels") or {}) for matches in matchers)]
 
 
 def _surplus(pods: Sequence[JsonObject]) -> Sequence[JsonObject]:

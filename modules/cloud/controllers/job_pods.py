@@ -154,7 +154,7 @@ def orphaned(pods: Sequence[JsonObject], uid: str) -> tuple[PlannedWrite, ...]:
     """Return the removals of the finalizer from pods whose Job is not there any more.
 
     Args:
-        pods: with a reference to a Job of the name.
+        pods: with a reference to a Job of the name, or without a controller.
         uid: of the present Job of that name, or "".
     """
     return tuple(untracked(pod) for pod in pods if is_tracked(pod) and not _is_of(pod, uid))

@@ -14,6 +14,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING, is_active
 from modules.cloud.controllers.job_policies import FAILURES
 from modules.cloud.controllers.job_status import indexes_text, read_indexes
+from modules.cloud.controllers.view import node_of
 from tests.modules.cloud.controllers.site import Site, workload
 
 
@@ -214,6 +215,51 @@ def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Background"})
     site.run_for(5)
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
+
+
+@pytest.mark.parametrize("way", ["label", "label of a pod that ends", "orphan", "orphan at once"])
+def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
+    """Nobody else would remove it, and the pod could never be deleted."""
+    site = Site()
+    site.apply(job())
+    site.run_for(2)
+    (pod,) = site.pods()
+    if way.startswith("label"):
+        if way != "label":
+            site.offline.add(node_of(pod))
+            site.call("delete", pod)
+        labels = dict.fromkeys(("batch.kubernetes.io/controller-uid", "controller-uid"))
+        site.patch(pod, {"metadata": {"labels": labels}})
+    else:
+        site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Orphan"})
+        if way == "orphan at once":  # cloudcore sees all of it after a restart only
+            site.engine.stop()
+        site.patch(pod, {"metadata": {"ownerReferences": None}})  # as the garbage collector does
+        site.patch(site.get("Job", "sum"), {"metadata": {"finalizers": None}})
+        if way == "orphan at once":
+            site.restart()
+    site.run_for(2)
+    found = site.get("Pod", pod["metadata"]["name"])["metadata"]
+    assert (found.get("ownerReferences"), found.get("finalizers")) == (None, None)
+
+
+def test_a_pod_that_a_job_adopts_is_counted() -> None:
+    site = Site()
+    labels = {"batch": "sums"}
+    wanted = job(manualSelector=True, selector={"matchLabels": labels}, completions=1)
+    wanted["spec"]["template"]["metadata"]["labels"] = labels
+    loose = {"metadata": {"name": "loose", "labels": labels}, "spec": wanted["spec"]["template"]["spec"]}
+    site.apply({"apiVersion": "v1", "kind": "Pod", **loose})
+    site.run_for(2)
+    site.apply(wanted)
+    site.run_for(2)
+    (pod,) = running(site)
+    assert pod["metadata"]["name"] == "loose"
+    assert pod["metadata"]["finalizers"] == [TRACKING]
+    end(site, pod)
+    site.run_for(5)
+    assert (status(site)["succeeded"], conditions(site)[-1][0]) == (1, "Complete")
+    assert site.get("Pod", "loose")["metadata"].get("finalizers") is None
 
 
 def test_texts_of_indexes() -> None:
