@@ -311,6 +311,14 @@ def test_leases_that_are_renewed_at_the_same_time_go_on_together_and_in_order(cl
     renew("n1", "n2")
     says("query", "default/configmap/c", "n3")
     assert passed() == [("update", "n1"), ("update", "n2"), ("query", "n3")], "another message goes after them"
+    for operation, resource in (("query", "kube-node-lease/lease/n1"), ("update", "default/podstatus/p")):
+        renew("n1")
+        says(operation, resource, "n3")
+        assert passed() == [("update", "n1"), (operation, "n3")], "also one of a lease, or with a status"
+    cloud.bee.run_for(RENEWAL_DELAY)
+    says("query", "default/configmap/c", "n3")
+    renew("n1")
+    assert passed() == [("query", "n3"), ("update", "n1")], "a renewal waits for none but other renewals"
     renew("n1")
     cloud.happens(LinkClosed("n1", links["n1"]))
     assert passed() == [("update", "n1"), ("disconnected", "n1")]
@@ -439,6 +447,7 @@ def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
 
 
 def test_the_state_of_a_connection_has_ages_what_waits_and_the_last_error(cloud: Cloud) -> None:
+    cloud.bee.run_for(1000)
     link = cloud.connect()
     cloud.bee.run_for(2)
     cloud.keepalive(link)

@@ -566,6 +566,17 @@ def test_servers_that_do_not_answer_are_waited_for_once_in_a_while_for_each_name
     assert servers.resolve().code == Code.SERVFAIL, "not longer than a day, either"
 
 
+def test_an_answer_is_given_for_a_day_after_its_own_time() -> None:
+    servers = Servers()
+    servers.wait(100_000)
+    servers.ttl = 3600
+    servers.resolve()
+    servers.dead = {"a", "b"}
+    for seconds, code in ((3600 + STALE_SECONDS - 20, OK), (40, Code.SERVFAIL)):
+        servers.wait(seconds)
+        assert servers.resolve().code == code
+
+
 def test_a_server_that_does_not_answer_rests() -> None:
     servers = Servers()
     servers.dead = {"a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -91,6 +92,38 @@ def test_services_and_slices_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     state.put_service_list([service(name) for name in ("b", "c")])
     found = {name: [each.address for each in state.backends(ServiceKey("default", name))] for name in ("b", "c")}
     assert found == {"b": ["192.0.2.3"], "c": []}
+
+
+def test_services_are_known_once_the_cloud_has_sent_one_or_a_list_of_them() -> None:
+    """An empty store proves nothing: nobody may have written to it yet."""
+    steps: list[tuple[Callable[[MeshState], object], bool]] = [
+        (lambda state: state.put_service(service()), True),
+        (lambda state: state.put_service_list([]), True),
+        (lambda state: state.replace([], [], []), False),
+        (lambda state: state.replace([service()], [], []), True),
+        (lambda state: state.put_slice(slice_of(endpoint("192.0.2.2"))), False),
+    ]
+    for tell, is_known in steps:
+        state = MeshState(NODE)
+        assert not state.is_known
+        tell(state)
+        assert state.is_known is is_known
+        state.replace([], [], [])
+        assert state.is_known is is_known
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_whole_list_takes_away_what_it_lacks_and_a_part_of_one_does_not(*, is_whole: bool) -> None:
+    state, (web, db) = MeshState(NODE), (ServiceKey("default", name) for name in ("web", "db"))
+    for name in ("web", "db"):
+        state.put_service(service(name))
+        state.put_endpoints(endpoints_of("192.0.2.2", name=name))
+    gone = {db} if is_whole else set[ServiceKey]()
+    assert state.put_endpoints_list([endpoints_of("192.0.2.3")], is_whole=is_whole) == {web} | gone
+    found = {key: [each.address for each in state.backends(key)] for key in (web, db)}
+    assert found == {web: ["192.0.2.3"], db: [] if is_whole else ["192.0.2.2"]}
+    assert state.put_service_list([service("web")], is_whole=is_whole) == gone
+    assert state.services.keys() == {web, db} - gone
 
 
 @pytest.mark.parametrize(
