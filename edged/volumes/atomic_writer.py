@@ -24,6 +24,8 @@ from edged.volumes.payload import Payload, VolumeFile
 DATA = "..data"
 _NEXT = "..data_tmp"
 _HIDDEN = ".."
+_OPEN = 0o755
+"""Mode of a version's directories, despite the umask: containers run as other users."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -71,7 +73,10 @@ class AtomicWriter:
         try:
             for path, file in payload.items():
                 _write_file(version / path, file)
-            version.chmod(0o755)
+            version.chmod(_OPEN)
+            for found in Walk(version):
+                if found.entry.is_dir(follow_symlinks=False):
+                    os.chmod(found.entry.name, _OPEN, dir_fd=found.within)
             if self._prepare is not None:
                 self._prepare(version)
         except Exception:
@@ -116,7 +121,7 @@ class AtomicWriter:
 
 def _write_file(path: Path, file: VolumeFile) -> None:
     """Write a new file with exactly its mode, in the directory of a version without readers yet."""
-    make_directories(path.parent, 0o755)
+    make_directories(path.parent, 0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(file.data)

@@ -1,6 +1,8 @@
 """Readers of a volume see the old files or the new ones, whenever the writer fails."""
 
 import errno
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +44,42 @@ def test_files_appear_with_content_and_mode(tmp_path: Path) -> None:
     assert ((tmp_path / "k").stat().st_mode & 0o777, (tmp_path / "d/x").stat().st_mode & 0o777) == (0o666, 0o400)
     assert (tmp_path / "k").readlink() == Path("..data/k")
     assert (tmp_path / "..data").readlink() == Path("..2026_11_20_01_54_50.1")
+
+
+def test_directories_are_open_to_all_for_reading_whatever_the_umask(tmp_path: Path) -> None:
+    """Containers run as other users. A file has its mode before it can be reached."""
+    before = os.umask(0o077)
+    try:
+        AtomicWriter(tmp_path).write({"d/e/x": VolumeFile(b"")}, at(0))
+    finally:
+        os.umask(before)
+    found = [tmp_path / "..data", tmp_path / "d", tmp_path / "d" / "e"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o755] * 3
+
+
+def test_links_into_a_version_are_counted_as_what_they_are(tmp_path: Path) -> None:
+    """A container with the right to write, such as a privileged one, has put a link to a directory among the files."""
+    writer = AtomicWriter(tmp_path)
+    writer.write(OLD, at(0))
+    (tmp_path / "..data" / "more").symlink_to("dir")
+    assert writer.write(OLD, at(1))
+    assert not (tmp_path / "..data" / "more").is_symlink()
+
+
+def test_a_rest_of_a_switch_that_was_interrupted_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "..data_tmp").symlink_to("..2020")
+    assert AtomicWriter(tmp_path).write(OLD, at(0))
+    assert visible(tmp_path) == contents(OLD)
+    assert not (tmp_path / "..data_tmp").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files to a user needs root")
+def test_a_file_whose_owner_differs_is_written_again(tmp_path: Path) -> None:
+    writer, mine = AtomicWriter(tmp_path), VolumeFile(b"token", 0o600, 4242)
+    writer.write({"token": VolumeFile(b"token", 0o600)}, at(0))
+    assert writer.write({"token": mine}, at(1))
+    assert (tmp_path / "token").stat().st_uid == 4242
+    assert not writer.write({"token": mine}, at(2))
 
 
 def test_same_payload_changes_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import (
+    LocalObjectReference,
     Nanoseconds,
     ObjectMeta,
     ObjectReference,
@@ -138,6 +139,17 @@ def test_a_volume_of_one_pod_alone_has_a_handle_of_the_pods() -> None:
     assert one.ephemeral
     assert one.handle != other.handle
     assert one.handle.startswith("csi-")
+    assert (one.fs_type, one.read_only, one.publish_secret) == ("", False, None)
+
+
+@pytest.mark.parametrize(("stated", "read_only"), [(None, False), (False, False), (True, True)])
+def test_a_volume_of_one_pod_alone_is_made_as_its_pod_wants_it(stated: bool | None, read_only: bool) -> None:
+    """Its secret is one of the pod's namespace."""
+    secret = LocalObjectReference(name="s")
+    source = CSIVolumeSource(driver="d", fs_type="xfs", read_only=stated, node_publish_secret_ref=secret)
+    made = inline_volume(a_pod(), "v", source)
+    assert (made.fs_type, made.read_only) == ("xfs", read_only)
+    assert made.publish_secret == SecretReference("s", "default")
 
 
 def claiming_pod(*, read_only: bool = False, group: int | None = None) -> Pod:

@@ -97,6 +97,29 @@ def test_a_driver_that_cannot_say_who_the_node_is_is_not_registered(registered: 
     assert (registered.drivers.names(), closed.call_count) == ([], 1)
 
 
+def test_a_driver_that_comes_again_or_goes_ends_the_calls_of_its_former_connection(
+    registered: Registered, driver: CsiDriver
+) -> None:
+    """A call to a driver that hangs would keep its pod's worker for two minutes."""
+    registered.drivers.register(plugin(driver))
+    _, former = registered.drivers.get(NAME)
+    with patch.object(CsiClient, "close", autospec=True, side_effect=CsiClient.close) as closed:
+        registered.drivers.register(plugin(driver))
+        _, present = registered.drivers.get(NAME)
+        assert [call.args for call in closed.call_args_list] == [(former,)]
+        registered.drivers.deregister(plugin(driver))
+        assert [call.args for call in closed.call_args_list] == [(former,), (present,)]
+        registered.drivers.close()
+    assert closed.call_count == 2, "it is not kept"
+    assert registered.changes == 3
+
+
+def test_a_driver_that_comes_again_has_its_name_of_the_node_again(registered: Registered, driver: CsiDriver) -> None:
+    for each in (registered.drivers.register, registered.drivers.deregister, registered.drivers.register):
+        each(plugin(driver))
+    assert registered.drivers.annotations({}) == ids(**{NAME: f"{NAME}-node-7"})
+
+
 def ids(**names: str) -> dict[str, str]:
     return {NODE_ID_ANNOTATION: json.dumps(names, separators=(",", ":"))} if names else {}
 
