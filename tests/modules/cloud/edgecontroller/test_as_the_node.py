@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.testing import Harness
+from modules.cloud import api_messages
 from modules.cloud.authorization.rules import RULES
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.upstream import as_the_node
 from tests.modules.cloud.apiextensions.definition import definition, device
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
 from tests.modules.cloud.edgecontroller.controller import Controller
-from tests.modules.cloud.objects import pod
+from tests.modules.cloud.objects import pod, secret
 
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 
@@ -61,6 +63,28 @@ def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(bee: Harness) 
     assert core.server.impersonated == ["system:node:n1"] * 2
     assert code(asked(core, "get", **where, name="none")) == 404
     assert code(asked(core, "list", "none.example.io/v1", "nones")) == 404
+
+
+def test_the_documents_of_discovery_are_read_in_nobodys_name(bee: Harness) -> None:
+    """Every client reads them first, whatever it may do later."""
+    core = ClusterController(bee)
+    core.server.apply(definition())
+    found = asked(core, DOCUMENT, "", "", name="apis/devices.example.io/v1").object or {}
+    assert [one["kind"] for one in found["resources"]] == ["Device"]
+    assert core.server.impersonated == []
+
+
+def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(bee: Harness) -> None:
+    """The same call without a node is an administrator's."""
+    core = ClusterController(bee)
+    core.server.apply(secret(), pod(nodeName="n2", imagePullSecrets=[{"name": "key"}]))
+    bee.settle()
+    call = ApiCall(verb="get", api_version="v1", plural="secrets", namespace="default", name="key")
+    for node, expected in (("n1", 403), ("n2", 0), ("", 0)):
+        made = core.bee.message(
+            "cloudcore/objects", "call", msgspec.structs.replace(call, node=node), source=api_messages.SOURCE
+        )
+        assert code(core.bee.ask(EdgeController.name, made).content_as(ApiResult)) == expected
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection", "updatestatus"])

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from beehive.message import Message
+from beehive.runtime import Future
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -332,6 +334,38 @@ def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Sit
     listed = answer.get().content_as(ApiResult).object
     assert listed is not None
     assert listed["items"] == []
+
+
+def test_a_list_that_has_waited_for_a_claim_is_answered_although_the_claim_is_lost(site: Site) -> None:
+    """So is the next one: nothing waits for a claim that nobody makes any more."""
+    fast, slow = site.core(), site.core()
+    fast.of_link("connected", 1, at=1005)
+    fast.bee.run_for(1.0)
+    held: list[FakeExchange] = []
+    slow.server.answers[PLURAL] = held.append
+    slow.of_link("connected", 1, at=1000)
+    slow.bee.run_for(1.0)
+    options = {"fieldSelector": "spec.nodeName=n1"}
+    call = ApiCall(verb="list", api_version="v1", plural="pods", options=options, node="n1")
+
+    def ask() -> Future[Message]:
+        asked = slow.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
+        answer = slow.bee.future(EdgeController.name, asked)
+        slow.bee.run_for(1.0)
+        return answer
+
+    slow.server.lists.clear()
+    waiting = ask()
+    assert slow.server.lists == []
+    slow.server.answers[PLURAL] = site.states.serve
+    for exchange in held:
+        site.states.serve(exchange)
+    slow.bee.run_for(1.0)
+    assert "disconnected node/n1" in slow.down(), "the claim is lost"
+    for answer in (waiting, ask()):
+        listed = answer.get().content_as(ApiResult).object
+        assert listed is not None
+        assert [each["metadata"]["name"] for each in listed["items"]] == ["web"]
 
 
 def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) -> None:
