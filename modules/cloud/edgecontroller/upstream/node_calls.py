@@ -20,7 +20,7 @@ from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_po
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.edgecontroller.upstream import as_the_node
+from modules.cloud.edgecontroller.upstream import api_requests, as_the_node
 from modules.cloud.edgecontroller.upstream.node_writes import (
     admitted,
     is_conditional,
@@ -34,6 +34,9 @@ from modules.cloud.edgecontroller.upstream.node_writes import (
 _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certificatesigningrequests": "username"}
 """Fields of the spec that say whose object it is."""
 _SERVICE = kind_named("Service")
+_REQUEST: Final = "CertificateSigningRequest"
+_MOST_REQUESTS: Final = 100
+"""Stored certificate signing requests of one node; they are never garbage collected here."""
 _CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Answers to an update or merge patch, and to a JSON patch, when others have changed the object since it was read."""
 _MOST_ATTEMPTS: Final = 4
@@ -120,6 +123,8 @@ class NodeCalls:
             self._api.send(call, answered, node)
         elif not is_write(call):
             self._api.send(call, partial(self._have_read, call, node, answered), node)
+        elif kind is not None and kind.name == _REQUEST and call.verb == "create":
+            self._ask_for_certificate(kind, call, node, answered)
         elif kind is not None:
             self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
         else:
@@ -193,6 +198,52 @@ class NodeCalls:
             answered(result if result.refusal is not None else ApiResult())
 
         return noted
+
+    def _ask_for_certificate(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
+        """Create a node's certificate signing request, unless it has too many. The requests of a node are counted one
+        after the other.
+        """
+        turn = f"{call.plural} of {node}"
+        if turn in self._following:
+            self._following[turn].append(partial(self._ask_for_certificate, kind, call, node, answered))
+            return
+        self._following[turn] = []
+
+        def counted(refusal: ApiResult | None) -> None:
+            waiting = self._following.pop(turn)
+            try:
+                if refusal is None:
+                    self._admit(kind, call, node, answered)
+                else:
+                    answered(refusal)
+            finally:
+                for each in waiting:
+                    each()
+
+        self._count_requests(kind, user_of(node), counted)
+
+    def _count_requests(
+        self, kind: Kind, user: str, counted: Callable[[ApiResult | None], None], made: int = 0, token: str = ""
+    ) -> None:
+        """Count the stored certificate signing requests of a user, page by page, because requests of all users are
+        listed. `counted` takes a refusal when there are too many, or when they cannot be listed.
+        """
+
+        def listed(result: ApiResult) -> None:
+            if result.object is None:
+                counted(result)
+                return
+            there = made + sum(_spec_of(one).get("username") == user for one in result.object["items"])
+            following = str((result.object.get("metadata") or {}).get("continue") or "")
+            if there >= _MOST_REQUESTS:
+                why = f"{user} has {there} already; delete some"
+                counted(ApiResult(refusal=ForbiddenError(kind.plural, "", why, kind.api_group).status()))
+            elif following:
+                self._count_requests(kind, user, counted, there, following)
+            else:
+                counted(None)
+
+        self._api.send(api_requests.page_of(kind.name, token), listed)
 
     def _admit(
         self, kind: Kind, call: ApiCall, node: str, answered: Answered, attempts: int = 0, *, reads: bool = False

@@ -12,7 +12,6 @@ from edged.api import TokenRequest
 from modules.apimachinery.api_errors import (
     ApiError,
     BadRequestError,
-    ForbiddenError,
     NotFoundError,
     RefusedError,
     TooLargeError,
@@ -37,8 +36,6 @@ _EVENT = kind_named("Event")
 _LONGEST_EVENT = 16 * 1024
 """Bytes of an event; a thousand are stored. An API server accepts messages of 1,024 characters."""
 _CSR = kind_named("CertificateSigningRequest")
-_MOST_REQUESTS = 100
-"""Maximum of stored certificate signing requests of one node; they are never garbage collected here."""
 
 
 class _EventPatchInfo(msgspec.Struct):
@@ -88,29 +85,10 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
         spec = wanted.get("spec")
         if not isinstance(spec, dict):
             raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
-        user = user_of(request.node)
-        made = yield from _requests_of(user)
-        if made >= _MOST_REQUESTS:
-            why = f"{user} has {made} already; delete some"
-            raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
-        named = {**spec, "username": user, "groups": [*NODE_GROUPS]}
+        named = {**spec, "username": user_of(request.node), "groups": [*NODE_GROUPS]}
         return [typed_response((yield api_requests.create({**wanted, "spec": named})))]
     except ApiError as error:
         return [error_response(error, "CertificateSigningRequest")]
-
-
-def _requests_of(user: str) -> Steps[int]:
-    """Count the stored certificate signing requests of a user, up to the maximum; page by page, because requests of all
-    users are listed.
-    """
-    made, token = 0, ""
-    while made < _MOST_REQUESTS:
-        page = yield api_requests.page_of(_CSR.name, token)
-        made += sum((one.get("spec") or {}).get("username") == user for one in page["items"])
-        token = str((page.get("metadata") or {}).get("continue") or "")
-        if not token:
-            break
-    return made
 
 
 def create_token(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
