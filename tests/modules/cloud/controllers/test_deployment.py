@@ -868,7 +868,7 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
     status = {
         "phase": given.get("phase", "Running"),
         "conditions": [condition],
-        "containerStatuses": [{"name": "main", "restartCount": given.get("restarts", 0)}],
+        "containerStatuses": [{"name": "main", "restartCount": count} for count in given.get("restarts", (0,))],
     }
     return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": given.get("node", "n1")}, "status": status}
 
@@ -883,13 +883,18 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
         ({"node": "silent", "cost": 9}, {}),
         ({"cost": -1, "node": "n2"}, {}),
         ({"ready": 3600.0, "node": "n1"}, {"ready": 10.0, "node": "n2"}),
-        ({"ready": 10.0}, {"restarts": 9, "age": 10.0}),
-        ({"restarts": 1}, {"age": 10.0}),
+        ({"ready": 10.0}, {"restarts": (9,), "age": 10.0}),
+        ({"restarts": (1,)}, {"age": 10.0}),
         ({"age": 10.0}, {}),
+        ({"cost": -1}, {"cost": "cheap"}),
+        ({"cost": "cheap"}, {"cost": 1}),
+        ({"restarts": (0, 2)}, {"restarts": (1, 1)}),
+        ({"restarts": (1,)}, {"restarts": ()}),
     ],
     ids=[
         "no node", "Pending", "Unknown", "not ready", "a node that does not answer", "a lower cost",
-        "others on its node", "ready for a shorter time", "more restarts", "younger",
+        "others on its node", "ready for a shorter time", "more restarts", "younger", "no number is no cost",
+        "a cost that is no number", "of one container", "no containers yet",
     ],
 )  # fmt: skip
 def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays: dict[str, Any]) -> None:
@@ -906,6 +911,42 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
         view.put(pod)
     assert to_delete(view, replica_set, [first, second], NOW) == [first, second]
     assert to_delete(view, replica_set, [second, first], NOW) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "pods", "expected", "status"),
+    [
+        (2, [{}, {}], [], {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2}),
+        (3, [{}, {"ready": 30.0}], ["create"], {"replicas": 2, "readyReplicas": 2, "availableReplicas": 1}),
+        (9, [{}, {"ready": None}], ["create"] * 7, {"replicas": 2, "readyReplicas": 1, "availableReplicas": 1}),
+        (1, [{}, {"ready": 30.0}], ["p1"], {"replicas": 2, "readyReplicas": 2, "availableReplicas": 1}),
+        (0, [{}, {"ready": None}], ["p1", "p0"], {"replicas": 2, "readyReplicas": 1, "availableReplicas": 1}),
+        (0, [], [], {"replicas": 0}),
+    ],
+)
+def test_a_look_at_a_replica_set_makes_or_deletes_the_difference(
+    replicas: int, pods: list[JsonObject], expected: list[str], status: JsonObject
+) -> None:
+    """Pods are available after 60 s. The first one has not all labels of the template."""
+    replica_set = workload("ReplicaSet", replicas=replicas, minReadySeconds=60)
+    replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1", "generation": 3}
+    labels = replica_set["spec"]["template"]["metadata"]["labels"] | {"extra": "yes"}
+    replica_set["spec"]["template"]["metadata"]["labels"] = labels
+    view = View()
+    view.put(replica_set)
+    for number, given in enumerate(pods):
+        pod = aged_pod(f"p{number}", **given)
+        pod["metadata"]["labels"] = {**labels, "own": "1"} if number else {"app": "web"}
+        view.put(pod)
+    plan = reconcile(view, key_of(replica_set), NOW)
+    assert [write.call.name or write.call.verb for write in plan.writes] == expected
+    assert plan.status is not None
+    labelled = {"fullyLabeledReplicas": len(pods) - 1} if pods else {}
+    assert (plan.status.call.body or {})["status"] == {**status, **labelled, "observedGeneration": 3}
+    assert plan.again_at == (NOW + 30 if {"ready": 30.0} in pods else None)
+    gone = {**replica_set, "metadata": {**replica_set["metadata"], "deletionTimestamp": "x", "resourceVersion": "2"}}
+    view.put(gone)
+    assert reconcile(view, key_of(replica_set), NOW).writes == ()
 
 
 @pytest.mark.parametrize(("ages", "pause"), [((), None), ((0,), 1), ((30, 0), 60), ((200, 0), 300), ((700, 0), 1)])

@@ -83,8 +83,8 @@ class Sized(NamedTuple):
 def _view_of(
     spec: JsonObject, old: Sequence[Sized], new: Sized | None, status: JsonObject | None = None, **metadata: Any
 ) -> tuple[View, JsonObject]:
-    """Return a Deployment with four replicas, and a view with it and its ReplicaSets: `web-2`, and so on."""
-    made = workload("Deployment", replicas=4, **spec)
+    """Return a view with a Deployment and its ReplicaSets `web-2` and so on; it has four replicas if none are given."""
+    made = workload("Deployment", **{"replicas": 4, **spec})
     made["metadata"] |= {"namespace": "default", "uid": "d", "generation": 1, "resourceVersion": "1", **metadata}
     made["status"] = status or {}
     view = View()
@@ -139,6 +139,8 @@ RECREATE: Final = {"strategy": {"type": "Recreate"}}
         (ROLLING, [Sized(2, 2, 2)], Sized(1, 1, 2), {"2": 3, "new": 2}),
         (ROLLING, [Sized(7, 7, 8)], Sized(2, 2, 8), {"2": 4, "new": 1}),
         (RECREATE, [Sized(2, 2, 2)], Sized(1, 1, 2), {}),
+        ({"replicas": 0, **ROLLING}, [Sized(2, 2, 2)], Sized(1, 1, 2), {"2": 0, "new": 0}),
+        ({"replicas": 1, **ROLLING}, [Sized(2, 2, 3)], Sized(2, 2, 3), {"2": 1, "new": 1}),
         ({"paused": True, **ROLLING}, [Sized(4, 4)], None, {}),
         ({"paused": True, **ROLLING}, [Sized(4, 4)], Sized(1, 1), {}),
         ({"paused": True, **ROLLING}, [Sized(0, 0)], Sized(0, 0), {"new": 4}),
@@ -147,8 +149,8 @@ RECREATE: Final = {"strategy": {"type": "Recreate"}}
 def test_the_sizes_of_replica_sets_after_one_look(
     spec: JsonObject, old: list[Sized], new: Sized | None, expected: dict[str, int]
 ) -> None:
-    """Of a Deployment with four replicas, with old ReplicaSets named 2, 3, and so on. Those of another size than before
-    are named here. A change of the Deployment's replicas is followed before a rollout goes on.
+    """Of a Deployment with four replicas, if none are given, and old ReplicaSets named 2, 3, and so on; those are named
+    that have another size then. A change of the Deployment's replicas is followed before a rollout goes on.
     """
     view, made = _view_of(spec, old, new)
     found: dict[str, int] = {}

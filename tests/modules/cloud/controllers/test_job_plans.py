@@ -24,10 +24,11 @@ class APod(NamedTuple):
     number: int | None = None
     is_ending: bool = False
     restarts: int = 0
+    is_tracked: bool = True
 
 
 def plan_for(job_status: JsonObject, *pods: APod, template: JsonObject | None = None, **spec: Any) -> ReconcilePlan:
-    """The plan for a Job with tracked pods: `p`, `p1`, and so on."""
+    """The plan for a Job with pods: `p`, `p1`, and so on."""
     job = workload("Job", "sum", **spec)
     job["metadata"] |= {"namespace": "default", "uid": "of-sum", "resourceVersion": "1"}
     job["spec"]["selector"] = {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}
@@ -41,6 +42,8 @@ def plan_for(job_status: JsonObject, *pods: APod, template: JsonObject | None = 
         created = format_rfc3339(NOW - 60)
         made["metadata"] |= {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": created, **ending}
         assert TRACKING in made["metadata"]["finalizers"]
+        if not pod.is_tracked:
+            del made["metadata"]["finalizers"]
         made["status"] = {"phase": pod.phase, "containerStatuses": [{"name": "main", "restartCount": pod.restarts}]}
         view.put(made)
     return reconcile(view, key_of(job), NOW)
@@ -98,6 +101,34 @@ def test_a_pod_is_counted_when_its_finalizer_is_gone() -> None:
     writes, status = planned(listed, APod("Succeeded"), completions=5, parallelism=1)
     assert writes[0] == "patch"
     assert (status.get("succeeded", 0), status["uncountedTerminatedPods"]) == (0, {"succeeded": ["p"]})
+
+
+@pytest.mark.parametrize(
+    ("pods", "counted", "expected"),
+    [
+        ([APod("Succeeded")], {}, (0, 0, {"succeeded": ["p"]}, [])),
+        ([APod("Failed")], {}, (0, 0, {"failed": ["p"]}, [])),
+        ([APod(is_ending=True)], {}, (0, 0, {"failed": ["p"]}, [])),
+        ([APod("Succeeded"), APod("Failed")], {}, (0, 0, {"succeeded": ["p"], "failed": ["p1"]}, [])),
+        ([APod("Succeeded")], {"succeeded": ["p"]}, (0, 0, {"succeeded": ["p"]}, ["p"])),
+        ([APod("Failed"), APod("Failed")], {"failed": ["p1"]}, (0, 0, {"failed": ["p1", "p"]}, ["p1"])),
+        ([APod("Succeeded", is_tracked=False)], {"succeeded": ["p"]}, (1, 0, {}, [])),
+        ([APod("Failed", is_tracked=False)], {"failed": ["p", "gone"]}, (0, 2, {}, [])),
+        ([], {"succeeded": ["gone"], "failed": ["away"]}, (1, 1, {}, [])),
+        ([APod("Succeeded", is_tracked=False), APod("Failed", is_tracked=False)], {}, (0, 0, {}, [])),
+    ],
+)
+def test_a_pod_is_listed_then_let_go_then_counted(
+    pods: list[APod], counted: JsonObject, expected: tuple[int, int, JsonObject, list[str]]
+) -> None:
+    """Each in a look of its own (trackJobStatusAndRemoveFinalizers); five had succeeded and three failed before."""
+    before = {"succeeded": 5, "failed": 3, "uncountedTerminatedPods": counted}
+    plan = plan_for(before, *pods, completions=20, parallelism=0, backoffLimit=20)
+    status = plan.status.call.body["status"] if plan.status is not None else before
+    succeeded, failed, uncounted, untracked = expected
+    assert (status["succeeded"], status["failed"]) == (5 + succeeded, 3 + failed)
+    assert status["uncountedTerminatedPods"] == uncounted
+    assert [write.call.name for write in plan.writes if write.call.verb == "patch"] == untracked
 
 
 def ended(phase: str, ago: float) -> JsonObject:
