@@ -92,9 +92,9 @@ _PROBE: Final = b'{"metadata":{"name":"probe"}}'
 LOST: Final = "the change could not be written to the database"
 """Text of the error answer after a failed commit (disk full, I/O error)."""
 
-_COMING_BACK: Final = frozenset({ResourceType.DEVICE, ResourceType.DEVICE_MODEL})
-"""Kinds that the cloud deletes on a node although it still has them, and may send again: a Device gets another node,
-and a DeviceModel goes with the last of its Devices on the node.
+_COMING_BACK: Final = frozenset({ResourceType.DEVICE, ResourceType.DEVICE_MODEL, ResourceType.SERVICE_ACCOUNT_ACCESS})
+"""Kinds that the cloud deletes on a node although it still has them, and may send again: a Device gets another node, a
+DeviceModel goes with the last of its Devices on the node, a ServiceAccountAccess with the last pod of the account.
 """
 
 

@@ -346,16 +346,25 @@ def test_recorded_messages_are_acknowledged_as_kubeedge_did(path: Path) -> None:
             assert [sent.content for sent in bee.sent_to(EDGED)] == [step.content]
 
 
-@pytest.mark.parametrize("kind", ["device", "devicemodel"])
-def test_a_device_or_model_that_left_the_node_may_come_back_as_the_same_object(kind: str) -> None:
-    """A Device goes to another node and returns; a model goes with the last Device of it, and comes with the next."""
+@pytest.mark.parametrize(
+    ("kind", "source", "receives"),
+    [
+        ("device", "devicecontroller", [TWIN, HUB]),
+        ("devicemodel", "devicecontroller", [TWIN, HUB]),
+        ("serviceaccountaccess", "policycontroller", [HUB]),
+    ],
+)
+def test_what_left_the_node_may_come_back_as_the_same_object(kind: str, source: str, receives: list[str]) -> None:
+    """A Device goes to another node and returns; a model goes with the last Device of it, and comes with the next. So
+    do the rights of a service account with its pods (KubeEdge's policycontroller).
+    """
     resource = f"default/{kind}/a"
     with node() as bee:
         for operation in (Operation.INSERT, Operation.DELETE, Operation.INSERT):
             bee.sent.clear()
-            bee.send(META, from_cloud(bee, resource, operation, thing(), "devicecontroller"))
+            bee.send(META, from_cloud(bee, resource, operation, thing(), source))
         assert store_of(bee).get(resource) is not None
-        assert [sent.message.route.operation for sent in bee.sent if sent.destination == TWIN] == [Operation.INSERT]
+        assert [sent.destination for sent in bee.sent] == receives
 
 
 @pytest.mark.parametrize(
