@@ -171,9 +171,9 @@ class CoreStore:
 
     def _unreadable(self, error: SQLAlchemyError) -> StoreError:
         """Return the error of a failed read, after which the changes since the last commit are lost, too."""
-        changed = self._changed
-        lost = self._failed("commit", self.name, error)
-        self._lost = lost if changed else None
+        changed, lost = self._changed, self._lost
+        failed = self._failed("commit", self.name, error)
+        self._lost = failed if changed else lost
         return StoreError("read the database", self.name, _reason(error), retryable=True)
 
 

@@ -41,6 +41,10 @@ def test_what_was_changed_before_a_failed_read_is_not_committed(store: CoreStore
     with pytest.raises(StoreError):
         store.get(B.key)
     assert (store.get(A.key), store.get(B.key)) == ("a", None)
+    execute(store, "ALTER TABLE meta RENAME TO elsewhere")
+    with pytest.raises(StoreError):
+        store.get_all("pod")
+    execute(store, "ALTER TABLE elsewhere RENAME TO meta")
     for _ in range(2):
         with pytest.raises(StoreWriteError) as caught:
             store.commit()
