@@ -9,6 +9,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.client.reflector.observations import ObservedObject
 
 _AT_HAND: Final = 64
@@ -52,7 +53,7 @@ class Mirrored(msgspec.Struct, frozen=True, gc=False):
 
 def partial_object(obj: JsonObject) -> JsonObject:
     """Return the kept part of an object of one of `HAVE_PARTS`: its names and version, and of a pod also its node, its
-    references and its address.
+    references and its address, and whether it is a mirror pod.
     """
     part = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
     if obj["kind"] != "Pod":
@@ -60,9 +61,10 @@ def partial_object(obj: JsonObject) -> JsonObject:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     containers = [_of(each, _CONTAINER) for each in spec.get("containers") or []]
     conditions = [_of(each, _CONDITION) for each in status.get("conditions") or []]
+    mark = {"annotations": {MIRROR: ""}} if MIRROR in (obj["metadata"].get("annotations") or {}) else {}
     return {
         **part,
-        "metadata": _of(obj["metadata"], _POD_METADATA),
+        "metadata": _of(obj["metadata"], _POD_METADATA) | mark,
         "spec": _of(spec, _POD_SPEC) | {"containers": containers, "volumes": _references(obj)},
         "status": _of(status, _POD_STATUS) | {"conditions": conditions},
     }

@@ -3,9 +3,13 @@
 from typing import Any
 
 import msgspec
+import pytest
 
+from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts
+from modules.cloud.authorization.node_authorizer import account_of
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import partial_object
 from tests.modules.cloud.objects import configmap, pod
 
@@ -59,9 +63,22 @@ def test_a_pod_keeps_its_place_and_its_address_and_little_else() -> None:
     assert part["status"] == {"phase": "Running", "podIP": "10.0.0.1", "conditions": kept}
 
 
-def test_a_part_is_its_own_part() -> None:
+def test_a_mirror_pod_stays_one() -> None:
+    """Otherwise it would count as bound by others, and allow its node more, and its references as theirs."""
+    mirror = {**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": {MIRROR: "hash" * 100, "a": "b"}}}
+    part = partial_object(mirror)
+    assert part["metadata"] == {**_METADATA, "annotations": {MIRROR: ""}}
+    accounts, capacity = NodeAccounts(Simulation().clock), {"status": {"capacity": {"pods": 1}}}
+    accounts.put(ObjectKey("Pod", "default", "web"), part)
+    other = {**mirror, "metadata": {**mirror["metadata"], "name": "other"}}
+    assert "mirror pods, limited: 1" in accounts.refusal("n1", None, other, capacity)
+    assert account_of(part) == ""
+
+
+@pytest.mark.parametrize("annotations", [{}, {MIRROR: "hash"}])
+def test_a_part_is_its_own_part(annotations: dict[str, str]) -> None:
     """Only a part may be there when a body is dropped."""
-    part = partial_object({**pod(**_REFERRING), "metadata": _METADATA})
+    part = partial_object({**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": annotations}})
     assert partial_object(part) == part
 
 
