@@ -440,6 +440,22 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
     assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
 
 
+def test_a_newer_status_takes_the_place_of_one_that_waits(core: ClusterController) -> None:
+    """The node is told that the earlier one was not written: it may have more than the newer one."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    patches = [json.dumps({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded")]
+    requests = [core.asks("default/podpatch/web", "patch", patch) for patch in patches]
+    core.server.release()
+    core.bee.settle()
+    first, second, third = (core.answer_to(request).content["Err"] for request in requests)
+    assert (first, second["ErrStatus"]["code"], third) == (None, 503, None)
+    assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
+    assert [one.body["status"]["phase"] for one in core.server.requests] == ["Pending", "Succeeded"]
+    assert core.server.closed == 0, "the module has not failed"
+
+
 def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(core: ClusterController) -> None:
     """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.

@@ -4,6 +4,8 @@ import pytest
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import STRATEGIC
+from modules.cloud.edgecontroller.downstream.controller import NewestVersions
+from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 
@@ -160,3 +162,16 @@ def test_objects_sent_at_a_reconnection_have_not_been_lacked_for_a_while(control
     assert controller.down() == [], "it may be on its way"
     controller.bee.run_for(10.0)
     assert controller.down() == ["delete node/n1/default/pod/web"]
+
+
+def test_an_object_that_was_answered_and_that_a_newer_list_lacks_was_deleted() -> None:
+    """Until that list the watch is behind the answer; afterwards a lower version, of a restore, changes nothing."""
+    newest, sent = NewestVersions(), ObjectSync(WEB)
+    newest.listed("Pod", "5")
+    newest.ahead("Pod", "u1", "7")
+    newest.told("Pod", "u2", "6")
+    assert newest.is_ahead("u1", sent)
+    newest.listed("Pod", "9")
+    assert not newest.is_ahead("u1", sent)
+    newest.listed("Pod", "3")
+    assert not newest.is_ahead("u1", sent)
