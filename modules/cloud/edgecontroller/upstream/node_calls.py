@@ -37,8 +37,6 @@ _SERVICE = kind_named("Service")
 _REQUEST: Final = "CertificateSigningRequest"
 _MOST_REQUESTS: Final = 100
 """Stored certificate signing requests of one node; they are never garbage collected here."""
-_CHANGED: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
-"""Answers to an update or merge patch, and to a JSON patch, when others have changed the object since it was read."""
 _MOST_ATTEMPTS: Final = 4
 """Repeated attempts to write an object without a version, which others write, too."""
 
@@ -283,8 +281,10 @@ class NodeCalls:
     def _admit_change(
         self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered, attempts: int
     ) -> None:
+        changed = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(call.body, list) else HTTPStatus.CONFLICT
+
         def written(result: ApiResult) -> None:
-            if (result.refusal or {}).get("code") in _CHANGED:
+            if (result.refusal or {}).get("code") == changed:
                 self._admit(kind, call, node, answered, attempts + 1, reads=True)
             else:
                 answered(result)
