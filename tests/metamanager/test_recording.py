@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -143,6 +144,7 @@ def test_rows_of_earlier_runs_are_reported_under_their_own_keys(tmp_path: Path) 
         row.key: (row.type, row.uid) for row in rows
     }
     assert changes["default/devicetwin/hall"].value == value
+    assert msgspec.json.decode(changes["any/thing/of/KubeEdge"].value) == "x" * OPENED_BYTES
 
 
 def test_rows_that_cannot_be_read_are_reported_as_an_error(path: Path) -> None:
@@ -207,3 +209,17 @@ def test_a_refused_change_is_reported_alone(path: Path, monkeypatch: pytest.Monk
     )
     assert "disk is full" in first.error
     assert (second.operation, [change.key for change in second.changes]) == ("commit", ["default/pod/p"])
+
+
+@pytest.mark.parametrize("kind", ["secret", "serviceaccounttoken"])
+def test_no_value_of_a_secret_is_recorded_however_short(tmp_path: Path, kind: str) -> None:
+    """Too short to be found in other texts, but no less secret. Each record is the root of its trace."""
+    recorded = Recorded(tmp_path / "db")
+    recorded.store.put(row_of(f"default/{kind}/s", b'{"metadata":{"name":"s"},"data":{"pin":"MTIz"}}', 0))
+    recorded.store.commit()
+    recorded.store.close()
+    [commit] = recorded.commits()
+    assert b"MTIz" not in commit.changes[0].value
+    assert b"pin" in commit.changes[0].value
+    assert commit.trace == commit.span > 0
+    assert commit.seconds == 0
