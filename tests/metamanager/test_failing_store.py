@@ -124,6 +124,25 @@ def test_a_deletion_that_is_refused_twice_is_an_error_for_the_cloud() -> None:
         assert (store_of(bee).get("default/pod/p"), store_of(bee).get("default/configmap/a")) != (None, None)
 
 
+def test_only_lost_deletions_are_repeated() -> None:
+    """The others of the batch are durable by then."""
+    real, deleted = SqliteStore.delete, list[str]()
+
+    def refuse_once(store: SqliteStore, key: str, *args: Any) -> bool:
+        deleted.append(key)
+        if deleted == ["default/configmap/a", "default/configmap/b"]:
+            raise refused(lost=False)
+        return real(store, key, *args)
+
+    with node() as bee:
+        for name in "ab":
+            bee.send(META, put(bee, name))
+        with mock.patch.object(SqliteStore, "delete", refuse_once):
+            together(bee, delete(bee, "a", "configmap"), delete(bee, "b", "configmap"))
+        assert deleted == [f"default/configmap/{name}" for name in "abb"]
+        assert to_cloud(bee) == [("a", Operation.RESPONSE), ("b", Operation.RESPONSE)]
+
+
 @pytest.mark.parametrize("resource", ["default/podpatch/p", "null/nodepatch/n"])
 def test_a_status_that_cannot_be_kept_leaves_and_what_is_lost_with_it_is_not_acknowledged(resource: str) -> None:
     with node(connected=True) as bee:

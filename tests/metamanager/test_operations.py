@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beehive import Group, ModuleName, Operation, State
+from beehive import Group, Message, Module, ModuleName, Operation, State, handles
 from tests.metamanager.support import (
     META,
     connect,
@@ -411,3 +411,36 @@ def test_a_successor_of_a_pod_is_untouched_by_late_messages_about_the_pod() -> N
         bee.send(META, from_cloud(bee, "default/pod/a", Operation.UPDATE, thing(uid="old", version=5)))
         assert [sent.destination for sent in bee.sent] == [HUB]
         assert '"new"' in (store_of(bee).get("default/pod/a") or "")
+
+
+class Mesh(Module):
+    """In the place of edgemesh."""
+
+    name = ModuleName.EDGEMESH
+    group = Group.MESH
+    taken: list[tuple[str, str]] = []  # noqa: RUF012 - cleared by the test
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Note what comes."""
+        self.taken.append((message.route.operation, message.route.resource))
+
+
+def test_edgemesh_receives_what_services_need_once_it_is_stored() -> None:
+    """Beside edged. An older state and a deletion of another object are not for it; what metaserver deletes is."""
+    Mesh.taken = []
+    with node(beside=Mesh) as bee:
+        for kind in ("service", "endpoints", "endpointslice", "node", "pod", "configmap"):
+            bee.send(META, from_cloud(bee, f"default/{kind}/a", Operation.INSERT, thing(version=5)))
+        assert [resource for _, resource in Mesh.taken] == [
+            f"default/{kind}/a" for kind in ("service", "endpoints", "endpointslice", "node")
+        ]
+        Mesh.taken.clear()
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/service/a", Operation.UPDATE, thing(version=4)))
+        assert (Mesh.taken, len(bee.sent_to(HUB))) == ([], 1)
+        bee.forget()
+        for uid in ("another", "uid-1"):
+            bee.send(META, from_cloud(bee, "default/service/a", Operation.DELETE, thing(uid=uid), "metaserver"))
+        assert Mesh.taken == [(Operation.DELETE, "default/service/a")]
+        assert bee.sent == []
