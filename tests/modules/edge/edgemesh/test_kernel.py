@@ -109,6 +109,40 @@ def test_pods_of_one_bridge_reach_each_other_without_the_kernels_bridge_filter(m
         assert source_of(server) == "10.86.0.1"
 
 
+@pytest.mark.parametrize("affinity", [0, 50])
+def test_services_of_ipv6_are_reached_as_those_of_ipv4(machine: Machine, affinity: int) -> None:
+    """By the host, and by a pod that may reach itself; at the ClusterIP, an external address and a node port."""
+    pod = machine.add_pod()
+    machine.sh("ip address add fd00:86::1/64 dev edgecore0 nodad")
+    machine.do(lambda: Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1"))
+    machine.sh("ip -6 route add 2001:db8::/64 dev edgecore0")
+    pod.sh("ip address add fd00:86::2/64 dev eth0 nodad")
+    pod.sh("ip -6 route add default via fd00:86::1")
+    plane = machine.plane("fd00:96::/112")
+    plane.prepare()
+    ends = [("fd00:86::2", 8080), ("fd00:86::2", 8081)]
+    servers = {each: pod.do(partial(socket.create_server, each, family=socket.AF_INET6)) for each in ends}
+    pod.servers.extend(servers.values())
+    v6: dict[str, Any] = {"is_ipv6": True, "affinity": affinity}
+    web = table(*ends, addresses=("fd00:96::1",), node_port=30080, external=("2001:db8::9",), **v6)
+    empty = table(service="db", addresses=("fd00:96::2",), external=("2001:db8::8",), **v6)
+    plane.apply({each.key: each for each in (web, empty)}, ["fd00:86::2"])
+    clients: list[Machine | Pod] = [machine, pod]
+    for client in clients:
+        found = set()
+        for _ in range(16):
+            with client.do(lambda: connect("fd00:96::1", 80)):
+                found.add(_first(servers.values()))
+        assert len(found) == (1 if affinity else 2)
+    for address, port in (("2001:db8::9", 80), ("fd00:86::1", 30080)):
+        with pod.do(partial(connect, address, port)):
+            _first(servers.values())
+    for client in clients:
+        for address in ("fd00:96::2", "2001:db8::8"):
+            with pytest.raises(OSError, match="refused|unreachable"):  # a route to lo is none for a forwarded packet
+                client.do(partial(connect, address, 80))
+
+
 def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, plane: NftPlane) -> None:
     """Cases 6, 7, 22."""
     pod = machine.add_pod()
