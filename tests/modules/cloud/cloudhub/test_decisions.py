@@ -13,6 +13,7 @@ from modules.cloud.cloudhub.routing import (
     OBJECT_REQUESTS,
     Destination,
     destination_of,
+    is_deletion_of_node,
     node_of,
     on_node,
     resource_type_of,
@@ -144,6 +145,29 @@ def test_forwarded_messages_come_from_the_node_of_the_connection() -> None:
 def test_a_message_of_a_controller_goes_to_the_node_in_its_resource(resource: str, node: str) -> None:
     """An event about a node goes to none."""
     assert node_of(message(resource, "connected")) == node
+
+
+@pytest.mark.parametrize(
+    ("resource", "node"),
+    [("node/n1/a/topic", "n1"), ("node/n1/a//b/", "n1"), ("node/n1/", "n1"), ("node/n1", ""), ("x/n1/a", ""), ("", "")],
+)
+def test_what_is_for_an_application_of_a_node_may_have_any_path(resource: str, node: str) -> None:
+    assert node_of(message(resource, "publish", group="user")) == node
+
+
+@pytest.mark.parametrize(
+    ("resource", "group", "is_deletion"),
+    [
+        ("node/n1/null/node/n1", "resource", True),
+        ("node/n1/null/node/n1", "user", False),
+        ("node/n1/default/lease/n1", "resource", False),
+    ],
+)
+def test_the_deletion_of_a_node_is_no_request_to_an_application(
+    resource: str, group: str, *, is_deletion: bool
+) -> None:
+    """Whose path may look so."""
+    assert is_deletion_of_node(message(resource, "delete", group=group)) is is_deletion
 
 
 @pytest.mark.parametrize(

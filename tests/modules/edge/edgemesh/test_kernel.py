@@ -139,7 +139,7 @@ def test_services_of_ipv6_are_reached_as_those_of_ipv4(machine: Machine, affinit
             _first(servers.values())
     for client in clients:
         for address in ("fd00:96::2", "2001:db8::8"):
-            with pytest.raises(OSError, match="refused|unreachable"):  # a route to lo is none for a forwarded packet
+            with pytest.raises(OSError, match=r"refused|unreachable"):  # a route to lo is none for a forwarded packet
                 client.do(partial(connect, address, 80))
 
 
