@@ -654,6 +654,38 @@ def test_a_client_that_asks_for_many_names_displaces_its_own_answers() -> None:
     assert (len(cache), bool(cache.get(("many99", 1), 1.0))) == (10, True)
 
 
+def test_whoever_has_most_in_memory_now_makes_room() -> None:
+    """Not who had most some time ago."""
+    cache = Cache(most=10)
+    for client, names in (("a", 30), ("b", 30)):
+        for number in range(names):
+            cache.put((f"{client}{number}", 1), DnsAnswer(OK, (a_record("x.org"),)), 0.0, client)
+    kept = {
+        client: sum(cache.get((f"{client}{number}", 1), 1.0) is not None for number in range(30)) for client in "ab"
+    }
+    assert kept == {"a": 5, "b": 5}
+
+
+def test_the_letters_of_each_query_are_large_or_small_by_chance() -> None:
+    """Who forges an answer must guess them all (draft-vixie-dnsext-dns0x20). Nothing else of the question changes."""
+    servers = Servers()
+    asked, seen = question("a-1.bcd.example.org", Type.AAAA)[12:], list[bytes]()
+    exchange = servers.resolver._exchange
+
+    def keep(server: str, raw: bytes, seconds: float, mismatch: Callable[[], None]) -> Parsed:
+        seen.append(raw)
+        return exchange(server, raw, seconds, mismatch)
+
+    servers.resolver._exchange = keep
+    servers.failing = {"a", "b"}
+    for _ in range(40):
+        servers.resolver.resolve(parsed(HEAD + asked))
+        servers.wait(10)
+    assert {each.lower() for each in seen} == {asked.lower()}
+    for place, byte in enumerate(asked[:-4]):
+        assert len({each[place] for each in seen}) == (2 if chr(byte).isalpha() else 1)
+
+
 def test_equal_questions_at_a_time_are_one() -> None:
     begun, go = threading.Event(), threading.Event()
     asked: list[str] = []
@@ -678,6 +710,7 @@ def test_equal_questions_at_a_time_are_one() -> None:
     for each in threads:
         each.join(SECONDS)
     assert (len(found), asked) == (3, ["a"])
+    assert [data_of(each) for each in found] == [["192.0.2.1"]] * 3
 
 
 def test_an_external_name_is_asked_of_other_servers() -> None:
