@@ -65,11 +65,16 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
 
 
 def _observers(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[ObjectKey]:
-    """Yield the Services and budgets to whose pods a pod belongs, or did, if it has changed for them."""
+    """Yield the Services and budgets to whose pods a pod belongs, or did, if it has changed for them, and the
+    StatefulSet that may wait for the name of a pod that is gone.
+    """
     states = (pod,) if old is None else (pod, old)
     if old is not None and view.find(key_of(pod)) is not None and _of_endpoint(old) == _of_endpoint(pod):
         return
     namespace = pod["metadata"]["namespace"]
+    of_name = ObjectKey("StatefulSet", namespace, str(pod["metadata"]["name"]).rpartition("-")[0])
+    if view.find(key_of(pod)) is None and view.find(of_name) is not None:
+        yield of_name
     for state in states:
         labels = state["metadata"].get("labels") or {}
         yield from (key_of(service) for service in view.services_of(namespace, labels) if selects(service, labels))

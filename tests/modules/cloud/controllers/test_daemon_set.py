@@ -240,6 +240,43 @@ def test_of_several_pods_of_a_node_the_oldest_stays_of_the_bound_ones_if_there_a
     assert gone == {"p0", "p1", "p2"} - {f"p{kept}"}
 
 
+def test_a_template_with_a_node_name_has_a_pod_on_that_node_only() -> None:
+    site = Site()
+    agent = workload("DaemonSet", "agent")
+    agent["spec"]["template"]["spec"]["nodeName"] = "n2"
+    site.apply(agent)
+    site.run_for(10)
+    assert places(site) == ["n2"]
+    assert daemon_set(site)["status"]["desiredNumberScheduled"] == 1
+
+
+def test_of_a_deleted_node_the_pods_that_wait_go_and_the_bound_ones_are_left_to_others() -> None:
+    """The Node may register again, and its pods still run."""
+    site = site_with(("n1", "n2"))
+    view, now, pods = View(), site.clock.now(), {node_of(pod): pod for pod in site.pods()}
+    (node,) = [one for one in site.all("Node") if one["metadata"]["name"] == "n2"]
+    for obj in (daemon_set(site), *site.all("ControllerRevision"), node, *pods.values()):
+        view.put(obj)
+    bound = pods["n1"]
+    spec = {name: value for name, value in bound["spec"].items() if name != "nodeName"}
+    view.put({**bound, "metadata": {**bound["metadata"], "name": "waits", "uid": "waits"}, "spec": spec})
+    plan = reconcile(view, key_of(daemon_set(site)), now)
+    assert [(write.call.verb, write.call.name) for write in plan.writes] == [("delete", "waits")]
+    assert plan.status is not None
+    status = (plan.status.call.body or {})["status"]
+    assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, 1)
+
+
+def test_a_pod_that_has_succeeded_is_made_again_without_a_pause() -> None:
+    site = site_with(("n1",))
+    (pod,) = site.pods()
+    site.report(pod, "Succeeded")
+    site.run_for(2)
+    (new,) = site.pods()
+    assert new["metadata"]["uid"] != pod["metadata"]["uid"]
+    assert "SucceededDaemonPod" in {reason for reason, _ in site.events()}
+
+
 def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
     site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
 

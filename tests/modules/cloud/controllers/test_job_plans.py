@@ -10,6 +10,7 @@ from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.job import reconcile
 from modules.cloud.controllers.job_pods import INDEX, TRACKING, free_indexes, pause_ends, pod_for
+from modules.cloud.controllers.job_policies import verdict_of
 from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import workload
@@ -27,10 +28,16 @@ class APod(NamedTuple):
     is_tracked: bool = True
 
 
-def plan_for(job_status: JsonObject, *pods: APod, template: JsonObject | None = None, **spec: Any) -> ReconcilePlan:
+def plan_for(
+    job_status: JsonObject,
+    *pods: APod,
+    template: JsonObject | None = None,
+    metadata: JsonObject | None = None,
+    **spec: Any,
+) -> ReconcilePlan:
     """The plan for a Job with pods: `p`, `p1`, and so on."""
     job = workload("Job", "sum", **spec)
-    job["metadata"] |= {"namespace": "default", "uid": "of-sum", "resourceVersion": "1"}
+    job["metadata"] |= {"namespace": "default", "uid": "of-sum", "resourceVersion": "1", **(metadata or {})}
     job["spec"]["selector"] = {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}
     job["spec"]["template"]["spec"] |= template or {}
     job["status"] = {**BEGUN, **job_status}
@@ -129,6 +136,59 @@ def test_a_pod_is_listed_then_let_go_then_counted(
     assert (status["succeeded"], status["failed"]) == (5 + succeeded, 3 + failed)
     assert status["uncountedTerminatedPods"] == uncounted
     assert [write.call.name for write in plan.writes if write.call.verb == "patch"] == untracked
+
+
+@pytest.mark.parametrize(
+    ("ago", "again_at", "verbs"), [(59, NOW + 1, []), (60, None, ["delete"]), (99, None, ["delete"])]
+)
+def test_a_job_goes_when_its_time_after_the_end_is_over(ago: int, again_at: float | None, verbs: list[str]) -> None:
+    ended = {"type": "Failed", "status": "True", "lastTransitionTime": format_rfc3339(NOW - ago)}
+    plan = plan_for({"conditions": [ended]}, APod("Failed", is_tracked=False), ttlSecondsAfterFinished=60)
+    assert ([write.call.verb for write in plan.writes], plan.again_at) == (verbs, again_at)
+
+
+def test_a_job_that_is_being_deleted_counts_its_pods_and_makes_none() -> None:
+    counted = {"uncountedTerminatedPods": {"succeeded": ["p"]}}
+    pods = APod("Succeeded"), APod("Failed", is_ending=True), APod()
+    plan = plan_for(counted, *pods, completions=9, parallelism=9, metadata={"deletionTimestamp": format_rfc3339(NOW)})
+    assert [(write.call.verb, write.call.name) for write in plan.writes] == [("patch", "p")]
+    assert plan.status is not None
+    assert plan.status.call.body["status"]["uncountedTerminatedPods"] == {"succeeded": ["p"], "failed": ["p1"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "codes", "conditions", "matches"),
+    [
+        ({"onExitCodes": {"operator": "In", "values": [1, 3]}}, [1], {}, True),
+        ({"onExitCodes": {"operator": "In", "values": [1, 3]}}, [0, 3], {}, True),
+        ({"onExitCodes": {"operator": "In", "values": [1, 3]}}, [2], {}, False),
+        ({"onExitCodes": {"operator": "NotIn", "values": [1, 3]}}, [2], {}, True),
+        ({"onExitCodes": {"operator": "NotIn", "values": [1, 3]}}, [0, 1], {}, False),
+        ({"onExitCodes": {"operator": "NotIn", "values": [1, 3]}}, [None], {}, False),
+        ({"onExitCodes": {"operator": "In", "values": [3], "containerName": "c1"}}, [3, 0], {}, False),
+        ({"onExitCodes": {"operator": "In", "values": [3], "containerName": "c1"}}, [0, 3], {}, True),
+        ({"onPodConditions": [{"type": "Lost"}]}, [], {"Lost": "True"}, True),
+        ({"onPodConditions": [{"type": "Lost"}]}, [], {"Lost": "False"}, False),
+        ({"onPodConditions": [{"type": "Lost", "status": "False"}]}, [], {"Lost": "False"}, True),
+        ({"onPodConditions": [{"type": "Lost"}, {"type": "Evicted"}]}, [], {"Evicted": "True"}, True),
+    ],
+)
+@pytest.mark.parametrize("which", ["containerStatuses", "initContainerStatuses"])
+def test_which_failures_a_rule_matches(
+    rule: JsonObject, codes: list[int | None], conditions: dict[str, str], matches: bool, which: str
+) -> None:
+    """A container that has not ended, or without an error, is none (matchPodFailurePolicy)."""
+    states: list[JsonObject] = [
+        {"running": {}} if code is None else {"terminated": {"exitCode": code}} for code in codes
+    ]
+    status = {
+        which: [{"name": f"c{number}", "state": state} for number, state in enumerate(states)],
+        "conditions": [{"type": kind, "status": value} for kind, value in conditions.items()],
+    }
+    rules = [{"action": "FailJob", **rule}, {"action": "Ignore", "onPodConditions": [{"type": "Never"}]}]
+    found = verdict_of(workload("Job", podFailurePolicy={"rules": rules}), {"metadata": {}, "status": status})
+    assert found.fails_job is matches
+    assert found.is_counted
 
 
 def ended(phase: str, ago: float) -> JsonObject:

@@ -325,6 +325,23 @@ def test_there_is_no_second_pod_of_a_name_while_its_node_is_away() -> None:
     assert names(site) == ["db-0"]
 
 
+def test_a_pod_waits_for_the_end_of_a_foreign_pod_of_its_name() -> None:
+    """And asks nobody until then."""
+    site = Site()
+    foreign = {"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "main", "image": "other:1"}]}}
+    site.apply({"apiVersion": "v1", "kind": "Pod", **foreign})
+    site.run_for(5)
+    pod = site.get("Pod", "db-0")
+    site.offline.add(node_of(pod))
+    site.call("delete", pod)
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
+    site.run_for(600)
+    assert [write.plural for write in site.writes if write.verb == "create"] == ["controllerrevisions"]
+    site.offline.clear()
+    site.run_for(10)
+    assert images(site) == {"db-0": "app:1"}
+
+
 def test_a_pod_that_has_failed_is_replaced() -> None:
     site = site_with(1)
     site.run_for(20)
