@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from beehive.clock import Clock
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.reference_index import ReferenceIndex
 from modules.cloud.authorization.node_accounts import NodeAccounts, is_mirror
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
+_REQUEST: Final = kind_named("CertificateSigningRequest")
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
 _SECRET: Final = "Secret"  # noqa: S105 - a kind, not a password
@@ -58,6 +59,10 @@ class NodeGraph:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return a stored object, or None."""
         return self._store.find(key)
+
+    def requests_of(self, user: str) -> int:
+        """Return the number of certificate signing requests of a user; the mirror of a cluster has none."""
+        return sum(_spec(each).get("username") == user for each in self._store.list(_REQUEST))
 
     def refers(self, node: str, key: ObjectKey) -> bool:
         """Return whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by

@@ -25,6 +25,8 @@ could use up its account.
 """
 _MOST_BYTES: Final = {"Event": 16 * 1024, "Lease": 16 * 1024, "CertificateSigningRequest": 64 * 1024}
 """Bytes of an object, by kind; the number of them is limited elsewhere."""
+MOST_REQUESTS: Final = 100
+"""Stored certificate signing requests of one node; they are never garbage collected here."""
 _RESERVED_SECONDS: Final = 60.0
 """Seconds within which a pod that was admitted is reported by the API server's watch, if it was created."""
 

@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of, repor
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import MIRROR, is_mirror
+from modules.cloud.authorization.node_accounts import MIRROR, MOST_REQUESTS, is_mirror
 from modules.cloud.authorization.node_authorizer import LEASES, node_of
 
 _LABELS: Final = frozenset(
@@ -187,12 +187,15 @@ def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
     return kind == "Pod" and in_place and (pod is None or node_of(pod) == node)
 
 
-def _request(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
+def _request(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
     """Check a certificate signing request, which must have the node as its user."""
     if old is not None or new is None:
         return f'node "{node}" can only create certificate signing requests'
     username = _part(new, "spec").get("username")
-    return "" if username == user_of(node) else f'node "{node}" can only ask in its own name'
+    if username != user_of(node):
+        return f'node "{node}" can only ask in its own name'
+    made = graph.requests_of(username)
+    return f"exceeded quota: {username} has {made} already; delete some" if made >= MOST_REQUESTS else ""
 
 
 def _part(obj: JsonObject, name: str) -> JsonObject:

@@ -12,6 +12,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import user_of
+from modules.cloud.authorization.node_accounts import MOST_REQUESTS
 from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, FindService, NodeGroupFilter
@@ -35,8 +36,6 @@ _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certifica
 """Fields of the spec that say whose object it is."""
 _SERVICE = kind_named("Service")
 _REQUEST: Final = "CertificateSigningRequest"
-_MOST_REQUESTS: Final = 100
-"""Stored certificate signing requests of one node; they are never garbage collected here."""
 _MOST_ATTEMPTS: Final = 4
 """Repeated attempts to write an object without a version, which others write, too."""
 
@@ -233,7 +232,7 @@ class NodeCalls:
                 return
             there = made + sum(_spec_of(one).get("username") == user for one in result.object["items"])
             following = str((result.object.get("metadata") or {}).get("continue") or "")
-            if there >= _MOST_REQUESTS:
+            if there >= MOST_REQUESTS:
                 why = f"{user} has {there} already; delete some"
                 counted(ApiResult(refusal=ForbiddenError(kind.plural, "", why, kind.api_group).status()))
             elif following:

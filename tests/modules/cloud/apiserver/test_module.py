@@ -228,6 +228,24 @@ def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harn
     assert answered.object["status"]["allowed"] is False
 
 
+def test_a_node_has_a_hundred_certificate_signing_requests(bee: Harness) -> None:
+    """Others do not count: another node, and an administrator, may make some all the same."""
+    server = Server(bee)
+    requests: Json = {"api_version": "certificates.k8s.io/v1", "plural": "certificatesigningrequests"}
+    spec = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+
+    def ask(node: str, name: str) -> int:
+        wanted = {"metadata": {"name": name}, "spec": {**spec, "username": f"system:node:{node}"}}
+        result = server.asks(of_node=node, verb="create", body=wanted, **requests)
+        return 0 if result.refusal is None else int(result.refusal["code"])
+
+    assert [ask("n1", f"a{number}") for number in range(101)] == [0] * 100 + [403]
+    assert ask("n2", "b") == 0
+    removed = server.asks(verb="delete", name="a0", **requests)
+    assert removed.refusal is None
+    assert ask("n1", "c") == 0
+
+
 @pytest.mark.parametrize("has_manifests", [False, True])
 def test_a_nodes_list_marks_whether_all_objects_are_known(bee: Harness, tmp_path: Path, *, has_manifests: bool) -> None:
     """A new database may replace a lost one; a directory of manifests has all wanted objects."""
