@@ -228,6 +228,45 @@ def test_a_refusal_has_the_reason_or_its_name_and_keeps_no_file_descriptor(addre
         os.close(mine)
 
 
+def test_signals_that_come_before_an_answer_are_heard_in_their_order(address: Path) -> None:
+    """A shutdown and its cancellation."""
+    with connect(address) as stranger, Bus(address) as bus:
+        bus.subscribe(MANAGER, SIGNAL)
+        for imminent in (True, False):
+            stranger.send(new_signal(EMITTER, SIGNAL, "b", (imminent,)))
+        stranger.send_and_get_reply(new_method_call(DRIVER, "GetId"), timeout=SECONDS)
+        assert not bus.has_name(stranger.unique_name, NAME)
+        heard = list[Any]()
+        while len(heard) < 2:
+            signal = bus.receive()
+            heard += [signal.body[0]] if signal.member == SIGNAL else []
+        assert heard == [True, False]
+
+
+def test_file_descriptors_that_nobody_asked_for_are_closed(address: Path) -> None:
+    pipes = [os.pipe(), os.pipe()]
+    with connect(address) as logind, Bus(address) as bus:
+        logind.send_and_get_reply(new_method_call(DRIVER, "RequestName", "su", (NAME, 4)), timeout=SECONDS)
+
+        def give() -> None:
+            while (call := logind.receive(timeout=SECONDS)).header.message_type is not MessageType.method_call:
+                pass
+            logind.send(new_method_return(call, "hh", tuple(theirs for _, theirs in pipes)))
+
+        thread = threading.Thread(target=give)
+        thread.start()
+        lock = bus.call_for_descriptor((PATH, NAME, MANAGER), "Inhibit", "s", "why")
+        thread.join(SECONDS)
+        for _, theirs in pipes:
+            os.close(theirs)
+        (first, _), (second, _) = pipes
+        assert select.select([first, second], [], [], SECONDS)[0] == [second], "the lock is the first one"
+        os.close(lock)
+        assert select.select([first], [], [], SECONDS)[0]
+    os.close(first)
+    os.close(second)
+
+
 def test_file_descriptors_of_strangers_are_closed(address: Path) -> None:
     with connect(address) as stranger, Bus(address) as bus:
         bus.subscribe(MANAGER, SIGNAL)
@@ -281,6 +320,27 @@ def test_a_shutdown_waits_although_the_bus_is_lost_meanwhile(address: Path, end:
             logind._bus.wake()
         assert manager.is_held()
         end(logind)
+        wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
+def test_a_bus_that_is_lost_without_a_shutdown_holds_no_shutdown_up(address: Path) -> None:
+    logind = Logind(5, address)
+    with Manager(address) as manager:
+        with ended(logind, lambda _: None):
+            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+            assert logind._bus is not None
+            logind._bus.wake()
+        wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
+def test_an_agent_that_ends_during_a_shutdown_frees_the_lock(address: Path) -> None:
+    logind, told = Logind(5, address), SimpleQueue[bool]()
+    with Manager(address) as manager:
+        with ended(logind, told.put):
+            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+            manager.prepare(imminent=True)
+            assert told.get(timeout=SECONDS) is True
+            logind.close()
         wait_until(lambda: not manager.is_held(), "the lock is free")
 
 
