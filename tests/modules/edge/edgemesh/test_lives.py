@@ -1,5 +1,8 @@
 """Laws of the node's Services over random lives: what it knows, which endpoints it uses, which UDP flows it ends."""
 
+import ipaddress
+import socket
+import struct
 from collections.abc import Mapping
 from random import Random
 from typing import Any, Final, cast
@@ -7,10 +10,11 @@ from typing import Any, Final, cast
 import pytest
 from msgspec.structs import replace
 
+from beehive.netlink import attribute
 from edged.api import Pod
 from modules.edge.edgemesh.backends import BackendPort, MeshBackend
 from modules.edge.edgemesh.nft.addresses import HostAddresses
-from modules.edge.edgemesh.nft.conntrack import UDP, Flow, changed_udp, is_stale
+from modules.edge.edgemesh.nft.conntrack import UDP, Flow, changed_udp, flow_of, is_stale
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey
 from modules.edge.edgemesh.plane import NftPlane, PlaneError
@@ -290,3 +294,38 @@ def test_a_node_port_is_on_the_addresses_of_its_ip_version() -> None:
 def _of(table: PortTable) -> list[Address]:
     own = [("192.0.2.1", table.node_port)] if table.node_port else []
     return [*((each, table.port) for each in (*table.addresses, *table.external)), *own]
+
+
+def _tuple(kind: int, source: str, destination: str, ports: bytes, protocol: bytes = bytes([UDP])) -> bytes:
+    """A direction of a flow as ctnetlink writes it, from one address to another."""
+    from_, to = (ipaddress.ip_address(each) for each in (source, destination))
+    places = (1, 2) if from_.version == 4 else (3, 4)
+    addresses = b"".join(attribute(place, each.packed) for place, each in zip(places, (from_, to), strict=True))
+    numbers = attribute(1, protocol) + attribute(2, ports[:2]) + attribute(3, ports[2:])
+    return attribute(kind, attribute(1, addresses, nested=True) + attribute(2, numbers, nested=True), nested=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "client", "service_ip", "end"),
+    [(socket.AF_INET, "10.86.0.7", "10.96.0.1", "10.86.0.2"), (socket.AF_INET6, "fd00::7", "fd00:96::1", "fd00::2")],
+)
+def test_a_tracked_flow_is_read_as_where_its_client_sends_and_who_answers(
+    family: int, client: str, service_ip: str, end: str
+) -> None:
+    head, ports, back = bytes([family, 0, 0, 0]), struct.pack("!HH", 4000, 53), struct.pack("!HH", 5353, 4000)
+    there, answer = _tuple(1, client, service_ip, ports), _tuple(2, end, client, back)
+    flow = flow_of(head + there + answer)
+    assert flow is not None
+    assert (flow.protocol, flow.to, flow.answers, flow.family) == (UDP, (service_ip, 53), (end, 5353), family)
+    assert attribute(1, flow.original, nested=True) == there, "what its deletion names"
+    for malformed in (
+        b"",
+        head,
+        bytes([1, 0, 0, 0]) + there + answer,
+        head + there,
+        head + answer,
+        head + _tuple(1, client, service_ip, ports[:3]) + answer,
+        head + _tuple(1, client, service_ip, ports, b"\x11\0") + answer,
+        head + there + _tuple(2, end, client, back[:1]),
+    ):
+        assert flow_of(malformed) is None
