@@ -111,6 +111,9 @@ def stored(bee: Harness) -> set[str]:
 def test_objects_are_kept_as_long_as_their_pod(bee: Harness) -> None:
     bee.run_for(10 * CHECK_SECONDS)
     assert stored(bee) == {CONFIG, SECRET}
+    push(bee, POD, thing("p"), Operation.DELETE)
+    bee.run_for(TWICE)
+    assert stored(bee) == set()
 
 
 def test_objects_are_deleted_some_time_after_their_pod(bee: Harness) -> None:
