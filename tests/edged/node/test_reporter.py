@@ -117,6 +117,16 @@ def test_a_role_that_was_removed_while_the_first_status_was_sent_is_not_put_back
     assert node.requests.open == []
 
 
+def test_a_port_of_the_cloud_is_left_and_a_missing_one_is_written(node: Reconciled) -> None:
+    """A cloud that serves a stream tunnel puts its own port in the place of the node's."""
+    node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 10351}}
+    node.changes()
+    assert node.requests.open == []
+    node.object["status"]["daemonEndpoints"] = {}
+    node.changes()
+    assert node.requests.open[0].value == {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10255}}}}
+
+
 def test_a_node_that_is_lost_again_and_again_registers_at_intervals_by_the_monotonic_clock(node: Reconciled) -> None:
     """The cloud may keep a node in a cache; an administrator may set the wall clock."""
     immediately = []
