@@ -58,6 +58,17 @@ def test_a_process_that_registers_again_and_again_is_sent_each_object_once(core:
     assert core.down() == [], "the deletion is under way"
 
 
+def test_a_registration_is_answered_before_the_objects_are_sent(core: ClusterController) -> None:
+    """The process waits for the answer, and has no Node before it."""
+    acknowledge(core)
+    core.connected()
+    core.down()
+    request = core.asks("null/node/n1", "insert", node())
+    sent = [(message.parent_id == request.id, message.route.resource) for message in core.bee.sent_to("cloudhub")]
+    answer = sent.index((True, "node/n1/null/node/n1"))
+    assert answer < sent.index((False, "node/n1/default/pod/web"))
+
+
 def test_a_process_over_another_connection_is_sent_all_again(core: ClusterController) -> None:
     """Its store may be a new one, although the earlier process has acknowledged all."""
     registers(core)
