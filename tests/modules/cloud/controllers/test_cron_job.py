@@ -15,6 +15,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.cron_job import reconcile
 from modules.cloud.controllers.job_status import is_finished
+from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
@@ -271,6 +272,15 @@ def test_jobs_that_run_meet_the_next_one_by_the_policy(
     assert (sorted(writes[:-1]) + writes[-1:], active, events) == expected
 
 
+def test_nothing_is_done_for_a_cron_job_that_is_being_deleted_or_gone() -> None:
+    made = cron_job()
+    made["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    made["metadata"]["deletionTimestamp"] = made["metadata"]["creationTimestamp"] = format_rfc3339(1e9 - 90)
+    view = View()
+    view.put(made)
+    assert reconcile(view, key_of(made), 1e9) == reconcile(View(), key_of(made), 1e9) == NOTHING
+
+
 def test_an_active_job_that_is_gone_is_reported() -> None:
     assert look(active=["gone"]) == (["+"], [], ["MissingJob"], 30.0)
 
@@ -280,6 +290,7 @@ def test_an_active_job_that_is_gone_is_reported() -> None:
     [
         ([AJob(name, 9, "Complete") for name in "abc"], {}, []),
         ([AJob("d", 6, "Complete"), *(AJob(name, 9, "Complete") for name in "cab")], {}, ["a"]),
+        ([AJob(name, age, "Complete") for name, age in zip("abcde", (9, 12, 8, 11, 10), strict=True)], {}, ["b", "d"]),
         ([AJob("a", 9, "Failed"), AJob("b", 8, "Failed"), AJob("c", 7, "Complete"), AJob("d", 30)], {}, ["a"]),
         ([AJob("a", 9, "Failed"), AJob("b", 8, "Complete")], {"failedJobsHistoryLimit": 0}, ["a"]),
         ([AJob("a", 9, "Failed"), AJob("b", 8, "Complete")], {"successfulJobsHistoryLimit": 0}, ["b"]),
