@@ -157,7 +157,6 @@ class OutboxManager:
 
     def _start_again(self) -> None:
         self.start()
-        self.changed()
         self._module.send_waiting()
 
     def _attach(self, store: OutboxStore, found: list[StoredMessage]) -> None:

@@ -1,5 +1,7 @@
 """What is kept for the cloud on the disk: the file, and the module with it over restarts and failures."""
 
+import gc
+import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -165,6 +167,34 @@ def test_a_file_that_cannot_be_opened_is_an_error_with_a_hint(tmp_path: Path) ->
     with pytest.raises(OutboxError, match=r"open the outbox: .*outbox\.db .*see the disk"):
         open_outbox(tmp_path / "file" / "outbox.db", 0.0)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_behind_a_link_is_used(tmp_path: Path) -> None:
+    """An administrator has put it on another disk."""
+    elsewhere, path = tmp_path / "disk" / "outbox.db", tmp_path / "outbox.db"
+    with closing(SqliteOutbox(elsewhere)) as store:
+        store.change([kept(1)], [])
+    path.symlink_to(elsewhere)
+    with closing(open_outbox(path, 0.0)) as store:
+        assert [one.serial for one in store.load()] == [1]
+    assert path.is_symlink()
+
+
+@pytest.mark.parametrize(("at", "damage"), [(0, b"this is no database"), (8192, b"\xa5" * 12288)])
+def test_a_file_that_is_put_aside_is_not_kept_open(tmp_path: Path, at: int, damage: bytes) -> None:
+    path = tmp_path / "outbox.db"
+    with closing(SqliteOutbox(path)) as store:
+        store.change([kept(number, message("a/b/c", "upload", "x" * 3000)) for number in range(1, 50)], [])
+    data = bytearray(path.read_bytes())
+    data[at : at + len(damage)] = damage
+    path.write_bytes(data)
+    gc.disable()
+    try:
+        with closing(open_outbox(path, 5.0)):
+            left = [each for each in Path("/proc/self/fd").iterdir() if ".bad-5" in os.path.realpath(each)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 def test_a_directory_in_its_place_gives_way(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def node(directory: Path) -> Iterator[Node]:
 
 def test_staged_once_published_to_each_pod_and_undone_with_the_last(node: Node) -> None:
     """May be repeated: nothing is done twice."""
-    for uid in ("u1", "u2", "u1"):
-        node.publish(uid)
+    places = [node.publish(uid) for uid in ("u1", "u2", "u1")]
+    assert (places[0], places[0] == places[1]) == (places[2], False)
     assert node.driver.made() == ["NodeStageVolume", "NodePublishVolume", "NodePublishVolume"]
     assert node.mounter.in_use() == (f"kubernetes.io/csi/{NAME}^disk-1",)
     node.mounter.tear_down(PodUid("u1"))
@@ -230,8 +230,10 @@ def test_a_volume_that_cannot_be_unpublished_keeps_no_other_published(node: Node
 
 def test_a_pod_that_comes_again_gets_its_volume_though_the_record_of_the_first_was_damaged(node: Node) -> None:
     place = node.publish()
-    (place.parent / "vol_data.json").write_text("{")
+    record = place.parent / "vol_data.json"
+    record.write_text("{")
     node.mounter.tear_down(PodUid("u1"))
+    assert not record.exists(), "the next removal has nothing to report"
     node.publish()
     assert node.driver.made().count("NodePublishVolume") == 2
 
