@@ -30,7 +30,6 @@ class Dispatcher:
 
     def __init__(self, cloudhub: pykka.ActorRef[Any], hive: "Hive") -> None:
         self._cloudhub = cloudhub
-        self._hive = hive
         names = [str(cloudhub.actor_class.name), *hive.members(Group.EDGECONTROLLER)]
         self._inboxes = [hive.slot(name).inbox for name in names]
 

@@ -2,14 +2,20 @@
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
+import pykka
 import pytest
 
+from beehive.errors import InboxFullError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.resource import Side
 from beehive.testing import Harness
+from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.websocket.connection import OPENING_SECONDS
 from modules.cloud.websocket.link import FrameReceived, LinkOpened
@@ -121,6 +127,27 @@ def test_messages_wait_in_their_order_for_room_in_a_controllers_inbox(monkeypatc
         assert came == [f"node/n{number % 2 + 1}/default/event/e{number}" for number in range(6)]
         assert [link.handled_bytes for link in links.values()] == [[7, 7, 7], [7, 7, 7]]
         assert not bee.hive.dead_letters.counts
+
+
+@pytest.mark.parametrize(("full", "is_full"), [("", False), ("cloudhub", True), ("edgecontroller", True)])
+def test_sockets_are_read_no_further_while_many_messages_wait_in_an_inbox(full: str, *, is_full: bool) -> None:
+    def slot(name: str) -> SimpleNamespace:
+        return SimpleNamespace(inbox=SimpleNamespace(depth=lambda: 513 if name == full else 512))
+
+    cloudhub = SimpleNamespace(actor_class=CloudHub)
+    hive = SimpleNamespace(members=lambda group: [group], slot=slot)
+    assert Dispatcher(cast("Any", cloudhub), cast("Any", hive)).is_full() is is_full
+
+
+@pytest.mark.parametrize("error", [pykka.ActorDeadError("ended"), InboxFullError("full"), None])
+def test_an_event_that_cloudhub_does_not_take_ends_its_connection(error: Exception | None) -> None:
+    """Its node connects again, and asks again."""
+    link, tell = ListLink(), Mock(side_effect=error)
+    cloudhub = SimpleNamespace(actor_class=CloudHub, tell=tell)
+    hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=None))
+    Dispatcher(cast("Any", cloudhub), cast("Any", hive))(LinkOpened("n1", link))
+    assert link.closed is (error is not None)
+    tell.assert_called_once_with(LinkOpened("n1", link))
 
 
 def test_a_node_that_is_not_read_is_not_silent(cloud: Cloud) -> None:
