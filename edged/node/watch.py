@@ -1,7 +1,7 @@
 """NodeWatch: inspects the machine and the container runtime for the node's status."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -138,13 +138,17 @@ class NodeWatch(Actor):
         except CriError as error:
             self._version_known = False
             return f"container runtime is down: {error}", ""
-        return _problem(conditions.get("RuntimeReady")), _problem(conditions.get("NetworkReady"))
+        return _problem("RuntimeReady", conditions), _problem("NetworkReady", conditions)
 
 
-def _problem(condition: cri.RuntimeCondition | None) -> str:
-    if condition is None or condition.status:
-        return ""
-    return f"{condition.type} is false: {condition.reason} {condition.message}".rstrip()
+def _problem(name: str, conditions: Mapping[str, cri.RuntimeCondition]) -> str:
+    """Return why a condition of the runtime does not hold: a runtime that does not state it is not ready either
+    (kubelet's updateRuntimeUp).
+    """
+    condition = conditions.get(name)
+    if condition is None:
+        return f"the container runtime does not report {name}"
+    return "" if condition.status else f"{name} is false: {condition.reason} {condition.message}".rstrip()
 
 
 _CAP_SYS_RESOURCE = 1 << 24

@@ -102,6 +102,14 @@ def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, f
         assert getattr(watched.start(), field) == f"{kind} is false: NoCni no config in /etc/cni"
 
 
+def test_a_runtime_that_reports_no_conditions_is_not_ready(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    with patch.object(FakeRuntime, "status", lambda *_: pb.StatusResponse()):
+        report = watched.start()
+    assert report.runtime_problem == "the container runtime does not report RuntimeReady"
+    assert report.network_problem == "the container runtime does not report NetworkReady"
+
+
 def test_a_node_whose_volumes_cannot_be_read_reports_no_others(tmp_path: Path) -> None:
     """The cloud detaches a volume that a report does not name; the last report holds."""
     watched = Watched(tmp_path)
