@@ -94,7 +94,7 @@ class PodVolumes:
         """
         volumes, sub_paths = self._paths.volumes(uid).resolve(), self._paths.sub_paths(uid).resolve()
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
-        problem = self._unmount(points_below(self.mounts, sub_paths))
+        problem = self._unmount(points_below(self.mounts, sub_paths)) if sub_paths.exists() else None
         try:
             if problem is None:
                 self._csi.tear_down(uid)

@@ -199,6 +199,7 @@ def test_a_driver_detaches_its_disk_when_no_sub_path_of_it_is_mounted_any_more(t
     cache = volumes.prepare(cache_pod(), Known(), Nanoseconds(0))["cache"]
     published, shown = paths.volume(uid, "csi", "disk") / "mount", paths.sub_path(uid, "disk", "bb", 0)
     for point in (published, shown, paths.sub_path(uid, "disk", "bb", 1)):
+        point.mkdir(parents=True)
         mounts.bind(tmp_path, point)
     mounts.busy = shown
     with pytest.raises(VolumeError, match="it is busy"):
