@@ -339,8 +339,7 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
-        for name in KINDS:
-            self._index.add_objects(self._cluster.storage.list(kind_named(name)))
+        self._index.load(each for name in KINDS for each in self._cluster.storage.list(kind_named(name)))
         self._load_owners()
         self._cluster.quotas.load()
         stored = self._database.watch_history()

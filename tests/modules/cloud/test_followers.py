@@ -146,7 +146,7 @@ def _of_rooms(rooms: NodeRooms) -> Any:
 def _made_of(life: Life, simulation: Simulation) -> Iterator[Any]:
     objects = [*life.objects.values()]
     rbac, graph, owners = RbacIndex(), NodeGraph(life.storage, simulation.clock), OwnerIndex()
-    rbac.add_objects(each for each in objects if each["kind"] in KINDS)
+    rbac.load(each for each in objects if each["kind"] in KINDS)
     graph.add_objects(objects)
     for key, obj in life.objects.items():
         owners.change(key, None, obj)

@@ -61,10 +61,13 @@ class RbacIndex:
         self._bindings: dict[ObjectKey, _Binding] = {}
         self._by_subject: dict[_Subject, dict[ObjectKey, None]] = {}
 
-    def add_objects(self, objects: Iterable[JsonObject]) -> None:
-        """Add stored roles and bindings."""
-        for obj in objects:
-            self._put(key_of(obj), obj)
+    def load(self, objects: Iterable[JsonObject]) -> None:
+        """Take over all stored roles and bindings. Others are gone: the index outlives a restart of the API server."""
+        stored = {key_of(obj): obj for obj in objects}
+        for key in (self._roles.keys() | self._bindings.keys()) - stored.keys():
+            self._put(key, None)
+        for key, obj in stored.items():
+            self._put(key, obj)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Update the index with a change of any object."""

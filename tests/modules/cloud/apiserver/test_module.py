@@ -24,7 +24,10 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
 from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.authentication.users import User
 from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
@@ -91,7 +94,8 @@ class Server:
         self.told: list[ObjectChanges] = []
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
         parts = self.cluster, self.database, directory, definitions(), self.refusals, self.api.subscriptions
-        bee.add(ApiServer, *parts, collects=collects)
+        self.index = RbacIndex()
+        bee.add(ApiServer, *parts, collects=collects, index=self.index)
         bee.add(Watching, self.told)
         started: list[Client] = []
         bee.add(Client, self.api, started)
@@ -197,6 +201,30 @@ def test_a_creation_whose_commit_was_not_answered_makes_one_object(bee: Harness,
     assert server.call("create", "configmaps", body={"metadata": {"name": found[0].name}}).refusal is not None
 
 
+def test_a_binding_that_is_gone_after_a_restart_gives_no_rights(bee: Harness) -> None:
+    """Its deletion's commit was not answered, or another cloudcore has deleted it in the meantime."""
+    bee.expect_failures()
+    server, group = Server(bee), "rbac.authorization.k8s.io"
+    of_group: Json = {"api_version": f"{group}/v1", "namespace": ""}
+    carol = {"kind": "User", "apiGroup": group, "name": "carol"}
+    reference = {"kind": "ClusterRole", "apiGroup": group, "name": "view"}
+    binding = {"metadata": {"name": "carol"}, "roleRef": reference, "subjects": [carol]}
+    assert server.call("create", "clusterrolebindings", body=binding, **of_group).refusal is None
+    asked = AccessRequest(verb="list", resource="pods")
+    assert server.index.allowed(User("carol"), asked) is not None
+    commit = server.database.commit
+
+    def lose_the_answer(version: int) -> None:
+        commit(version)
+        del server.database.commit
+        raise DatabaseError("commit", f"version {version}", "the connection is lost")
+
+    server.database.commit = lose_the_answer  # type: ignore[method-assign]
+    server.call("delete", "clusterrolebindings", "carol", **of_group)
+    assert bee.hive.restarts()[MODULE] == 1
+    assert server.index.allowed(User("carol"), asked) is None
+
+
 def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(bee: Harness) -> None:
     server = Server(bee)
     waiting = pod("web")
@@ -232,7 +260,7 @@ def test_a_node_has_a_hundred_certificate_signing_requests(bee: Harness) -> None
     """Others do not count: another node, and an administrator, may make some all the same."""
     server = Server(bee)
     requests: Json = {"api_version": "certificates.k8s.io/v1", "plural": "certificatesigningrequests"}
-    spec = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/serving", "usages": ["server auth"]}
 
     def ask(node: str, name: str) -> int:
         wanted = {"metadata": {"name": name}, "spec": {**spec, "username": f"system:node:{node}"}}

@@ -62,7 +62,7 @@ def test_another_has_the_groups_that_the_review_names_and_no_others(groups: list
     role = {"apiGroup": group, "kind": "ClusterRole", "name": "viewer"}
     subjects = [{"kind": "Group", "apiGroup": group, "name": "system:authenticated"}]
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
-    index.add_objects(
+    index.load(
         [
             {"kind": "ClusterRole", "metadata": {"name": "viewer"}, "rules": rules},
             {"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, "roleRef": role, "subjects": subjects},

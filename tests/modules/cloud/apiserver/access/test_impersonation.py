@@ -40,7 +40,7 @@ def index(resource: str, namespace: str = "", *groups: str) -> RbacIndex:
         },
     ]
     found = RbacIndex()
-    found.add_objects(objects)
+    found.load(objects)
     return found
 
 

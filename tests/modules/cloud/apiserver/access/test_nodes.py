@@ -38,7 +38,7 @@ def all_rights() -> RbacIndex:
     role = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "all"}
     nodes = {"apiGroup": _GROUP, "kind": "Group", "name": "system:nodes"}
     found = RbacIndex()
-    found.add_objects(
+    found.load(
         [
             {"kind": "ClusterRole", "apiVersion": version, **meta, "rules": [rule]},
             {"kind": "ClusterRoleBinding", "apiVersion": version, **meta, "roleRef": role, "subjects": [nodes]},

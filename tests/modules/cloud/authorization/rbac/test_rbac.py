@@ -53,8 +53,7 @@ class World:
         make_system_objects(self.cluster)
         aggregate_roles(self.cluster)
         self.index = RbacIndex()
-        for kind in KINDS:
-            self.index.add_objects(self.cluster.storage.list(kind_named(kind)))
+        self.index.load(each for kind in KINDS for each in self.cluster.storage.list(kind_named(kind)))
         self.cluster.storage.take_events()
 
     def make(self, *objects: dict[str, Any], by: User | None = None) -> None:

@@ -125,7 +125,7 @@ def test_a_request_is_allowed_as_the_objects_read(seed: int) -> None:
     robots = tuple(User(f"system:serviceaccount:{space}:robot") for space in ("a", "b"))
     for _ in range(15):
         world, index = _world(random), RbacIndex()
-        index.add_objects(world)
+        index.load(world)
         for user in (*users, *robots):
             for request in random.sample(_REQUESTS, 20):
                 for space in ("", "a", "b") if request.resource else ("",):
