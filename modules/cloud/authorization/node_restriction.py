@@ -7,6 +7,7 @@ It compares each object before and after a node's write. Beyond Kubernetes, a no
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from modules.apimachinery.certificate_requests import subject_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.authorization.attributes import user_of
@@ -34,6 +35,8 @@ _LABELS: Final = frozenset(
 """Labels of Kubernetes that a node may set on itself (kubelet's), and KubeEdge's two."""
 _LABEL_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _RESERVED: Final = ("kubernetes.io", "k8s.io")
+_SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+"""The signers of kubelets' certificates."""
 
 
 def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
@@ -188,12 +191,19 @@ def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
 
 
 def _request(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
-    """Check a certificate signing request, which must have the node as its user."""
+    """Check a certificate signing request, which must have the node as its user and, for a kubelet's certificate, as
+    its subject: who approves it may look at the user alone.
+    """
     if old is not None or new is None:
         return f'node "{node}" can only create certificate signing requests'
-    username = _part(new, "spec").get("username")
+    spec = _part(new, "spec")
+    username = spec.get("username")
     if username != user_of(node):
         return f'node "{node}" can only ask in its own name'
+    if spec.get("signerName") in _SIGNERS:
+        names = [value for name, value in subject_of(spec.get("request")) or () if name == "CN"]
+        if names != [username]:
+            return f"can only create a node CSR with CN={username}"
     made = graph.requests_of(username)
     return f"exceeded quota: {username} has {made} already; delete some" if made >= MOST_REQUESTS else ""
 

@@ -1,9 +1,15 @@
 """What a node may change of its own objects, decided by the object before and after."""
 
+from base64 import b64encode
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.authorization.graph import NodeGraph
@@ -67,3 +73,23 @@ def test_a_write_is_judged_by_the_object_before_and_after(
     pods = {"web": a_pod(), "theirs": a_pod("n2")}
     graph = cast("NodeGraph", SimpleNamespace(find=lambda key: pods.get(key.name)))
     assert bool(refusal("n1", old, new, graph)) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("signer", "name", "is_refused"),
+    [
+        ("kubernetes.io/kubelet-serving", "system:node:n1", False),
+        ("kubernetes.io/kubelet-serving", "system:node:n2", True),
+        ("kubernetes.io/kube-apiserver-client-kubelet", "system:node:n2", True),
+        ("kubernetes.io/kube-apiserver-client-kubelet", "", True),
+        ("example.com/own", "system:node:n2", False),
+    ],
+)
+def test_a_node_asks_for_no_kubelets_certificate_of_another_name(signer: str, name: str, is_refused: bool) -> None:
+    """The user in the request was the node itself: one who approves by the user gave it the certificate of another."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    made = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
+    spec = {"username": "system:node:n1", "signerName": signer, "request": b64encode(made).decode()}
+    graph = cast("NodeGraph", SimpleNamespace(requests_of=lambda _: 0))
+    assert bool(refusal("n1", None, an("CertificateSigningRequest", "c", spec=spec), graph)) is is_refused

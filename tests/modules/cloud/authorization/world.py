@@ -33,7 +33,7 @@ def _pod(whose: str, node: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{whose}-pod", "labels": {"a": "1"}}, "spec": spec}
 
 
-SERVING = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+SERVING = {"request": SIGNING_REQUEST, "signerName": "example.com/serving", "usages": ["server auth"]}
 """The spec of a node's request for the certificate of its server."""
 
 

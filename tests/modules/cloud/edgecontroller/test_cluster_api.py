@@ -379,7 +379,7 @@ def test_a_pod_that_the_mirror_does_not_have_is_not_shown_to_others(core: Cluste
 
 
 def test_a_request_for_a_certificate_is_made_in_the_name_of_the_node(core: ClusterController) -> None:
-    spec = {"request": "eA==", "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["client auth"]}
+    spec = {"request": "eA==", "signerName": "example.com/own", "usages": ["client auth"]}
     core.asks("null/certificatesigningrequest/c", "insert", {"metadata": {"name": "c"}, "spec": spec})
     assert core.server.impersonated == ["system:node:n1"]
 

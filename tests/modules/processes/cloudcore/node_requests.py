@@ -82,7 +82,7 @@ def _event(name: str) -> dict[str, Any]:
 
 def _signing_request(name: str) -> dict[str, Any]:
     """A request for a certificate."""
-    spec = {"request": SIGNING_REQUEST, "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/serving", "usages": ["server auth"]}
     return {"metadata": {"name": name}, "spec": {**spec, "username": "system:node:n1"}}
 
 

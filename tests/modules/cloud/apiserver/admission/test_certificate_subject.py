@@ -49,10 +49,15 @@ def test_nobody_asks_to_be_an_administrator() -> None:
     assert cluster.create(asking(CLIENTS, "shop"))
 
 
-def test_other_signers_and_odd_requests_are_their_signers_business() -> None:
+def test_requests_to_other_signers_are_their_business_and_no_other_may_be_unreadable() -> None:
+    """A signer in Go may read what is not read here."""
     cluster = Cluster(RealClock(), plugins=PLUGINS)
-    odd = asking(CLIENTS)
+    odd = asking("example.com/own")
     odd["metadata"]["name"] = "odd"
     odd["spec"]["request"] = encoded(b"-----BEGIN CERTIFICATE REQUEST-----\nMA==\n-----END CERTIFICATE REQUEST-----\n")
     assert cluster.create(asking("example.com/own", "system:masters"))
     assert cluster.create(odd)
+    odd["spec"]["signerName"] = CLIENTS
+    odd["metadata"]["name"] = "unreadable"
+    with pytest.raises(ForbiddenError, match="failed to parse CSR"):
+        cluster.create(odd)
