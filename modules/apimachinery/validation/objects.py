@@ -103,29 +103,36 @@ def validate_update(obj: JsonObject, live: JsonObject, update: Update | None = N
 
 
 def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None = None) -> None:
-    """Check a change of an object's status.
+    """Check a change of an object's status, and of its metadata, which may change with it.
 
     Args:
         obj: the object after.
-        live: the object before.
+        live: the object before; what is wrong with its metadata already does not count.
         rule: of the change; by default the rule of its kind.
 
     Raises:
         InvalidFieldsError: it breaks rules; the error lists each of them.
     """
-    kind = kind_named(obj["kind"])
+    kind, found = kind_named(obj["kind"]), Causes()
+    if obj["metadata"] != live["metadata"]:
+        before = Causes()
+        _check_metadata(obj, kind, found)
+        _check_metadata(live, kind, before)
+        found = _without(found, set(before))
     check = rule or STATUS_RULES.get(kind.name)
     if check is not None:
-        found = Causes()
         check(obj, live, found)
-        _refuse(obj, kind, found)
+    _refuse(obj, kind, found)
 
 
 def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:
-    rules = _rules(kind)
+    _check_metadata(obj, kind, found)
+    _rules(kind).rule(obj, "", found)
+
+
+def _check_metadata(obj: JsonObject, kind: Kind, found: Causes) -> None:
     is_custom = kind.api_group == "apiextensions.k8s.io"
-    check_metadata(obj["metadata"], rules.name, found, is_namespaced=kind.namespaced, is_custom=is_custom)
-    rules.rule(obj, "", found)
+    check_metadata(obj["metadata"], _rules(kind).name, found, is_namespaced=kind.namespaced, is_custom=is_custom)
 
 
 def _rules(kind: Kind) -> KindRules:

@@ -41,7 +41,7 @@ def pod_creation(obj: JsonObject, found: Causes) -> None:
 
 def pod_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that a pod changes only in what Kubernetes allows. Its node is set by a Binding alone."""
-    _annotation_updates(new, live, found)
+    annotation_updates(new, live, found)
     wanted, before = new["spec"], live["spec"]
     for field in _OF_CONTAINERS:
         if len(wanted.get(field) or ()) != len(before.get(field) or ()):
@@ -132,7 +132,8 @@ def _only_adds(term: JsonObject, before: JsonObject) -> bool:
     return all(new[: len(old)] == old for new, old in pairs)
 
 
-def _annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:
+def annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a mirror pod stays one, and that no other pod becomes one."""
     wanted, before = ((each["metadata"].get("annotations") or {}).get(MIRROR) for each in (new, live))
     if wanted != before:
         why = (

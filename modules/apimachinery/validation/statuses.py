@@ -6,6 +6,7 @@ from typing import Any, Final
 from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
 from edged.validation.rules import non_negative
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.pods import annotation_updates
 
 StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of a changed status: the object after and before, and the causes to append to."""
@@ -92,6 +93,7 @@ def _certificate(new: JsonObject, live: JsonObject, found: Causes) -> None:
 
 _OF_REPLICAS: Final = ("replicas", "readyReplicas", "availableReplicas")
 STATUS_RULES: Final[dict[str, StatusRule]] = {
+    "Pod": annotation_updates,
     "Deployment": _counts(
         (*_OF_REPLICAS, "updatedReplicas", "unavailableReplicas"),
         ("updatedReplicas", "readyReplicas", "availableReplicas"),

@@ -386,15 +386,25 @@ class Cluster:
         live, merged = self.storage.get(key), dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
-            return self.replace(with_entries(computed(with_new_status, custom, live, new), managers))
+            changed = with_entries(computed(with_new_status, custom, live, new), managers)
+            self._check_room_of_user(changed, live)
+            return self.replace(changed)
         validate_schema(merged, live)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
         changed = with_changed_status(merged, live)
         computed(validate_status, changed, live)
+        self._check_room_of_user(changed, live)
         stored = self.replace(changed, is_checked=True)
         self._custom.changed(stored)
         return stored
+
+    def _check_room_of_user(self, new: JsonObject, live: JsonObject) -> None:
+        """Check that a namespace has room for a user's status. Others' are written: of the control plane, which cannot
+        go on without them, and of nodes, which have accounts of their own.
+        """
+        if self._room is not None and self._has_quotas and self._admission is not None:
+            check_room(self.storage, self._room, new, live)
 
     def update_approval(self, key: ObjectKey, new: JsonObject) -> JsonObject:
         """Store the conditions of a certificate request, as its subresource `approval` sets them.

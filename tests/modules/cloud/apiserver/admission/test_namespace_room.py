@@ -67,6 +67,21 @@ def test_what_does_not_grow_may_change_and_a_deletion_makes_room(cluster: Cluste
         cluster.update(config_map("c0", size=40_000))
 
 
+def test_a_users_status_takes_room_and_a_controllers_is_written_without(cluster: Cluster) -> None:
+    ports = {"ports": [{"port": 80}]}
+    metadata = {"name": "web", "namespace": "evil"}
+    live = cluster.create({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": ports})
+    fill(cluster)
+    known = {"type": "Known", "status": "True", "reason": "Is", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    grown = {**live, "status": {"loadBalancer": {}, "conditions": [{**known, "message": "x" * 10_000}]}}
+    key = ObjectKey("Service", "evil", "web")
+    of_user = cluster.with_admission(lambda _old, _new: None)
+    with pytest.raises(ForbiddenError, match="exceeded quota"), cluster.within_quotas(), of_user:
+        cluster.update_status(key, grown)
+    with cluster.within_quotas():
+        assert cluster.update_status(key, grown)["status"] == grown["status"]
+
+
 def test_the_control_plane_itself_is_not_refused(cluster: Cluster) -> None:
     """A namespace that a user has filled must not stop what is made in all of them."""
     fill(cluster)

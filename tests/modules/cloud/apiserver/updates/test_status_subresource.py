@@ -12,6 +12,8 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS, key_of, kind_named
 from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.strategic_merge import merge_json
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
@@ -262,6 +264,24 @@ def test_the_status_of_a_definition_is_the_servers(cluster: Cluster) -> None:
     changed = cluster.update(wanted)
     assert changed["status"] == stored["status"]
     assert changed["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "field"),
+    [
+        ("Node", {"labels": {"a b": "c"}}, "metadata.labels"),
+        ("Namespace", {"annotations": {"a": "x" * 300_000}}, "metadata.annotations"),
+        ("Service", {"finalizers": ["mine"]}, "metadata.finalizers"),
+        ("Pod", {"annotations": {MIRROR: "x"}}, "may not add mirror pod annotation"),
+    ],
+)
+def test_metadata_that_change_with_a_status_keep_their_rules(
+    cluster: Cluster, kind: str, metadata: Json, field: str
+) -> None:
+    """A status was a way around them: for annotations of any length, and for what only a node may make."""
+    stored = make(cluster, kind)
+    with pytest.raises(InvalidFieldsError, match=field):
+        cluster.update_status(key_of(stored), merge_json(stored, {"metadata": metadata}))
 
 
 def test_a_stale_status_is_refused(cluster: Cluster) -> None:
