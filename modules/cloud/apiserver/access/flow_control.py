@@ -119,18 +119,19 @@ class FlowControl:
         self._nodes, self._others = FairSeats(seats, waiting), FairSeats(seats, waiting)
         self._lists = FairSeats(min(seats, LIST_SEATS), waiting)
 
-    def seat(self, user: User, request: Request, verb: str) -> AbstractContextManager[None]:
+    def seat(self, user: User, request: Request, verb: str, subresource: str = "") -> AbstractContextManager[None]:
         """Return the context that holds a request's seat. Requests that last, such as logs of pods, need no seat.
 
         Args:
             user: who asks.
             request: for what.
             verb: of its attributes.
+            subresource: of its attributes.
 
         Raises:
             NoSeatError: when it is entered; see `FairSeats.seat`.
         """
-        if request.parts[:2] == _METRICS or (request.parts[-1:] and request.parts[-1] in _LONG):
+        if request.parts[:2] == _METRICS or subresource in _LONG:
             return nullcontext()
         if user.node or request.parts[:2] == _LEASES:
             return self._nodes.seat(user.name)

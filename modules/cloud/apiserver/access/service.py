@@ -104,7 +104,7 @@ def attributes_of(request: Request) -> AccessRequest:
         verb=verb,
         group=target.group,
         resource=target.plural,
-        subresource=target.subresource,
+        subresource=target.subresource.partition("/")[0],
         namespace=target.namespace or (name if is_namespace else ""),
         name=name,
     )
@@ -174,7 +174,7 @@ class AccessService:
         asked = attributes_of(request)
         if self._flow is None:
             return self._served(user, request, asked)
-        with self._flow.seat(user, request, asked.verb):
+        with self._flow.seat(user, request, asked.verb, asked.subresource):
             return self._served(user, request, asked)
 
     def _served(self, user: User, request: Request, asked: AccessRequest) -> Reply:

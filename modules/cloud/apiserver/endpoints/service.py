@@ -182,10 +182,12 @@ class ApiService:
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
-        request = without_watch_path(request)
+        return self._served(without_watch_path(request))
+
+    def _served(self, request: Request) -> Reply:
         try:
             if wants_yaml(request):
-                return in_yaml(self.serve(in_json(request)), is_watch=request.flag("watch"))
+                return in_yaml(self._served(in_json(request)), is_watch=request.flag("watch"))
             return self._reply(request)
         except ApiStatusError as error:
             return error.response()

@@ -40,6 +40,8 @@ def of_pods(verb: str, name: str = "", **fields: str) -> AccessRequest:
         ("DELETE", f"{PODS}?fieldSelector=metadata.name%3Dweb", of_pods("deletecollection", "web")),
         ("DELETE", f"{PODS}/web", of_pods("delete", "web")),
         ("GET", f"{PODS}/web/log", of_pods("get", "web", subresource="log")),
+        ("GET", "/api/v1/nodes/n1/proxy/metrics", AccessRequest(
+            verb="get", resource="nodes", subresource="proxy", name="n1")),
         ("POST", f"{PODS}/web/exec", of_pods("create", "web", subresource="exec")),
         ("PATCH", f"{JOBS}/j/status", AccessRequest(
             verb="patch", group="batch", resource="jobs", subresource="status", namespace="shop", name="j")),

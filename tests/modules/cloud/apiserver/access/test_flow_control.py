@@ -114,6 +114,16 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
     assert status(PODS) == 200
 
 
+def test_an_object_that_is_called_like_a_stream_needs_a_seat() -> None:
+    """Any number of requests for a ConfigMap `log` were served at a time."""
+    flow, called = FlowControl(seats=1, waiting=0), get("/api/v1/namespaces/default/configmaps/log")
+    service = AccessService(OneUser(ALICE), Served(), lambda _node: Served(), flow=flow)
+    with flow.seat(ALICE, called, "get"):
+        refused = service.serve(called)
+    assert isinstance(refused, Response)
+    assert refused.status == 429
+
+
 def test_lists_and_documents_leave_the_seats_of_other_requests_free() -> None:
     """Sixteen long lists of one user computed at once: everybody else waited 5 s for a ConfigMap."""
     flow, document, pod = FlowControl(waiting=0), get("/openapi/v2"), get("/api/v1/namespaces/default/pods/p")

@@ -53,6 +53,12 @@ def test_deprecated_paths_of_watches(api: Serving, path: str) -> None:
     assert [api.ask("POST", path, config_map("b")).status, api.ask("GET", "/api/v1/watch").status] == [404, 404]
 
 
+def test_a_path_of_a_watch_is_read_once_whatever_the_form_of_the_answer(api: Serving) -> None:
+    """In YAML it was read twice: it led to another resource than the one that the authorizer had seen."""
+    path = "/api/v1/watch/watch/namespaces/default/configmaps"
+    assert [api.ask("GET", path, accept=f"application/{form}").status for form in ("json", "yaml")] == [404, 404]
+
+
 def test_openapi_v2(api: Serving) -> None:
     """The definitions in JSON, with references among themselves; in protobuf, which kubectl 1.28 wants before it writes
     anything, only what a document must have.
