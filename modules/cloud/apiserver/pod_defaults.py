@@ -40,11 +40,13 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
 
 
 def with_service_account(pod: JsonObject) -> JsonObject:
-    """Return a new pod with the service account of its namespace if it names none; a mirror pod has none."""
+    """Return a new pod with the service account of its namespace if it names none, also by the field's former name; a
+    mirror pod has none.
+    """
     if MIRROR in (pod["metadata"].get("annotations") or {}):
         return pod
     spec = pod["spec"]
-    name = spec.get("serviceAccountName") or "default"
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     return {**pod, "spec": {**spec, "serviceAccountName": name, "serviceAccount": name}}
 
 

@@ -68,9 +68,9 @@ def subject(namespace: str, account: str) -> str:
     return f"system:serviceaccount:{namespace}:{account}"
 
 
-def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None:
+def read_claims(payload: bytes, issuer: str, now: float | None) -> AccountClaims | None:
     """Return the claims in the payload of a token whose signature was checked; None for a token of another issuer, or
-    a token that is malformed, expired or not valid yet.
+    a token that is malformed, expired or not valid yet; that does not count without a time.
     """
     try:
         claims = decode_json(payload, AccountClaims)
@@ -78,7 +78,7 @@ def read_claims(payload: bytes, issuer: str, now: float) -> AccountClaims | None
         return None
     account = claims.bound.serviceaccount
     is_own = claims.iss == issuer and claims.sub == subject(claims.bound.namespace, account.name)
-    return claims if is_own and claims.nbf - _LEEWAY <= now < claims.exp else None
+    return claims if is_own and (now is None or claims.nbf - _LEEWAY <= now < claims.exp) else None
 
 
 def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:

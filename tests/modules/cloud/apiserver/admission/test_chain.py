@@ -187,6 +187,8 @@ def test_a_runtime_class_gives_overhead_nodes_and_tolerations(cluster: Cluster) 
 def test_pods_get_the_pull_secrets_of_their_account(cluster: Cluster) -> None:
     cluster.create(of("ServiceAccount", "robot", imagePullSecrets=[{"name": "registry"}]))
     assert spec_of(cluster, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
+    spec = cluster.create(pod("former", serviceAccount="robot"))["spec"]
+    assert (spec["serviceAccountName"], spec["imagePullSecrets"]) == ("robot", [{"name": "registry"}])
     own = pod("own", serviceAccountName="robot", imagePullSecrets=[{"name": "mine"}])
     assert cluster.create(own)["spec"]["imagePullSecrets"] == [{"name": "mine"}]
 

@@ -225,3 +225,5 @@ def test_the_tokens_of_the_pods_of_a_refused_node_are_refused_from_then_on(accou
         assert [tokens.authenticate(each, ()) is None for each in (of_pod, free)] == [is_refused, False]
         assert [tokens.is_refused(each) for each in (of_pod, free)] == [is_refused, False]
         refused.add(("n1", payload_of(of_pod)["iat"]))
+    accounts.clock.jump_wall(DAY)
+    assert tokens.is_refused(of_pod), "a connection that outlives its token ends, too"
