@@ -376,12 +376,16 @@ class MetaManager(Module):
         identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
         source = ModuleName.EDGECONTROLLER
         deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
+        delete, lost = partial(self._delete, deletion, parse(pod.key)), False
         try:
-            self._delete(deletion, parse(pod.key))
+            delete()
+        except StoreWriteError as error:
+            self._write_failed(error)
+            lost = True
         except StoreError as error:
             self.change_failed(error)
-        else:
-            self.add_change(Outcome([replies.to_edged(deletion)], changed=True, failure_replies=list))
+            return
+        self.add_change(Outcome([replies.to_edged(deletion)], changed=True, retry=delete, lost=lost))
 
     def change_failed(self, error: StoreError) -> None:
         """Handle the failure of a periodic check, which is repeated later."""

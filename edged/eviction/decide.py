@@ -3,9 +3,9 @@
 The order of steps is kubelet's (`synchronize`). Times are monotonic seconds. Pure.
 
 The kernel limits no directory's size, so a pod over its limit is evicted when that is observed (kubelet's
-localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each container's (its
-logs, and its writable layer unless images have a file system of their own). `edged.volume_manager` observes the limits
-of emptyDir volumes.
+localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each regular container's
+(its logs, and its writable layer unless images have a file system of their own). `edged.volume_manager` observes the
+limits of emptyDir volumes.
 
 Pods are evicted in the order of kubelet's rank functions: pods above their requests come before others, then lower
 priorities before higher ones, then pods further above their requests before others. Pods of unknown usage come first.
@@ -63,15 +63,15 @@ def excess(pod: Pod, usage: PodUsage, *, image_fs_apart: bool) -> str | None:
 
 
 def _of_pod(pod: Pod, usage: PodUsage) -> str | None:
-    limit = int(pod_limits(pod).get(_STORAGE, 0))
-    if not 0 < limit < usage.storage.size:
+    limit = pod_limits(pod).get(_STORAGE)
+    if limit is None or usage.storage.size <= limit:
         return None
-    shown = format_binary_quantity(limit)
+    shown = format_binary_quantity(int(limit))
     return f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
 
 
 def _of_containers(pod: Pod, usage: PodUsage, *, image_fs_apart: bool) -> str | None:
-    limits = {c.name: c.resources.limits[_STORAGE] for c in pod.spec.all_containers if _STORAGE in c.resources.limits}
+    limits = {c.name: c.resources.limits[_STORAGE] for c in pod.spec.containers if _STORAGE in c.resources.limits}
     for container in usage.containers:
         limit = limits.get(container.name)
         used = container.logs.size + (0 if image_fs_apart else container.layer.size)
@@ -143,7 +143,7 @@ def ranked(pods: Iterable[Pod], usages: Usages, signal: Signal, *, image_fs_apar
             directory.
     """
     if signal is Signal.PIDS:
-        return sorted(pods, key=lambda pod: (_priority(pod), -_processes(usages.get(pod.metadata.uid))))
+        return sorted(pods, key=lambda pod: (_priority(pod), *_processes(usages.get(pod.metadata.uid))))
     measure = _measure(signal, image_fs_apart=image_fs_apart)
     return sorted(pods, key=lambda pod: _key(pod, measure(usages.get(pod.metadata.uid)), signal))
 
@@ -183,8 +183,8 @@ def _priority(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-def _processes(usage: PodUsage | None) -> int:
-    return usage.processes or 0 if usage is not None else 0
+def _processes(usage: PodUsage | None) -> tuple[bool, int]:
+    return usage is not None, -(usage.processes or 0) if usage is not None else 0
 
 
 def _less(whole: DiskConsumption, part: DiskConsumption) -> DiskConsumption:

@@ -162,7 +162,7 @@ class Evictor:
             return
         usages = self._usage.pods(anew=PRESSURES[threshold.signal] is Pressure.DISK)
         pod = ranked(candidates, usages, threshold.signal, image_fs_apart=image_fs_apart)[0]
-        grace = IMMEDIATE_GRACE_SECONDS if threshold.hard else min(self._settings.longest_grace, grace_seconds(pod))
+        grace = min(self._settings.longest_grace, grace_seconds(pod)) if threshold.grace else IMMEDIATE_GRACE_SECONDS
         message = low_message(threshold, observations, pod, usages.get(pod.metadata.uid))
         self._evict(pod, message, grace, disruption=True)
 

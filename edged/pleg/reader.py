@@ -35,7 +35,6 @@ LOG_LINES = 80
 LONGEST_LOG = 2048
 """Bytes kept of these lines, the last ones (MaxContainerTerminationMessageLogLength)."""
 _FALLBACK = "FallbackToLogsOnError"
-_OOM_KILLED = "OOMKilled"
 
 
 class PodSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -179,7 +178,7 @@ def end_of_log(log: bytes) -> bytes:
 
 def reads_log(container: ContainerFacts) -> bool:
     """Return whether the end of the log replaces a missing message: by its policy, for a container that failed."""
-    return container.message_policy == _FALLBACK and (container.exit_code != 0 or container.reason == _OOM_KILLED)
+    return container.message_policy == _FALLBACK and container.exit_code != 0
 
 
 def with_termination_message(container: ContainerFacts) -> ContainerFacts:

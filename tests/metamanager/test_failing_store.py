@@ -230,9 +230,9 @@ def test_what_waits_at_a_failure_of_the_module_is_committed_unless_the_store_is_
 
 
 def test_a_pod_that_is_gone_from_the_cloud_and_cannot_be_deleted_stays_for_the_next_list() -> None:
-    """edged does not end what the next start would run again."""
+    """edged does not end what the next start would run again. The room for deletions was not enough either."""
     with a_node_with(pod("a"), listed=listing()) as (bee, _cloud):
-        with failing("delete", refused(lost=False)):
+        with failing("delete", refused(lost=False), refused(lost=True)):
             bee.send(META, bee.message("node/connection", "connect", "cloud_connected", source="edgehub"))
             bee.settle()
         assert names(bee) == ["a"]

@@ -21,6 +21,8 @@ from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
 from tests.metamanager.support import META, connect, from_cloud, from_edged, node, store_of, thing
+from tests.metamanager.test_absent_pods import Cloud
+from tests.metamanager.test_pod_list import asking, listing, names, pod
 from tests.support.full_disk import fill, small_file_system
 
 BIG = "x" * 100_000
@@ -175,6 +177,22 @@ def test_deletions_are_stored_on_a_full_disk(small_disk: Path, number: int) -> N
     (small_disk / "ballast").unlink()
     with node(path) as bee:
         assert len(bee.ask(META, from_edged(bee, "default/pod", Operation.QUERY), 1).content) == 1
+
+
+def test_a_pod_that_the_cloud_has_forgotten_ends_on_a_full_disk(small_disk: Path) -> None:
+    """Its deletion takes the same room, and holds after a restart."""
+    path = small_disk / "edgecore.db"
+    with asking(path, connected=False) as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, pod("a")))
+        Cloud(bee, listing())
+        fill(small_disk)
+        bee.forget()
+        connect(bee)
+        pods = [(m.route.operation, m.route.resource) for m in bee.sent_to("edged") if "/pod/" in m.route.resource]
+        assert pods == [(Operation.DELETE, "default/pod/a")]
+    (small_disk / "ballast").unlink()
+    with asking(path, connected=False) as bee:
+        assert names(bee) == []
 
 
 def test_the_announcement_of_a_deletion_too(small_disk: Path) -> None:

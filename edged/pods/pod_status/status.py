@@ -28,7 +28,7 @@ from edged.pods.pod_status.container_status import (
     lost,
     regular_statuses,
 )
-from edged.pods.pod_status.phase import Phase, pod_phase
+from edged.pods.pod_status.phase import Phase, has_started, pod_phase
 from edged.pods.qos import qos_class
 from edged.pods.sidecars import is_sidecar
 
@@ -210,20 +210,30 @@ def _with_short_messages(pod: Pod, status: PodStatus) -> PodStatus:
 
 
 def _without_open_ends(pod: Pod, status: PodStatus) -> PodStatus:
-    """Return the status of an ended pod, with a terminated state for every container, if only an unknown one (kubelet's
-    TerminatePod).
+    """Return the status of an ended pod, with a terminated state, if only an unknown one, for every container that its
+    initialization has reached (kubelet's TerminatePod). Init containers are reached up to the last one with a start,
+    and the first in any case.
     """
-    initialized = all(
-        s.state.terminated is not None and s.state.terminated.exit_code == 0
-        for c, s in zip(pod.spec.init_containers, status.init_container_statuses, strict=True)
-        if not is_sidecar(c)
-    )
+    inits = status.init_container_statuses
+    reached = max((index for index, each in enumerate(inits) if has_started(each)), default=0)
+    initialized = _has_initialized(pod, status)
     return replace(
         status,
-        container_statuses=tuple(_closed(s) for s in status.container_statuses),
+        container_statuses=tuple(_closed(s) if initialized else s for s in status.container_statuses),
         ephemeral_container_statuses=tuple(_closed(s) for s in status.ephemeral_container_statuses),
-        init_container_statuses=tuple(_closed(s) if initialized else s for s in status.init_container_statuses),
+        init_container_statuses=(*map(_closed, inits[: reached + 1]), *inits[reached + 1 :]),
     )
+
+
+def _has_initialized(pod: Pod, status: PodStatus) -> bool:
+    """Return whether the initialization of an ended pod was complete (kubelet's hasPodInitialized)."""
+    if not pod.spec.init_containers or any(map(has_started, status.container_statuses)):
+        return True
+    last = status.init_container_statuses[-1]
+    ends = (last.state.terminated, last.last_state.terminated)
+    if is_sidecar(pod.spec.init_containers[-1]):
+        return has_started(last)
+    return any(end is not None and end.exit_code == 0 for end in ends)
 
 
 def _closed(status: ContainerStatus) -> ContainerStatus:

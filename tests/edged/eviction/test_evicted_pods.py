@@ -96,6 +96,16 @@ def test_as_long_as_it_is_short_the_next_follows_and_critical_pods_stay(node: Be
     assert node.runtime.running() == ["system"]
 
 
+def test_a_soft_threshold_without_a_time_to_wait_gives_no_time_either(tmp_path: Path) -> None:
+    """It is a hard one then (kubelet's isHardEvictionThreshold)."""
+    soft = {"memory.available": "1Gi"}, {"memory.available": 0.0}
+    node = two_pods(tmp_path, replace(EVICTION, thresholds=parse_thresholds({}, *soft)))
+    node.runtime.obeys = 15.0
+    node.figures.left = replace(PLENTY, memory_available=500 * MIB)
+    node.run(14)
+    assert node.runtime.running() == ["small"]
+
+
 def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
     node.runtime.obeys = 15.0
     node.figures.left = replace(PLENTY, memory_available=500 * MIB)

@@ -99,9 +99,10 @@ def test_requests_of_disk_count_and_of_memory_do_not() -> None:
 
 
 def test_for_processes_by_priority_then_by_their_number() -> None:
+    """A pod of unknown usage comes before the others of its priority."""
     pods = [named("many", priority=10), named("few"), named("some"), named("unknown")]
     usages = [PodUsage("many", processes=99), PodUsage("few", processes=1), PodUsage("some", processes=5)]
-    assert order(pods, usages, Signal.PIDS) == ["some", "few", "unknown", "many"]
+    assert order(pods, usages, Signal.PIDS) == ["unknown", "some", "few", "many"]
 
 
 @given(st.permutations(["a", "b", "c", "d"]), st.sampled_from(Signal))
@@ -167,7 +168,8 @@ def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
             "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ",
         ),
         (limited("2Mi"), using(layer=MIB, logs=MIB), None),
-        (limited("0"), using(layer=MIB), None),
+        (limited("0"), using(), None),
+        (limited("0"), using(layer=1), "Pod ephemeral local storage usage exceeds the total limit of containers 0. "),
         (limited("1"), using(volume=2), "Pod ephemeral local storage usage exceeds the total limit of containers 1. "),
     ],
 )
@@ -184,6 +186,15 @@ def test_one_container_may_not_take_the_others_part() -> None:
     assert excess(pod, usage, image_fs_apart=True) is None, "its layer is not on the node's file system"
     assert excess(pod, using(logs=MIB), image_fs_apart=True) is None
     assert excess(pod, using(logs=MIB + 1), image_fs_apart=True) == why
+
+
+def test_a_start_and_a_sidecar_have_no_limit_of_disk_of_their_own() -> None:
+    """The pod's limit, which theirs are part of, holds for them together with the others."""
+    limits = ResourceRequirements(limits={"ephemeral-storage": "1Mi"})
+    sidecar = a_container("bb", resources=limits, restart_policy="Always")
+    pod = a_pod(a_container("other", resources=limits), init=(sidecar,))
+    assert excess(pod, using(logs=2 * MIB), image_fs_apart=False) is None
+    assert excess(pod, using(logs=2 * MIB + 1), image_fs_apart=False) is not None
 
 
 def test_files_are_counted_only_for_pods_with_limits() -> None:
