@@ -19,6 +19,7 @@ from edged.admission.general_predicates import insufficient_resource, taken_host
 from edged.admission.tolerations import tolerates, untolerated_taint
 from edged.api import Node, Pod, Taint
 from edged.eviction_api.signals import Pressure
+from edged.pods.config.security import requires_apparmor
 from edged.pods.critical import is_critical
 from edged.pods.kill_options import EVICTED, KillOptions
 from edged.pods.node_selector import pod_fits_node
@@ -43,6 +44,8 @@ class NodeInfo(Struct, frozen=True):
     """Pressures on the node."""
     is_shutting_down: bool = False
     """Whether the machine is about to shut down."""
+    has_apparmor: bool = True
+    """Whether the kernel has AppArmor."""
 
 
 def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions | None:
@@ -65,24 +68,36 @@ def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions
     short = insufficient_resource(pod, others, node_info.allocatable)
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])
+    other_node = _refusal_by_labels(pod, node_info)
     port = taken_host_port(pod, others)
-    if port is not None:
+    if other_node is None and port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
-    return refusal_by_node(pod, node_info)
+    refused = other_node or _refusal_by_taints(pod, node_info)
+    if refused is None and not node_info.has_apparmor and requires_apparmor(pod):
+        return _refuse("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    return refused
 
 
 def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
     """Return why the labels and taints of the node reject a pod, or None. A static pod tolerates every taint."""
-    if node_info.node is None:
+    return _refusal_by_labels(pod, node_info) or _refusal_by_taints(pod, node_info)
+
+
+def _refusal_by_labels(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
+    node = node_info.node
+    if node is None or pod_fits_node(pod, node_info.name, node.metadata.labels):
         return None
-    if not pod_fits_node(pod, node_info.name, node_info.node.metadata.labels):
-        message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
-        return _refuse("NodeAffinity", message)
-    taint = untolerated_taint(node_info.node.spec.taints, pod.spec.tolerations)
-    if taint is not None and CONFIG_SOURCE not in pod.metadata.annotations:
-        message = f"Predicate TaintToleration failed: the pod does not tolerate the taint {taint.key}:{taint.effect}"
-        return _refuse("TaintToleration", message)
-    return None
+    message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+    return _refuse("NodeAffinity", message)
+
+
+def _refusal_by_taints(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
+    taints = node_info.node.spec.taints if node_info.node is not None else ()
+    taint = untolerated_taint(taints, pod.spec.tolerations)
+    if taint is None or CONFIG_SOURCE in pod.metadata.annotations:
+        return None
+    message = f"Predicate TaintToleration failed: the pod does not tolerate the taint {taint.key}:{taint.effect}"
+    return _refuse("TaintToleration", message)
 
 
 def rejected_under_pressure(pod: Pod, pressures: frozenset[Pressure]) -> bool:

@@ -63,6 +63,7 @@ class PodAdmitter:
             self._settings.allowed_unsafe_sysctls,
             state.pressures,
             state.is_shutting_down,
+            state.report is None or state.report.machine.has_apparmor,
         )
 
 

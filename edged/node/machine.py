@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from beehive.whole_numbers import whole_number
+from edged.api.quantity import format_binary_quantity
 from edged.errors import EdgedError
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ class MachineFacts(msgspec.Struct, frozen=True):
     storage: int
     """Bytes of the file system that holds the pods' directory."""
     addresses: tuple[str, ...]
+    has_apparmor: bool = True
+    """Whether the kernel confines processes by AppArmor; recorded traces of before do not say it."""
+    huge_pages: dict[str, int] = {}
+    """Bytes of the reserved huge pages by resource (`hugepages-2Mi`), of sizes that have any."""
 
 
 class FileSystem(msgspec.Struct, frozen=True, gc=False):
@@ -142,7 +148,20 @@ def read_machine(root: Path, node_ip: str = "") -> MachineFacts:
         memory=memory,
         storage=disk.f_blocks * disk.f_frsize,
         addresses=(node_ip,) if node_ip else default_addresses(),
+        has_apparmor=_text("/sys/module/apparmor/parameters/enabled") == "Y",
+        huge_pages=read_huge_pages(),
     )
+
+
+def read_huge_pages(root: Path = Path("/sys/kernel/mm/hugepages")) -> dict[str, int]:
+    """Return the bytes of the machine's huge pages by resource, without sizes that have none."""
+    found: dict[str, int] = {}
+    for each in sorted(root.glob("hugepages-*kB")):
+        size = (whole_number(each.name.removeprefix("hugepages-").removesuffix("kB")) or 0) * 1024
+        amount = size * (whole_number(_text(f"{each}/nr_hugepages")) or 0)
+        if amount:
+            found[f"hugepages-{format_binary_quantity(size)}"] = amount
+    return found
 
 
 def read_usage(root: Path, images: Path | None = None) -> MachineUsage:

@@ -130,6 +130,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
     capacity = _formatted(
         {
             **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
+            **{name: Fraction(amount) for name, amount in machine.huge_pages.items()},
             **{name: Fraction(device.capacity) for name, device in report.devices.items()},
         }
     )
@@ -208,9 +209,11 @@ def _less(report: NodeReport, resource: str, amount: int) -> int:
 
 
 def _own_allocatable(report: NodeReport) -> dict[str, Fraction]:
-    """Return the amounts of the node's own resources and devices that are for pods, in base units."""
+    """Return the amounts of the node's own resources and devices that are for pods, in base units. No other memory can
+    be in huge pages.
+    """
     machine, eviction = report.machine, report.eviction
-    memory = machine.memory - eviction.reserve(Signal.MEMORY, machine.memory)
+    memory = machine.memory - sum(machine.huge_pages.values()) - eviction.reserve(Signal.MEMORY, machine.memory)
     storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
     return {
         **_resources(
@@ -219,6 +222,7 @@ def _own_allocatable(report: NodeReport) -> dict[str, Fraction]:
             storage=_less(report, "ephemeral-storage", storage),
             cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
         ),
+        **{name: Fraction(_less(report, name, amount)) for name, amount in machine.huge_pages.items()},
         **{name: Fraction(device.allocatable) for name, device in report.devices.items()},
     }
 

@@ -9,6 +9,7 @@ from beehive import Clock
 from edged.api import Container, EphemeralContainer, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
+from edged.errors import ConfigError
 from edged.events.pods import PodEvents
 from edged.node.state import LocalNode
 from edged.pod_workers.errors import POD_FAILURES, ContainerStartError
@@ -162,12 +163,21 @@ class ContainerStarter:
             mounts = self._resources.directories.mounts(
                 pod, container, start.attempt, context.volumes, own, view.pod_ips
             )
+            if any(mount.recursive_read_only for mount in mounts):
+                self._check_recursive_mounts(pod, container)
             target = target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None
         except POD_FAILURES as error:
             self._misconfigured.add(key)
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
         self._misconfigured.discard(key)
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
+
+    def _check_recursive_mounts(self, pod: Pod, container: Container) -> None:
+        """Raise ConfigError if the runtime would ignore that what is mounted below a volume is read-only, too."""
+        features = {each.name: each.features for each in self._runtime.status().runtime_handlers}
+        if not features.get(runtime_handler(pod), cri.RuntimeHandlerFeatures()).recursive_read_only_mounts:
+            hint = "recursiveReadOnly: Enabled is not supported by the runtime on this machine"
+            raise ConfigError("mount a volume", container.name, hint)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser

@@ -116,6 +116,7 @@ def _mount(
         container_path=str(PurePosixPath("/", mount.mount_path)),
         host_path=str(host_path),
         readonly=mount.read_only or _is_read_only(pod, mount.name),
+        recursive_read_only=mount.recursive_read_only == "Enabled",
         propagation=_PROPAGATION[mount.mount_propagation],
     )
 

@@ -218,6 +218,17 @@ def _set_apparmor(
     security.apparmor_profile = legacy.get(profile.type, f"localhost/{profile.localhost_profile}")
 
 
+def requires_apparmor(pod: Pod) -> bool:
+    """Return whether a profile confines the pod or one of its containers (kubelet's isRequired)."""
+    shared = pod.spec.security_context
+    profiles = [c.security_context.app_armor_profile for c in pod.spec.all_containers if c.security_context is not None]
+    profiles += [shared.app_armor_profile] if shared is not None else []
+    notes = (text for key, text in pod.metadata.annotations.items() if key.startswith(_APPARMOR_ANNOTATION))
+    return any(each is not None and each.type != "Unconfined" for each in profiles) or any(
+        text != "unconfined" for text in notes
+    )
+
+
 def _profile_type(kind: str, name: str) -> cri.SecurityProfile.ProfileType.ValueType:
     if name not in _PROFILES:
         raise ConfigError(f"cannot use the {kind} profile of type", repr(name), f"known are {', '.join(_PROFILES)}")

@@ -19,6 +19,7 @@ from edged.api import (
     Nanoseconds,
     Pod,
     Time,
+    VolumeMount,
     VolumeMountStatus,
     format_time,
 )
@@ -209,10 +210,15 @@ def _mounts(container: Container) -> tuple[VolumeMountStatus, ...]:
             name=mount.name,
             mount_path=mount.mount_path,
             read_only=mount.read_only,
-            recursive_read_only="Disabled" if mount.read_only else None,
+            recursive_read_only=_recursive_mode(mount) if mount.read_only else None,
         )
         for mount in container.volume_mounts
     )
+
+
+def _recursive_mode(mount: VolumeMount) -> str:
+    """Return the mode of a read-only mount. `IfPossible`, which allows both, is not recursive here."""
+    return "Enabled" if mount.recursive_read_only == "Enabled" else "Disabled"
 
 
 def _time(at: Nanoseconds) -> Time | None:

@@ -184,6 +184,63 @@ def test_a_taken_port_is_named_with_its_protocol() -> None:
     assert options.message.endswith("Predicate NodePorts failed: port 53/UDP of the node is taken")
 
 
+def test_reasons_have_a_kubelets_order() -> None:
+    """Resources, labels, ports, taints: the first of them is reported."""
+    pod = from_value(
+        Pod,
+        {
+            "spec": {
+                "nodeSelector": {"disk": "ssd"},
+                "containers": [
+                    {"name": "c", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}},
+                ],
+            }
+        },
+    )
+    here = node({"disk": "ssd"}, Taint(key="broken", effect="NoExecute"))
+    nodes = [
+        (NodeInfo("n1", ROOM, node({})), [pod], "OutOfcpu"),
+        (NodeInfo("n1", node=node({})), [pod], "NodeAffinity"),
+        (NodeInfo("n1", node=here), [pod], "NodePorts"),
+        (NodeInfo("n1", node=here), [], "TaintToleration"),
+    ]
+    found = [refusal(pod, others, where) for where, others, _ in nodes]
+    assert [options.reason if options else None for options in found] == [reason for *_, reason in nodes]
+
+
+_CONFINED, _FREE = {"type": "RuntimeDefault"}, {"type": "Unconfined"}
+_NOTE = "container.apparmor.security.beta.kubernetes.io/c"
+
+
+def _profiled(own: Any = None, shared: Any = None, note: str = "", kind: str = "containers") -> Pod:
+    container = {"name": "c", "securityContext": {"appArmorProfile": own} if own else None}
+    notes = {_NOTE: note} if note else {}
+    spec = {kind: [container], "securityContext": {"appArmorProfile": shared} if shared else None}
+    return from_value(Pod, {"metadata": {"annotations": notes}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_refused"),
+    [
+        (_profiled(), False),
+        (_profiled(_FREE, _FREE, "unconfined"), False),
+        (_profiled(_CONFINED), True),
+        (_profiled(_CONFINED, kind="initContainers"), True),
+        (_profiled({"type": "Localhost", "localhostProfile": "p"}), True),
+        (_profiled(_FREE, _CONFINED), True),
+        (_profiled(note="runtime/default"), True),
+    ],
+)
+def test_a_profile_is_refused_where_the_kernel_has_no_apparmor(pod: Pod, is_refused: bool) -> None:
+    """A runtime may leave out its default profile there, and the pod would be unconfined."""
+    options = refusal(pod, [], NodeInfo("n1", ROOM, has_apparmor=False))
+    assert (options.reason if options else None) == ("AppArmor" if is_refused else None)
+    if options is not None:
+        expected = "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host"
+        assert (options.message, options.rejected) == (expected, True)
+    assert refusal(pod, [], NodeInfo("n1", ROOM)) is None
+
+
 def test_a_machine_that_shuts_down_takes_no_pod() -> None:
     options = refusal(a_pod(priority=2_000_000_000), [], NodeInfo("n1", ROOM, is_shutting_down=True))
     assert options is not None

@@ -1,6 +1,9 @@
 """Admission as edged does it, alone on the bus."""
 
+from pathlib import Path
+
 import pytest
+from msgspec.structs import replace
 
 from tests.edged.conftest import Bench, pod
 
@@ -17,6 +20,14 @@ def test_a_pod_without_room_is_failed_with_the_reason_and_nothing_of_it_is_made(
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
     assert "containerStatuses" not in status
     assert bench.runtime.calls["run_pod_sandbox"] == 0
+
+
+def test_a_node_knows_whether_its_kernel_has_apparmor(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = replace(bench.figures.machine(Path()), has_apparmor=False)
+    monkeypatch.setattr(bench.figures, "machine", lambda *_: facts)
+    bench.start()
+    bench.tell("insert", pod("confined", securityContext={"appArmorProfile": {"type": "RuntimeDefault"}}))
+    assert bench.meta.statuses("confined")[-1]["reason"] == "AppArmor"
 
 
 def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:

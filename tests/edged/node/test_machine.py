@@ -12,7 +12,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from edged.eviction_api.usage import PodUsage
-from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine, read_usage
+from edged.node.machine import MachineError, MachineInfo, default_addresses, read_huge_pages, read_machine, read_usage
 from modules.lab.doubles.container_runtime import FakeRuntime
 
 FILES = {
@@ -77,6 +77,23 @@ def test_the_facts_of_a_machine(machine: Machine, monkeypatch: pytest.MonkeyPatc
     assert (facts.machine_id, facts.system_uuid, facts.boot_id) == ("machine", "product", "boot")
     assert (facts.kernel, facts.os_image, facts.architecture) == ("6.1.0", "Debian GNU/Linux 12 (bookworm)", "amd64")
     assert (facts.cpus, facts.memory, facts.addresses) == (6, 4096 * 1024, ("192.0.2.2",))
+
+
+@pytest.mark.parametrize(("enabled", "has_it"), [("Y\n", True), ("N\n", False), (None, False)])
+def test_whether_the_kernel_has_apparmor(machine: Machine, tmp_path: Path, enabled: str | None, has_it: bool) -> None:
+    if enabled is not None:
+        machine.files["/sys/module/apparmor/parameters/enabled"] = enabled
+    assert read_machine(tmp_path).has_apparmor is has_it
+
+
+def test_huge_pages_are_read_by_their_size(tmp_path: Path) -> None:
+    """A size without any is left out, and so is what cannot be read."""
+    for name, number in (("hugepages-2048kB", "512"), ("hugepages-1048576kB", "0"), ("hugepages-64kB", "?")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nr_hugepages").write_text(f"{number}\n")
+    (tmp_path / "hugepages-32768kB").mkdir()
+    assert read_huge_pages(tmp_path) == {"hugepages-2Mi": 1 << 30}
+    assert read_huge_pages(tmp_path / "none") == {}
 
 
 def test_the_facts_of_a_machine_that_tells_little(

@@ -57,6 +57,19 @@ def test_reserved_resources_are_not_allocatable() -> None:
     assert (greedy.allocatable["cpu"], greedy.allocatable["memory"]) == ("0", "0Ki")
 
 
+def test_huge_pages_are_resources_and_no_other_memory() -> None:
+    """As with a kubelet; those that are reserved are for others than pods."""
+    machine = replace(MACHINE, huge_pages={"hugepages-2Mi": 1 << 30})
+    plain, huge = (node_status(replace(REPORT, machine=each), NodeStatus(), NOW) for each in (MACHINE, machine))
+    assert (huge.capacity["hugepages-2Mi"], huge.allocatable["hugepages-2Mi"]) == (str(1 << 30), str(1 << 30))
+    assert huge.capacity["memory"] == plain.capacity["memory"]
+    assert huge.allocatable["memory"] == f"{((7 << 30) - (100 << 20)) // 1024}Ki"
+    reserved = node_status(
+        replace(REPORT, machine=machine, reserved={"hugepages-2Mi": Fraction(1 << 20)}), NodeStatus(), NOW
+    )
+    assert reserved.allocatable["hugepages-2Mi"] == str((1 << 30) - (1 << 20))
+
+
 @pytest.mark.parametrize("field", ["runtime_problem", "network_problem"])
 def test_a_runtime_that_is_not_ready_makes_the_node_not_ready_with_the_reason(field: str) -> None:
     status = node_status(replace(REPORT, **{field: "the socket is gone"}), NodeStatus(), NOW)

@@ -229,3 +229,30 @@ def test_a_sandbox_that_is_not_made_is_an_event(bench: Bench) -> None:
     with pytest.raises(CriError):
         bench.starter.ensure_sandbox(POD, NOTHING, PodActions(create_sandbox=True))
     assert bench.calls() == ["runtime.run_pod_sandbox", "events.sandbox_failed"]
+
+
+@pytest.mark.parametrize(("handlers", "starts"), [({"": True}, True), ({"": False, "other": True}, False), ({}, False)])
+def test_a_volume_is_mounted_recursively_read_only_where_the_runtime_can(
+    bench: Bench, handlers: dict[str, bool], starts: bool
+) -> None:
+    """Another runtime would ignore it, and the container could write below the volume."""
+    bench.parts.resources.directories.mounts.return_value = [cri.Mount(readonly=True, recursive_read_only=True)]
+    bench.runtime.status.return_value = cri.StatusResponse(
+        runtime_handlers=[
+            cri.RuntimeHandler(name=name, features=cri.RuntimeHandlerFeatures(recursive_read_only_mounts=able))
+            for name, able in handlers.items()
+        ]
+    )
+    if starts:
+        bench.start()
+        assert bench.runtime.create_container.call_args.args[1].mounts[0].recursive_read_only
+        return
+    with pytest.raises(ContainerStartError, match="recursiveReadOnly: Enabled is not supported") as refused:
+        bench.start()
+    assert refused.value.reason == "CreateContainerConfigError"
+
+
+def test_the_runtime_is_not_asked_what_it_can_do_for_other_mounts(bench: Bench) -> None:
+    bench.parts.resources.directories.mounts.return_value = [cri.Mount(readonly=True)]
+    bench.start()
+    bench.runtime.status.assert_not_called()

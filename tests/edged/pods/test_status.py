@@ -26,7 +26,7 @@ from edged.api import (
 )
 from edged.pods.actions import ContainerWait
 from edged.pods.kill_options import KillOptions
-from edged.pods.model import ContainerId, PodFacts, ProbeFacts, RunState
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState
 from edged.pods.pod_status.phase import pod_phase
 from edged.pods.pod_status.status import NodeView, crash_loop, go_duration, pod_status
 from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
@@ -328,10 +328,29 @@ def test_ended_pod_has_an_end_for_every_container() -> None:
     assert (status.phase, states(status)) == ("Failed", {"a": "0", "b": "137"})
 
 
-def test_pod_deleted_during_initialization_has_failed() -> None:
-    """A killed init container and the ones that never ran leave a failed pod."""
-    status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1, 137), sandboxes=()), ended=True)
-    assert (status.phase, states(status)) == ("Failed", {"i1": "137", "i2": "PodInitializing", "a": "137"})
+@pytest.mark.parametrize(
+    ("init", "known", "words"),
+    [
+        ((I1, I2), [exited(I1, 137)], {"i1": "137", "i2": "PodInitializing", "a": "PodInitializing"}),
+        ((I1, I2), [], {"i1": "137", "i2": "PodInitializing", "a": "PodInitializing"}),
+        ((I1, I2), [exited(I2, 3)], {"i1": "137", "i2": "3", "a": "PodInitializing"}),
+        ((I1, I2), [exited(I1), exited(I2)], {"i1": "0", "i2": "0", "a": "137"}),
+        ((I1, I2), [exited(A, 1)], {"i1": "137", "i2": "PodInitializing", "a": "1"}),
+        ((I1, SIDE), [exited(I1)], {"i1": "0", "side": "PodInitializing", "a": "PodInitializing"}),
+        ((I1, SIDE), [exited(I1), exited(SIDE)], {"i1": "0", "side": "0", "a": "137"}),
+    ],
+)
+def test_containers_that_the_initialization_has_not_reached_have_no_end(
+    init: tuple[Container, ...], known: list[ContainerFacts], words: dict[str, str]
+) -> None:
+    """Nobody reads an exit code of a container that never ran, such as a Job's failure policy."""
+    status = status_of(a_pod(A, init=init), facts(*known, sandboxes=()), ended=True)
+    assert (status.phase, states(status)) == ("Failed", words)
+
+
+def test_a_pod_that_ends_during_its_initialization_is_not_initialized() -> None:
+    status = status_of(a_pod(A, init=(I1,)), facts(exited(I1, 137), sandboxes=()), ended=True)
+    assert conditions(status)["Initialized"] == "False ContainersNotInitialized"
 
 
 def test_addresses() -> None:
@@ -357,11 +376,18 @@ def test_containers_are_sorted_by_name_and_init_containers_by_turn() -> None:
 
 def test_mounts_are_reported() -> None:
     """Each mount shows, a read-only one with its recursive mode."""
-    mounts = (VolumeMount(name="v", mount_path="/v", read_only=True), VolumeMount(name="w", mount_path="/w"))
+    mounts = (
+        VolumeMount(name="v", mount_path="/v", read_only=True),
+        VolumeMount(name="w", mount_path="/w"),
+        VolumeMount(name="x", mount_path="/x", read_only=True, recursive_read_only="Enabled"),
+        VolumeMount(name="y", mount_path="/y", read_only=True, recursive_read_only="IfPossible"),
+    )
     (container,) = status_of(a_pod(a_container("a", volume_mounts=mounts)), facts()).container_statuses
     assert [(m.name, m.read_only, m.recursive_read_only) for m in container.volume_mounts] == [
         ("v", True, "Disabled"),
         ("w", False, None),
+        ("x", True, "Enabled"),
+        ("y", True, "Disabled"),
     ]
 
 

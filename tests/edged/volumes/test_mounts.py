@@ -53,6 +53,16 @@ def test_propagation_is_passed_on() -> None:
         mounts(VolumeMount(name="v", mount_path="/v", mount_propagation="Sideways"))
 
 
+@pytest.mark.parametrize(
+    ("mode", "recursive"), [("Enabled", True), ("IfPossible", False), ("Disabled", False), (None, False)]
+)
+def test_a_read_only_mount_is_recursive_where_it_has_to_be(mode: str | None, recursive: bool) -> None:
+    mount = VolumeMount(name="v", mount_path="/v", read_only=True, recursive_read_only=mode)
+    container = a_container(volume_mounts=(mount,))
+    (made,) = container_mounts(a_pod(container), container, {"v": Path("/v")}, {})
+    assert (made.readonly, made.recursive_read_only) == (True, recursive)
+
+
 def test_unknown_volume_is_refused() -> None:
     """A mount of a volume that the pod does not have names it."""
     with pytest.raises(VolumeError, match="cannot mount the volume: x"):
