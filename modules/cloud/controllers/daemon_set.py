@@ -194,9 +194,11 @@ class _Pass:
         self._made += [*replaced, *candidates[: max(0, self._surge() - surging)]]
 
     def _surge(self) -> int:
-        rolling = (self._daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        strategy = self._daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":  # bounds of an earlier strategy may be left
+            return 0
         desired = sum(on.belongs.is_made for on in self._nodes)
-        return scaled_value(rolling.get("maxSurge", 0), desired, up=True)
+        return scaled_value((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), desired, up=True)
 
     def _max_unavailable(self, desired: int) -> int:
         rolling = (self._daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}

@@ -241,11 +241,11 @@ class Engine:
                 execution.refused = execution.refused or (write, result.refusal)
             else:
                 execution.gone.append(write)
-        elif result.object is not None and about is not None:
+        elif result.object is not None:
             execution.note_made(result.object)
             if write.deletes is not None and result.object.get("kind") == "Status":
                 execution.gone.append(write)
-            if write.done is not None:
+            if write.done is not None and about is not None:
                 name = str(result.object["metadata"].get("name") or write.call.name)
                 self._record(about, _filled(write.done, "{name}", name))
         if execution.open == 0 and self._running.get(execution.key) is execution:

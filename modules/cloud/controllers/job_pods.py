@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.controllers.plan import PlannedWrite, patch
 from modules.cloud.controllers.pods import condition_of, created_at, has_ended, phase_of, pod_of
+from modules.cloud.controllers.view import node_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps a pod until it was counted."""
@@ -44,10 +45,12 @@ def has_succeeded(pod: JsonObject) -> bool:
 
 
 def has_failed(pod: JsonObject, job: JsonObject) -> bool:
-    """Return whether a pod counts as a failure; one being deleted does unless only failed ones are replaced."""
+    """Return whether a pod counts as a failure; one being deleted does unless only failed ones are replaced, and it has
+    a node, which reports its end.
+    """
     if phase_of(pod) == "Failed":
         return True
-    return is_terminating(pod) and job["spec"].get("podReplacementPolicy") != "Failed"
+    return is_terminating(pod) and (job["spec"].get("podReplacementPolicy") != "Failed" or not node_of(pod))
 
 
 def index_of(pod: JsonObject) -> int | None:

@@ -12,7 +12,7 @@ followed but by that word; another taint with the effect NoExecute is somebody's
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from edged.admission.tolerations import NO_EXECUTE, tolerates
@@ -69,7 +69,20 @@ def _of_gone(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     ends = view.gone_since.setdefault(key.name, now) + _QUARANTINE
     if now < ends:
         return ReconcilePlan(again_at=ends)
-    return ReconcilePlan(tuple(delete(pod, {"gracePeriodSeconds": 0}) for pod in pods))
+    return ReconcilePlan(tuple(write for pod in pods for write in _collected(pod, now)))
+
+
+def _collected(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
+    """Yield the writes that end a pod for its node, which no longer does: controllers that hold it by a finalizer wait
+    for its end.
+    """
+    status = pod.get("status") or {}
+    why = _disruption("DeletionByPodGC", "PodGC: node no longer exists", now)
+    failed = {**status, "phase": "Failed", "conditions": with_condition(status.get("conditions") or (), why)}
+    if not has_ended(pod) and (marked := update_status(pod, failed)) is not None:
+        yield marked
+    if not is_being_deleted(pod) or pod["metadata"].get("deletionGracePeriodSeconds"):
+        yield delete(pod, {"gracePeriodSeconds": 0})
 
 
 def _of_silent(view: View, node: JsonObject, now: float) -> ReconcilePlan:
@@ -132,7 +145,7 @@ def _tolerations(pod: JsonObject) -> list[Toleration]:
 
 def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     """Return the deletions of a node's pods that do not tolerate its taints of the effect NoExecute, or not any longer.
-    The time counts from when the taints were noticed, as in KCM.
+    The time counts from when a taint was noticed.
     """
     name = str(node["metadata"]["name"])
     given = (node.get("spec") or {}).get("taints") or ()
@@ -144,8 +157,9 @@ def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     if not taints:
         view.tainted_since.pop(name, None)
         return NOTHING
-    since = view.tainted_since.setdefault(name, now)
-    ends = {uid_of(pod): max(since, created_at(pod)) + _tolerated_for(pod, taints) for pod in view.pods_on(name)}
+    known = view.tainted_since.get(name, {})
+    since = view.tainted_since[name] = {taint: known.get(taint, now) for taint in taints}
+    ends = {uid_of(pod): _tolerates_until(pod, since) for pod in view.pods_on(name)}
     staying = [pod for pod in view.pods_on(name) if not is_being_deleted(pod)]
     due = [pod for pod in staying if ends[uid_of(pod)] <= now]
     later = [at for pod in staying if now < (at := ends[uid_of(pod)]) < math.inf]
@@ -153,33 +167,41 @@ def _of_tainted(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     return ReconcilePlan(tuple(writes), again_at=min(later, default=None))
 
 
-def _tolerated_for(pod: JsonObject, taints: Iterable[Taint]) -> float:
-    """Return how many seconds a pod tolerates taints; infinity if it always does."""
+def _tolerates_until(pod: JsonObject, since: Mapping[Taint, float]) -> float:
+    """Return until when a pod tolerates taints; infinity if it always does.
+
+    Args:
+        pod: the pod.
+        since: the taints, with the time when each was noticed.
+    """
     try:
         given = _tolerations(pod)
     except BadRequestError:
         return math.inf
-    used = [next((one for one in given if tolerates(taint, (one,))), None) for taint in taints]
-    if None in used:
-        return 0.0
-    seconds = (one.toleration_seconds for one in used if one is not None and one.toleration_seconds is not None)
-    return float(max(0, min(seconds, default=math.inf)))
+    used = {taint: next((one for one in given if tolerates(taint, (one,))), None) for taint in since}
+    seconds = {taint: 0 if one is None else one.toleration_seconds for taint, one in used.items()}
+    ends = (max(since[taint], created_at(pod)) + max(0, left) for taint, left in seconds.items() if left is not None)
+    return min(ends, default=math.inf)
 
 
 def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
     """Yield the condition with the reason of a pod's deletion, and the deletion."""
     status = pod.get("status") or {}
-    why = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastTransitionTime": format_rfc3339(now),
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
-    }
+    why = _disruption("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now)
     marked = update_status(pod, {**status, "conditions": with_condition(status.get("conditions") or (), why)})
     if marked is not None and not has_ended(pod):
         yield marked
     yield delete(pod, done=_evicted(pod))
+
+
+def _disruption(reason: str, message: str, now: float) -> JsonObject:
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastTransitionTime": format_rfc3339(now),
+        "reason": reason,
+        "message": message,
+    }
 
 
 def _group_of(node: JsonObject) -> object:

@@ -5,6 +5,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from edged.api import Taint
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
 from modules.cloud.controllers.failure_pauses import FailurePauses
 
@@ -44,8 +45,8 @@ class View:
         """Names of Nodes that are not there and have pods, with the time when that was noticed."""
         self.marked_silent: dict[str, float] = {}
         """Names of Nodes that do not answer and whose pods were marked, with the time since when they do not."""
-        self.tainted_since: dict[str, float] = {}
-        """Names of Nodes with taints of the effect NoExecute, with the time when that was noticed."""
+        self.tainted_since: dict[str, dict[Taint, float]] = {}
+        """Names of Nodes with taints of the effect NoExecute, with the time when each was noticed."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 

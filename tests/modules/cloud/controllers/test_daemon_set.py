@@ -328,6 +328,18 @@ def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_node
     assert len(site.pods()) == 3
 
 
+def test_a_surge_that_becomes_on_delete_leaves_one_pod_on_each_node() -> None:
+    site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(30)
+    assert len(site.pods()) == 4
+    site.patch(daemon_set(site), {"spec": {"updateStrategy": {"type": "OnDelete"}}})
+    site.run_for(30)
+    assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:1")
+    assert len(site.pods()) == 3
+
+
 def test_a_percentage_is_of_the_nodes_that_are_to_have_a_pod() -> None:
     """Half of two, although there are six nodes."""
     nodes = tuple(f"n{number}" for number in range(6))

@@ -22,6 +22,7 @@ from modules.cloud.controllers.deployment_sets import (
     revision_of,
 )
 from modules.cloud.controllers.deployment_status import times_out_at
+from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import is_active, is_ready, owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -483,6 +484,20 @@ def test_the_pods_of_a_deleted_node_are_made_elsewhere_after_a_while() -> None:
     assert [node_of(pod) for pod in site.pods()] == ["n2"] * 4
 
 
+def test_a_pod_of_a_deleted_node_has_failed_by_a_disruption_and_is_deleted_once() -> None:
+    site = Site(nodes=("n1",))
+    rolled_out(site, 1)
+    (pod,) = site.pods()
+    site.patch(pod, {"metadata": {"finalizers": ["example.com/mine"]}})
+    site.offline.add("n1")
+    site.call("delete", ObjectKey("Node", "", "n1"))
+    site.run_for(600)
+    held = site.get("Pod", pod["metadata"]["name"])
+    (why,) = (one for one in held["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    assert (held["status"]["phase"], why["status"], why["reason"]) == ("Failed", "True", "DeletionByPodGC")
+    assert sum(call.verb == "delete" and call.name == pod["metadata"]["name"] for call in site.writes) == 1
+
+
 def test_a_node_that_registers_again_keeps_its_pods() -> None:
     site = Site(nodes=("n1",))
     rolled_out(site, 2)
@@ -752,6 +767,19 @@ def test_the_time_for_which_a_taint_is_tolerated_begins_anew_with_a_new_node_of_
     node_pods.reconcile(view, key, 1010.0)
     view.put(tainted("4"))
     assert node_pods.reconcile(view, key, 1100.0).again_at == 1160.0
+
+
+def test_a_taint_is_tolerated_from_when_it_was_noticed_whatever_taints_were_there_before() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    more = {"key": "more", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+    pod, node = on_tainted(), tainted("3")
+    view.put(tainted("1"))
+    view.put({**pod, "spec": {**pod["spec"], "tolerations": [FOR_EVER, more]}})
+    assert node_pods.reconcile(view, key, 1000.0) == NOTHING
+    view.put({**node, "spec": {"taints": [NO_EXECUTE, {"key": "more", "effect": "NoExecute"}]}})
+    plan = node_pods.reconcile(view, key, 5000.0)
+    assert (plan.writes, plan.again_at) == ((), 5060.0)
+    assert node_pods.reconcile(view, key, 5060.0).writes
 
 
 def test_a_pod_that_has_ended_gets_no_condition_for_its_eviction() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -329,6 +329,34 @@ def test_an_exit_code_fails_the_whole_job() -> None:
         ("FailureTarget", "True", "PodFailurePolicy"), ("Failed", "True", "PodFailurePolicy"),
     ]  # fmt: skip
     assert running(site) == []
+
+
+def test_a_pod_of_a_deleted_node_is_replaced_where_only_failed_ones_are_and_its_end_is_a_disruption() -> None:
+    ignored = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    site = Site(nodes=("n1", "n2"))
+    site.apply(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored), podReplacementPolicy="Failed"))
+    site.run_for(2)
+    (lost,) = running(site)
+    site.offline.add(node_of(lost))
+    site.call("delete", ObjectKey("Node", "", node_of(lost)))
+    site.run_for(100)
+    (successor,) = site.all("Pod")
+    assert node_of(successor) not in ("", node_of(lost))
+    assert status(site).get("failed", 0) == 0
+
+
+@pytest.mark.parametrize("deadline", [None, 30])
+def test_a_deleted_pod_without_a_node_has_failed_as_nobody_reports_its_end(deadline: int | None) -> None:
+    site = Site(nodes=())
+    site.apply(job(podReplacementPolicy="Failed", activeDeadlineSeconds=deadline))
+    site.run_for(2)
+    (waiting,) = running(site)
+    if deadline is None:
+        site.call("delete", waiting)
+    site.run_for(100)
+    assert waiting["metadata"]["name"] not in {pod["metadata"]["name"] for pod in site.all("Pod")}
+    assert len(running(site)) == (deadline is None)
+    assert conditions(site)[-1:] == ([("Failed", "True", "DeadlineExceeded")] if deadline else [])
 
 
 def test_a_disruption_is_not_counted() -> None:

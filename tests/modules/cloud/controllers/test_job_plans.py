@@ -51,6 +51,7 @@ def plan_for(
         assert TRACKING in made["metadata"]["finalizers"]
         if not pod.is_tracked:
             del made["metadata"]["finalizers"]
+        made["spec"] = {**made["spec"], "nodeName": "n1"}
         made["status"] = {"phase": pod.phase, "containerStatuses": [{"name": "main", "restartCount": pod.restarts}]}
         view.put(made)
     return reconcile(view, key_of(job), NOW)
