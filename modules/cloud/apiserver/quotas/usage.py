@@ -85,8 +85,10 @@ def _of_service(service: JsonObject) -> Iterator[tuple[str, Fraction]]:
     is_balanced = spec.get("type") == "LoadBalancer"
     if is_balanced:
         yield "services.loadbalancers", _ONE
-    if spec.get("type") == "NodePort" or (is_balanced and spec.get("allocateLoadBalancerNodePorts", True)):
-        yield "services.nodeports", Fraction(len(spec.get("ports") or ()))
+    if is_balanced or spec.get("type") == "NodePort":
+        is_given = is_balanced and spec.get("allocateLoadBalancerNodePorts") is False
+        ports = spec.get("ports") or ()
+        yield "services.nodeports", Fraction(sum(not is_given or bool(port.get("nodePort")) for port in ports))
 
 
 def missing_amounts(pod: JsonObject, bounded: Iterable[str]) -> str:

@@ -171,6 +171,14 @@ def test_other_kinds(world: World) -> None:
     assert "requested: services.nodeports=2" in world.refusal({**made, "spec": grown}, is_update=True)
 
 
+def test_node_ports_that_are_given_count_also_where_none_are_allocated(world: World) -> None:
+    world.ask(a_quota(services__nodeports="0"))
+    spec: JsonObject = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}
+    world.ask(an_object("Service", "a", spec=spec))
+    given = {**spec, "ports": [{"port": 80, "nodePort": 30080}]}
+    assert "requested: services.nodeports=1" in world.refusal(an_object("Service", "b", spec=given))
+
+
 @pytest.mark.parametrize(
     ("scopes", "inside", "outside"),
     [
