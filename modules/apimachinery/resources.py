@@ -82,6 +82,8 @@ class Resource(msgspec.Struct, frozen=True):
     """Columns of a custom resource's table, after its name."""
     schema: dict[str, Any] | None = None
     """The OpenAPI v3 schema of a custom resource."""
+    has_defaults: bool = False
+    """Whether the schema has defaults, which objects get that were stored before it had."""
     watched_as: str = ""
     """The kind in the API server's keys; empty: the kind."""
 

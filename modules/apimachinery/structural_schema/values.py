@@ -88,6 +88,12 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     return {name: with_defaults(member, member_schema(schema, name) or {}) for name, member in made.items()}
 
 
+def has_defaults(schema: Schema) -> bool:
+    """Return whether a schema, or one in it, has a default."""
+    inner = (*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties"))
+    return "default" in schema or any(has_defaults(each) for each in inner if isinstance(each, dict))
+
+
 def without_wrong_nulls(value: Any, schema: Schema) -> Any:
     """Return the value without members that are null and may not be (PruneNonNullableNullsWithoutDefaults)."""
     if isinstance(value, list):

@@ -27,9 +27,10 @@ def in_requested_version(
     kinds: ServedKinds, api_version: str, plural: str, obj: JsonObject | None
 ) -> JsonObject | None:
     """Return a response's object or list with custom objects in the version of the request's path."""
-    if obj is None or (api_version, plural) not in kinds.custom() or obj.get("kind") in _OTHER:
+    custom = kinds.custom().get((api_version, plural))
+    if obj is None or custom is None or obj.get("kind") in _OTHER:
         return obj
-    made = in_version(obj, api_version)
     if "items" in obj and str(obj.get("kind")).endswith("List"):
-        return {**made, "items": [in_version(each, api_version) for each in obj["items"]]}
-    return made
+        items = [in_version(each, custom.resource) for each in obj["items"]]
+        return {**obj, "apiVersion": api_version, "items": items}
+    return in_version(obj, custom.resource)

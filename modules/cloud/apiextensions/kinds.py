@@ -10,6 +10,7 @@ from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
 from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
 from modules.apimachinery.structural_schema.rules import schema_faults
+from modules.apimachinery.structural_schema.values import has_defaults
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import ScalePaths, scale_paths
 
@@ -90,6 +91,7 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
         columns=_columns(version),
         schema=schema,
+        has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
     )
     return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))

@@ -1,6 +1,7 @@
 """Custom objects between a request and the storage: pruned, with defaults, validated, in the stored version."""
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.resources import Resource
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults, without_wrong_nulls
 from modules.apimachinery.validation.objects import validate_metadata
@@ -53,6 +54,8 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
     return {**new, "apiVersion": custom.stored_version}
 
 
-def in_version(obj: JsonObject, api_version: str) -> JsonObject:
-    """Return a custom object as a client of a version reads it (conversion strategy `None`)."""
-    return obj if obj.get("apiVersion") == api_version else {**obj, "apiVersion": api_version}
+def in_version(obj: JsonObject, resource: Resource) -> JsonObject:
+    """Return a stored custom object as a client of a version reads it (conversion strategy `None`)."""
+    version = resource.group_version
+    made = obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}
+    return with_defaults(made, resource.schema) if resource.schema and resource.has_defaults else made

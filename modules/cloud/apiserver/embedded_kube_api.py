@@ -102,7 +102,8 @@ class _Watch:
         selection = request.selection
         self.kind = selection.kind.key_name
         self._selection = selection
-        self._selector = parse_selector(resource_of(selection.kind), selection.label_selector, selection.field_selector)
+        self._resource = resource_of(selection.kind)
+        self._selector = parse_selector(self._resource, selection.label_selector, selection.field_selector)
         self._subscriptions = subscriptions
         self._clock = clock
         self._woken = woken
@@ -190,7 +191,7 @@ class _Watch:
     def _seen(self, changed: ObjectChanged) -> Iterator[Observation]:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
         if type_ and namespace in ("", changed.object["metadata"].get("namespace")):
-            obj = in_version(sent_object(changed, type_), self._selection.kind.api_version)
+            obj = in_version(sent_object(changed, type_), self._resource)
             yield ObservedEvent(type_, _observed(obj, changed.body if obj is changed.object else b""))
 
 

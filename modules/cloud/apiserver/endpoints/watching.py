@@ -111,7 +111,7 @@ class ObjectWatch:
     def _in_version(self, obj: JsonObject) -> JsonObject:
         if is_newer(self._resource):
             return to_events(obj)
-        return in_version(obj, self._resource.group_version) if self._resource.is_custom else obj
+        return in_version(obj, self._resource) if self._resource.is_custom else obj
 
     def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> bytes:
         self._marked = self._clock.monotonic()

@@ -261,10 +261,16 @@ def test_defaults_of_custom_resources(world: World) -> None:
     world.create(DEFINITIONS, definition(properties={"a": {"type": "string"}, "b": {"type": "string"}}))
     body = {"kind": "Foo", "apiVersion": "example.com/v1", "metadata": {"name": "one"}}
     world.create(foos(), body)
-    assert "a" not in world.get(f"{foos()}/one")
+    before = world.get(f"{foos()}/one")
+    assert "a" not in before
     changed = definition(properties={"a": {"type": "string", "default": "A"}, "b": {"type": "string"}})
     world.request("PATCH", f"{DEFINITIONS}/foos.example.com", {"spec": changed["spec"]})
     assert world.create(foos(), {**body, "metadata": {"name": "two"}})["a"] == "A"
+    for version in ("v1", "v2"):
+        kept = {**before, "apiVersion": f"example.com/{version}"}
+        assert world.get(f"{foos(version)}/one") == {**kept, "a": "A"}
+        assert [each["a"] for each in world.get(foos(version))["items"]] == ["A", "A"]
+        assert [obj["a"] for _, obj in world.events(foos(version))] == ["A", "A"]
 
 
 def test_discovery_of_definitions(world: World) -> None:
