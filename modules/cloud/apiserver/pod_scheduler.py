@@ -169,6 +169,7 @@ class PodScheduler:
         fleet.namespaces = {
             str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
         }
+        fleet.find = storage.find
         changes = storage.changes_of_pods
         for name in fleet.outdated(changes):
             fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], changes.get(name, 0))

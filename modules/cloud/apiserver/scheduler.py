@@ -1,11 +1,12 @@
 """A small scheduler: the node of a pod that names none.
 
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
-admits the pod, and if the rules about other pods allow it: affinity, anti-affinity, topology spread. Among fitting
-nodes, ready ones are preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest
-pods, then the first by name: the same objects give the same node. A node that is not ready is taken when no ready one
-fits: an edge node may be offline for long, and gets the pod when it connects. Only pods that do not stay on such a node
-for ever, by their own or its word, wait instead. Where no node fits, pods of a lower priority may make room.
+admits the pod, if the volumes of its claims can be reached there, and if the rules about other pods allow it: affinity,
+anti-affinity, topology spread. Among fitting nodes, ready ones are preferred, then the one with the highest score
+(kube-scheduler's), then the one with the fewest pods, then the first by name: the same objects give the same node. A
+node that is not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it
+connects. Only pods that do not stay on such a node for ever, by their own or its word, wait instead. Where no node
+fits, pods of a lower priority may make room.
 """
 
 import math
@@ -19,7 +20,7 @@ import msgspec
 from edged.admission.general_predicates import insufficient_amount, taken_port
 from edged.admission.tolerations import tolerates
 from edged.api import Pod, Taint
-from edged.pods.node_selector import pod_fits_node
+from edged.pods.node_selector import pod_fits_node, selector_matches
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.cloud.apiserver.pod_scheduled import is_gated, nominated_node, with_nominated_node
@@ -37,6 +38,7 @@ from modules.cloud.apiserver.scheduling.rooms import (
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
+from modules.cloud.apiserver.scheduling.volume_nodes import ELSEWHERE, selectors_of_volumes
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.unbound_pods import priority_of
@@ -49,6 +51,7 @@ _UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
+_OF_VOLUMES: Final = ("PersistentVolumeClaim", "PersistentVolume")
 _KNOWN: Final = 5
 """The cost of a pod whose placement is known, in looks at nodes."""
 _TRIED: Final = 4
@@ -196,7 +199,8 @@ class _Attempt:
         self._rules = PodRules(self.demand, fleet)
         self._spread = SpreadRules(self.demand, _spread(obj), fleet, self._fits, lambda room: not self._taint(room))
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
-        self._asked = _asked(obj, self._pod, self.demand)
+        self._volumes = selectors_of_volumes(obj, fleet.find)
+        self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
 
     def fits(self, room: NodeRoom) -> bool:
         """Return whether the pod fits a node."""
@@ -260,7 +264,9 @@ class _Attempt:
         return self._misplaced(room) or self._taint(room)
 
     def _misplaced(self, room: NodeRoom) -> str:
-        return "" if self._fits(room) else _MISPLACED
+        if not self._fits(room):
+            return _MISPLACED
+        return "" if all(selector_matches(one, room.name, room.labels) for one in self._volumes) else ELSEWHERE
 
     def _fits(self, room: NodeRoom) -> bool:
         return pod_fits_node(self._pod, room.name, room.labels)
@@ -336,7 +342,7 @@ def makes_room(event: ObjectEvent) -> bool:
     if event.key.kind == "Namespace":  # rules of pods select namespaces by their labels
         return old is not None and old["metadata"].get("labels") != new["metadata"].get("labels")
     if event.key.kind != "Pod":
-        return False
+        return event.key.kind in _OF_VOLUMES
     if event.type is EventType.DELETED or old is None:
         return event.type is EventType.DELETED
     if is_gated(old) and not is_gated(new):

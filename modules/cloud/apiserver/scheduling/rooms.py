@@ -260,6 +260,8 @@ class NodeRooms:
         """The number of the latest change of a node's pods that is known."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of the namespaces."""
+        self.find: Callable[[ObjectKey], JsonObject | None] = lambda _: None
+        """Returns an object, such as a claim of a pod or its volume, or None."""
 
     def set_nodes(self, nodes: list[JsonObject]) -> None:
         """Take the present nodes."""
@@ -292,6 +294,7 @@ class NodeRooms:
         """Return the nodes with another state of one of them."""
         rooms = NodeRooms()
         rooms.rooms, rooms.namespaces = {**self.rooms, room.name: room}, self.namespaces
+        rooms.find = self.find
         return rooms
 
     def assume(self, node: str, pod: JsonObject, demand: PodDemand) -> None:

@@ -77,6 +77,8 @@ SPACE = {"kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}
         (None, SPACE, False),
         (SPACE, {**SPACE, "status": {}}, False),
         (SPACE, {"kind": "Namespace", "metadata": {"name": "n"}}, True),
+        (None, {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}, True),
+        ({"kind": "PersistentVolume", "metadata": {"name": "disk"}}, None, True),
     ],
 )
 def test_after_which_changes_pods_that_wait_are_looked_at(
@@ -87,6 +89,40 @@ def test_after_which_changes_pods_that_wait_are_looked_at(
     present = new or old or {}
     key = ObjectKey(present["kind"], "", present["metadata"]["name"])
     assert makes_room(ObjectEvent(change, key, present, old)) is makes
+
+
+def a_volume(*nodes: str) -> JsonObject:
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": [*nodes]}]}
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if nodes else {}
+    return {"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("volume", "bound", "node"),
+    [
+        (a_volume("c"), "disk", "c"),
+        (a_volume("b", "c"), "disk", "b"),
+        (a_volume("elsewhere"), "disk", ""),
+        (a_volume(), "disk", "b"),
+        (a_volume("c"), "gone", "b"),
+        (a_volume("c"), "", "b"),
+    ],
+)
+def test_a_pod_goes_where_the_volume_of_its_claim_is(volume: JsonObject, bound: str, node: str) -> None:
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"volumeName": bound}}
+    objects = {
+        ObjectKey("PersistentVolumeClaim", "default", "data"): claim,
+        ObjectKey("PersistentVolume", "", "disk"): volume,
+    }
+    fleet = rooms.NodeRooms()
+    fleet.set_nodes([a_node(name, labels={"host": name}) for name in "abc"])
+    fleet.find = objects.get
+    pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    pod["metadata"]["namespace"] = "default"
+    placer = Placer(fleet)
+    assert placer.place(a_pod("other")).node == "a"
+    why = "" if node else "0/3 nodes are available: 3 node(s) had volume node affinity conflict."
+    assert placer.place(pod) == Placement(node, why)
 
 
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"

@@ -112,6 +112,24 @@ def test_whichever_is_applied_last_the_two_are_bound() -> None:
         assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
 
 
+def test_a_pod_is_bound_to_a_node_that_reaches_its_volume() -> None:
+    cluster = Cluster(Simulation(1).clock)
+    for name in ("a", "b"):
+        status = {"allocatable": {"pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        metadata = {"name": name, "labels": {"host": name}}
+        cluster.create({"kind": "Node", "apiVersion": "v1", "metadata": metadata, "spec": {}, "status": status})
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": ["b"]}]}
+    disk = volume("disk", nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
+    wanted = claim()
+    del wanted["metadata"]["uid"]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = {"containers": [{"name": "main", "image": "app:1"}], "volumes": volumes}
+    for document in (disk, wanted):
+        cluster.apply(document)
+    made, _ = cluster.apply({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": pod})
+    assert made["spec"]["nodeName"] == "b"
+
+
 @pytest.mark.parametrize(
     "document",
     [
