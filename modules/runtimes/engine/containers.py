@@ -8,9 +8,10 @@ from typing import Final, Generic
 
 from modules.runtimes.engine.driver import Driver, EngineParts
 from modules.runtimes.engine.errors import DeadlinePassedError, NoSuchObjectError, RunFailedError, WrongStateError
+from modules.runtimes.engine.model import RuntimeContainer
 from modules.runtimes.engine.records import ContainerId
 from modules.runtimes.engine.registry import ContainerT
-from modules.runtimes.engine.state import discard, publish, without_secrets, write_container_request
+from modules.runtimes.engine.state import ASKED, discard, publish, without_secrets, write_container_request
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL: Final = 9
@@ -132,10 +133,14 @@ class Containers(Generic[ContainerT]):
             raise RunFailedError(attempt, str(error)) from error
 
     def _ask_to_end(self, container: ContainerT, seconds: float) -> None:
-        """Send the stop signal as soon as the container would notice it, and wait for the end, `seconds` in all."""
+        """Send the stop signal as soon as the container would notice it, and wait for the end, `seconds` in all.
+
+        It is sent once, as by containerd: many programs take a second one for the order to end immediately.
+        """
         deadline = self._clock.monotonic() + seconds
         self._driver.await_notice(container, container.stop_signal, seconds)
-        self._driver.signal(container, container.stop_signal)
+        if not _was_asked(container):
+            self._driver.signal(container, container.stop_signal)
         container.ended.wait(max(0.0, deadline - self._clock.monotonic()))
 
     def _check_startable(self, container: ContainerT) -> None:
@@ -150,6 +155,17 @@ class Containers(Generic[ContainerT]):
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None or sandbox.record.stopped:
             raise WrongStateError(attempt, "its sandbox was stopped")
+
+
+def _was_asked(container: RuntimeContainer) -> bool:
+    """Return whether a container was asked to end before, also by an earlier edgecore; from now on it was."""
+    try:
+        (container.directory / ASKED).touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    except OSError:  # a full disk
+        pass
+    return False
 
 
 def changed_resources(

@@ -4,7 +4,7 @@
     ROOT/images.json                  image names seen
     ROOT/damaged/                     the newest entries that could not be read at a start
     ROOT/sandboxes/ID/                request.pb, record.json
-    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json,
+    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json, asked-to-end,
                                       control (socket), work/, root/
 
 A directory appears under its id by a rename when its files are complete and on the disk, and disappears by a rename
@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 RECORD = "record.json"
 REQUEST = "request.pb"
+ASKED: Final = "asked-to-end"
+"""Empty file of a container that has had its stop signal."""
 
 SUBDIRECTORIES = ("work", "root")
 """Subdirectories of a container's directory."""

@@ -374,11 +374,11 @@ def test_a_sandboxs_logs_are_in_a_directory_that_does_not_depend_on_ours(tmp_pat
     life.engine.close()
 
 
-def created(life: Life, monkeypatch: pytest.MonkeyPatch) -> ContainerId:
+def created(life: Life, monkeypatch: pytest.MonkeyPatch, pod: str = "a") -> ContainerId:
     """Create a container, from when on nothing fails by chance."""
     monkeypatch.setattr(life.machine, "fails", lambda _what: None)
     life.machine.meanwhile = lambda _sandbox: None
-    sandbox = life.engine.sandboxes.run(sandbox_request("a", 0))
+    sandbox = life.engine.sandboxes.run(sandbox_request(pod, 0))
     config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="x"))
     return life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
 
@@ -567,6 +567,40 @@ def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch
     life.engine.containers.stop(made, float(2**62))
     assert life.engine.registry.container(made).state == cri.CONTAINER_EXITED
     life.engine.close()
+
+
+def test_a_container_gets_its_stop_signal_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second request, with a shorter grace period or of the next edgecore, only waits, and kills it."""
+    life = Life(1, tmp_path / "state")
+    first, second = created(life, monkeypatch), created(life, monkeypatch, "second")
+    sent: list[tuple[str, int]] = []
+
+    def signal(_: MemoryDriver, container: RuntimeContainer, number: int) -> None:
+        sent.append((container.id, number))
+        if number == 9:
+            life.machine.end(container.id, 137)
+            life.engine.settle()
+        elif sent == [(first, 15)]:
+            life.engine.containers.stop(first, 0.001)
+        else:
+            raise KilledError
+
+    monkeypatch.setattr(MemoryDriver, "signal", signal)
+    for each in (first, second):
+        life.engine.containers.start(each)
+    life.engine.containers.stop(first, 1000.0)
+    assert sent == [(first, 15), (first, 9)]
+    with pytest.raises(KilledError):
+        life.engine.containers.stop(second, 1000.0)
+    life.engine.close()
+    life.begin()
+    life.engine.containers.stop(second, 0.001)
+    assert sent[2:] == [(second, 15), (second, 9)]
+    life.engine.close()
+
+
+class KilledError(Exception):
+    """An edgecore ends in the middle of a request."""
 
 
 def test_after_a_reboot_no_sandbox_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
