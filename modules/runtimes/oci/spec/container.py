@@ -12,7 +12,7 @@ from modules.runtimes.oci.spec.capabilities import container_capabilities
 from modules.runtimes.oci.spec.cdi_changes import with_cdi_devices
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.devices import container_devices
-from modules.runtimes.oci.spec.machine import Machine
+from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import (
     ImageDefaults,
     ImageVolume,
@@ -73,12 +73,20 @@ def container_spec(
     options = namespace_options(request, namespaces)
     _check_rootfs(attempt, rootfs)
     user = resolve_linux_user(rootfs, config.linux.security_context, image.user)
-    has_host_ipc = options.ipc == cri.NODE
     spec: Json = {
         "ociVersion": OCI_VERSION,
         "root": {"path": str(rootfs), "readonly": config.linux.security_context.readonly_rootfs},
         "process": _process(attempt, request, image, user, machine),
-        "mounts": container_mounts(attempt, config, rootfs, files, volumes, declared, has_host_ipc=has_host_ipc),
+        "mounts": container_mounts(
+            attempt,
+            config,
+            rootfs,
+            files,
+            volumes,
+            declared,
+            has_host_ipc=options.ipc == cri.NODE,
+            is_unified=machine.cgroup_layout is CgroupLayout.UNIFIED,
+        ),
         "linux": {
             "namespaces": container_namespaces(
                 attempt, options, namespaces, machine, privileged=config.linux.security_context.privileged

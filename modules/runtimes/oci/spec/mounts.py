@@ -75,6 +75,7 @@ def container_mounts(
     declared: Mapping[str, Path],
     *,
     has_host_ipc: bool,
+    is_unified: bool,
 ) -> list[Json]:
     """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files, CRI's mounts and the directories for
     volumes that the image declares, outer ones first.
@@ -90,7 +91,7 @@ def container_mounts(
     taken = {path for path, _ in asked}
     kept = [
         mount
-        for mount in _kernel_mounts(is_writable=config.linux.security_context.privileged)
+        for mount in _kernel_mounts(is_privileged=config.linux.security_context.privileged, is_unified=is_unified)
         if mount["destination"] not in taken and not is_below_any(mount["destination"], taken)
     ]
     others = [
@@ -127,15 +128,24 @@ def rootfs_propagation(config: cri.ContainerConfig) -> str:
     return "rslave" if cri.PROPAGATION_HOST_TO_CONTAINER in kinds else ""
 
 
-def _kernel_mounts(*, is_writable: bool) -> Iterator[Json]:
-    access = "rw" if is_writable else "ro"
+def _kernel_mounts(*, is_privileged: bool, is_unified: bool) -> Iterator[Json]:
+    """Yield the mounts of the kernel's file systems.
+
+    A privileged container is in the machine's cgroup namespace. A new mount of cgroup v2 from there would take the
+    options `nsdelegate` and `memory_recursiveprot` from the machine's own mount (containerd repeats them).
+    """
+    access = "rw" if is_privileged else "ro"
     yield _mount("/proc", "proc", "nosuid", "noexec", "nodev")
     yield _mount(_DEV, "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k")
     pts = ("newinstance", "ptmxmode=0666", "mode=0620", "gid=5")
     yield _mount("/dev/pts", "devpts", "nosuid", "noexec", *pts)
     yield _mount("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev")
     yield _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", access)
-    yield _mount("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", access)
+    groups = ("nosuid", "noexec", "nodev", "relatime", access)
+    if is_privileged and is_unified:
+        yield _bind("/sys/fs/cgroup", "/sys/fs/cgroup", "rprivate", *groups)
+    else:
+        yield _mount("/sys/fs/cgroup", "cgroup", *groups)
 
 
 def _mount(destination: str, kind: str, *options: str) -> Json:

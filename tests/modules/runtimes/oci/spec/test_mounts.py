@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, RequestRefusedError, WrongStateError
-from modules.runtimes.oci.spec import Json, check_container
+from modules.runtimes.oci.spec import CgroupLayout, Json, check_container
 from modules.runtimes.oci.spec.mount_checks import MountTable, Propagation
 from modules.runtimes.oci.spec.mounts import mount_point
 from protos.cri.v1 import api_pb2 as cri
@@ -41,6 +41,21 @@ def test_the_usual_mounts(tmp_path: Path) -> None:
         assert mount_at(config, path)["options"][-1] == "ro"
         privileged = _config(tmp_path, security=cri.LinuxContainerSecurityContext(privileged=True))
         assert mount_at(privileged, path)["options"][-1] == "rw"
+
+
+def test_a_privileged_container_leaves_the_machines_control_groups_as_they_are(tmp_path: Path) -> None:
+    """A new mount of version 2 in the machine's cgroup namespace would change the options of the machine's mount."""
+    security = cri.LinuxContainerSecurityContext(privileged=True)
+    options = ["nosuid", "noexec", "nodev", "relatime", "rw"]
+    assert mount_at(_config(tmp_path, security=security), "/sys/fs/cgroup") == {
+        "destination": "/sys/fs/cgroup",
+        "type": "bind",
+        "source": "/sys/fs/cgroup",
+        "options": ["rbind", "rprivate", *options],
+    }
+    older = replace(UNIFIED, cgroup_layout=CgroupLayout.LEGACY)
+    mount = mount_at(translated(linux(security), tmp_path, machine=older, privileged=True).config, "/sys/fs/cgroup")
+    assert (mount["type"], mount["options"]) == ("cgroup", options)
 
 
 def test_the_sandboxs_files(tmp_path: Path) -> None:
