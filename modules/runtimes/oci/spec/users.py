@@ -33,8 +33,8 @@ def resolve_linux_user(rootfs: Path, security: cri.LinuxContainerSecurityContext
     """Return the user that the container runs as: CRI's number, CRI's name, the image's user, root.
 
     Names are looked up in /etc/passwd and /etc/group below `rootfs`; a number never is a name there. A user without an
-    entry has group 0. With the policy Merge the groups that list the user are added, unless the image names a group
-    itself (`user:group`).
+    entry has group 0. With the policy Merge the groups that list the user are added, also to the group that the image
+    names (`user:group`), but none with the user's own name (containerd's WithAdditionalGIDs).
 
     Raises:
         BadRequestError: an unknown name, a number that Linux does not have, or files that cannot be read.
@@ -44,8 +44,7 @@ def resolve_linux_user(rootfs: Path, security: cri.LinuxContainerSecurityContext
     uid, gid, name = files.user(user)
     if group:
         gid = files.group(group)
-    is_image_group = bool(group) and not security.HasField("run_as_group")
-    listed = () if is_image_group or security.supplemental_groups_policy == cri.Strict else files.groups_of(name)
+    listed = () if security.supplemental_groups_policy == cri.Strict else files.groups_of(name)
     return LinuxUser(uid, gid, tuple(sorted({gid, *listed, *security.supplemental_groups})))
 
 
@@ -84,8 +83,8 @@ class _UserFiles:
         return found
 
     def groups_of(self, user: str) -> list[int]:
-        """Return the groups that list the user."""
-        return [gid for _, gid, members in self._groups() if user in members] if user else []
+        """Return the groups that list the user, without one of the same name."""
+        return [gid for name, gid, members in self._groups() if user in members and user not in ("", name)]
 
     def _users(self) -> Iterator[tuple[str, int, int]]:
         for fields in self._lines("etc/passwd", 4):

@@ -16,7 +16,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 _USERS = ("#web:x:33:0::/:/bin/sh", "root:x:0:0::/:/bin/sh", "web:x:33:34::/:/bin/sh", "# c", "", "bad:x:y:z")
 _PASSWD = "".join(f"{line}\n" for line in (*_USERS, "77:x:5000:5001::/:/bin/sh"))
-_GROUP = "root:x:0:\nweb:x:34:\nlog:x:4:web,other\naudio:x:29:web\nnone\nbig:x:99999999999:web\n"
+_GROUP = "root:x:0:\nweb:x:34:web\nlog:x:4:web,other\naudio:x:29:web\nnone\nbig:x:99999999999:web\n"
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
         (_context(), "", (0, 0, (0,))),
         (_context(), "web", (33, 34, (4, 29, 34))),
         (_context(), "33", (33, 34, (4, 29, 34))),
-        (_context(), "web:log", (33, 4, (4,))),
-        (_context(), "33:4", (33, 4, (4,))),
-        (_context(), "web:12345", (33, 12345, (12345,))),
+        (_context(), "web:log", (33, 4, (4, 29))),
+        (_context(), "33:4", (33, 4, (4, 29))),
+        (_context(), "web:12345", (33, 12345, (4, 29, 12345))),
         (_context(), "1234", (1234, 0, (0,))),
         (_context(), "1234:log", (1234, 4, (4,))),
         (_context(), ":log", (0, 4, (4,))),
@@ -64,7 +64,7 @@ def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
             "",
             (33, 34, (9, 34)),
         ),
-        (_context(supplemental_groups=[9]), "web:log", (33, 4, (4, 9))),
+        (_context(supplemental_groups=[9]), "web:log", (33, 4, (4, 9, 29))),
     ],
 )
 def test_resolution(
@@ -73,7 +73,9 @@ def test_resolution(
     image_user: str,
     expected: tuple[int, int, tuple[int, ...]],
 ) -> None:
-    """CRI's number, CRI's name, the image's; the groups by the policy; a group of the image alone suppresses them."""
+    """CRI's number, CRI's name, the image's; the groups by the policy, also beside a group of the image, but not one
+    with the user's name.
+    """
     assert resolve_linux_user(rootfs, context, image_user) == LinuxUser(*expected)
 
 
