@@ -13,6 +13,7 @@ from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, Wr
 from modules.runtimes.oci.network.sysctls import interface_sysctls
 from modules.runtimes.oci.spec import Machine, SandboxFiles, check_container, check_sandbox
 from modules.runtimes.oci.spec.apparmor import container_apparmor
+from modules.runtimes.oci.spec.cdi_changes import cdi_names
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.resources import container_resources, oom_score_adj
 from modules.runtimes.oci.spec.seccomp import asked_profile
@@ -110,7 +111,7 @@ def check(request: cri.CreateContainerRequest, image: DockerImageDefaults, here:
     _check_user_namespace(attempt, security.namespace_options)
     if any(mount.image.image for mount in config.mounts):
         raise NotProvidedError(attempt, "an image as a volume: Docker has none", "use embedded://oci")
-    if config.CDI_devices:
+    if cdi_names(config):
         raise NotProvidedError(attempt, "devices by CDI are not given to Docker", "use embedded://oci")
     if security.supplemental_groups_policy == cri.Strict:
         raise NotProvidedError(attempt, "supplementalGroupsPolicy Strict: Docker adds the groups of the image")

@@ -31,6 +31,7 @@ _MOST_NAMES: Final = 1024
 _DEEPEST: Final = 32
 _NAME: Final = re.compile(r"([A-Za-z][\w.-]{0,253}/[A-Za-z][\w-]{0,62})=([A-Za-z0-9][\w.:-]{0,253})", re.ASCII)
 _ENDINGS: Final = (".json", ".yaml")
+_ANNOTATIONS: Final = "cdi.k8s.io/"
 
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _LARGEST_ID: Final = (1 << 32) - 2
@@ -92,6 +93,15 @@ class CdiFile(Struct, frozen=True, rename="camel"):
     kind: str
     devices: list[CdiEntry] = []
     container_edits: CdiEdits = CdiEdits()
+
+
+def cdi_names(config: cri.ContainerConfig) -> list[str]:
+    """Return the devices that a container asks for, each once: CRI's, then those of its annotations
+    (`cdi.k8s.io/…: NAME,NAME`), where a device plugin names them for runtimes that lack CRI's field.
+    """
+    noted = [config.annotations[key] for key in sorted(config.annotations) if key.startswith(_ANNOTATIONS)]
+    names = [device.name for device in config.CDI_devices]
+    return list(dict.fromkeys((*names, *(name for text in noted for name in text.split(",")))))
 
 
 def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -> list[CdiEdits]:
@@ -201,7 +211,7 @@ def with_cdi_devices(attempt: str, spec: Json, config: cri.ContainerConfig, mach
         BadRequestError: an invalid name.
         WrongStateError: a device that no file describes, or a file with a wrong change.
     """
-    edits = cdi_edits(attempt, [device.name for device in config.CDI_devices], machine.cdi_directories)
+    edits = cdi_edits(attempt, cdi_names(config), machine.cdi_directories)
     if not edits:
         return spec
     try:

@@ -286,6 +286,19 @@ def test_what_docker_cannot_do_is_refused(change: Callable[[cri.ContainerConfig]
         check(request(config), SHELL, HERE)
 
 
+@pytest.mark.parametrize("by_annotation", [False, True])
+def test_devices_by_name_are_refused(tmp_path: Path, *, by_annotation: bool) -> None:
+    """Also if a device plugin names them in an annotation; a file describes the device."""
+    (tmp_path / "a.json").write_text('{"kind": "vendor.com/gpu", "devices": [{"name": "0"}]}')
+    config = linux()
+    if by_annotation:
+        config.annotations["cdi.k8s.io/plugin_gpu"] = "vendor.com/gpu=0"
+    else:
+        config.CDI_devices.add(name="vendor.com/gpu=0")
+    with pytest.raises(NotProvidedError, match="devices by CDI"):
+        check(request(config), SHELL, HERE._replace(machine=replace(UNIFIED, cdi_directories=(tmp_path,))))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

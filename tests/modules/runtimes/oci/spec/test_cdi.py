@@ -82,6 +82,21 @@ def test_a_device_by_name(tmp_path: Path) -> None:
     assert spec["hooks"] == {"createContainer": [hook], "poststop": [common]}
 
 
+def test_devices_that_annotations_name(tmp_path: Path) -> None:
+    """As device plugins give them for older runtimes: beside CRI's, and each device once."""
+    machine = _machine(tmp_path, etc_gpu_json=_FILE)
+    config = _config("vendor.com/gpu=0")
+    config.annotations["cdi.k8s.io/plugin_gpu"] = "vendor.com/gpu=0,vendor.com/gpu=1"
+    config.annotations["example.com/cdi.k8s.io"] = "vendor.com/gpu=9"
+    check_container(request(config), IMAGE, machine)
+    spec = translated(config, tmp_path, machine=machine).config
+    assert "GPU=1" in spec["process"]["env"]
+    assert len(spec["hooks"]["createContainer"]) == 1
+    config.annotations["cdi.k8s.io/another"] = "gpu0"
+    with pytest.raises(BadRequestError, match="no name of a CDI device"):
+        check_container(request(config), IMAGE, machine)
+
+
 def test_a_specification_without_such_devices_is_as_it_is(tmp_path: Path) -> None:
     """No file is read for it."""
     assert "hooks" not in translated(linux(), tmp_path, machine=_machine(tmp_path, etc_gpu_json="{")).config
