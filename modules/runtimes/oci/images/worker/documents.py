@@ -64,7 +64,11 @@ def parse_document(content: bytes, what: str) -> Document:
 
 
 def kind_of(document: Document, content_type: str = "") -> str:
-    """Return the media type of a manifest or index. Raises ImageWorkError for anything else."""
+    """Return the media type of a manifest or index. Raises ImageWorkError for anything else, and for both in one: other
+    programs, which look for defects or check signatures, would see another image (CVE-2021-41190).
+    """
+    if document.get("manifests") and (document.get("layers") or document.get("config")):
+        raise invalid("the registry answered with a manifest that is an index, too")
     named = document.get("mediaType")
     if named and content_type and named != content_type and content_type in (*INDEXES, *MANIFESTS):
         raise invalid("the manifest's media type is not the one that the registry announced")

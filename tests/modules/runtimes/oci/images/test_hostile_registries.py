@@ -242,6 +242,8 @@ def test_manifests_of_another_digest_are_refused(store: ImageStore, registry: Te
         (encoded({"schemaVersion": 1}), "application/vnd.docker.distribution.manifest.v1+prettyjws", "schema 1"),
         (encoded({"mediaType": OCI_INDEX, "manifests": []}), OCI_MANIFEST, "not the one that the registry announced"),
         (encoded({"mediaType": OCI_INDEX, "manifests": {}}), OCI_INDEX, "no list"),
+        (encoded({"config": {"size": 0}, "manifests": [{}]}), OCI_MANIFEST, "is an index, too"),
+        (encoded({"layers": [{}], "manifests": [{}]}), OCI_INDEX, "is an index, too"),
         (encoded({"config": {}, "layers": []}), OCI_MANIFEST, "no usable size"),
         (encoded({"config": described(b"", "application/x-thing"), "layers": []}), OCI_MANIFEST, "an artifact"),
         (encoded({"config": {**described(b"", OCI_CONFIG), "digest": "sha256:../../x"}}), OCI_MANIFEST, "no digest"),
