@@ -60,7 +60,7 @@ def text_of(unit: Unit) -> str:
         f"RestartPreventExitStatus={USELESS}",
         f"TimeoutStopSec={STOP_SECONDS}",
         *unit.service,
-        *([] if unit.user else [f"LimitNOFILE={_OPEN_FILES}"]),
+        *([] if unit.user else [f"LimitNOFILE={_OPEN_FILES}", "LimitNPROC=infinity"]),
     ]
     target = "default.target" if unit.user else "multi-user.target"
     return "\n".join([*_install(unit), "", *head, "", *service, "", "[Install]", f"WantedBy={target}", ""])

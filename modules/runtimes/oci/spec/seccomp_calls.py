@@ -71,8 +71,9 @@ BY_KERNEL: Final = {
     "6.5": "cachestat",
     "6.6": "fchmodat2 map_shadow_stack",
     "6.7": "futex_requeue futex_wait futex_wake",
-    "6.8": "listmount statmount",
+    "6.8": "listmount lsm_get_self_attr lsm_list_modules lsm_set_self_attr statmount",
     "6.10": "mseal",
+    "6.11": "uretprobe",
     "6.13": "getxattrat listxattrat removexattrat setxattrat",
 }
 """Allowed with any argument, by the first kernel that has them."""

@@ -50,8 +50,9 @@ def test_a_user_has_another_target_and_fewer_rights() -> None:
     assert "WantedBy=multi-user.target" in system
     assert "User=me" in system
     assert "LimitNOFILE" in system
+    assert "LimitNPROC=infinity\n" in system, "containers would inherit a limit for all processes of a user"
     assert "WantedBy=default.target" in user
-    assert "LimitNOFILE" not in user
+    assert "Limit" not in user
     assert "network-online" not in user
 
 
