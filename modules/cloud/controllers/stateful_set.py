@@ -67,7 +67,7 @@ class _Pass:
     def plan(self) -> ReconcilePlan:
         writes: tuple[PlannedWrite, ...] = ()
         present = self._revisions.present
-        if present is not None and not is_being_deleted(self._workload) and self._makes_its_own(present):
+        if present is not None and not is_being_deleted(self._workload) and self._makes_its_own(self._spec, present):
             writes = tuple(retention_writes(self._view, self._workload, self._pods.values(), self._wanted))
             writes = writes or tuple(self._next())
             if not writes:
@@ -78,8 +78,8 @@ class _Pass:
         write = update_status(self._workload, self._new_status())
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
 
-    def _makes_its_own(self, present: JsonObject) -> bool:
-        return makes_its_own(self._workload, {HASH: str(present["metadata"]["name"])})
+    def _makes_its_own(self, spec: JsonObject, revision: JsonObject) -> bool:
+        return makes_its_own({"spec": spec}, {HASH: str(revision["metadata"]["name"])})
 
     def _next(self) -> list[PlannedWrite]:
         """Return the writes that are due: creations upwards, then deletions downwards, then the rollout."""
@@ -137,6 +137,8 @@ class _Pass:
         is_old = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete" and ordinal < self._partition()
         revision = self._current() if is_old else self._revisions.present or {}
         template = {name: value for name, value in revision["data"]["spec"]["template"].items() if name != "$patch"}
+        if not self._makes_its_own({**self._spec, "template": template}, revision):
+            return []
         pod = pod_for(self._workload, template, ordinal, str(revision["metadata"]["name"]))
         name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
         made = EventNote(NORMAL, "SuccessfulCreate", f"create Pod {name} successful")

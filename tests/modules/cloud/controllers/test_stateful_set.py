@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.controllers.pods import is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
@@ -76,6 +77,22 @@ def test_a_pod_is_made_when_the_one_before_is_available_and_the_highest_goes_fir
     assert [each for place, each in enumerate(seen) if each not in seen[:place]] == [
         ["db-4", "db-5", "db-6"], ["db-4", "db-5"], ["db-4"], [],
     ]  # fmt: skip
+
+
+def test_no_pod_is_made_of_a_former_template_that_may_have_none() -> None:
+    """Below the partition pods are of the former template: it had the mark of the pods that a node makes itself."""
+    site, marked = Site(), workload("StatefulSet", "db", replicas=1, serviceName="db")
+    marked["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 1}}
+    marked["spec"]["template"]["metadata"]["annotations"] = {MIRROR: "x"}
+    marked["spec"]["template"]["spec"]["nodeName"] = "n1"
+    site.apply(marked)
+    site.run_for(10)
+    site.patch(db(site), {"spec": {"template": {"metadata": {"annotations": None}}}})
+    site.run_for(10)
+    assert names(site) == []
+    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    site.run_for(10)
+    assert names(site) == ["db-0"]
 
 
 def test_a_partition_counts_from_the_first_ordinal_and_the_rollout_ends_with_the_last_ready_pod() -> None:
