@@ -38,7 +38,7 @@ from modules.cloud.apiserver.scheduling.rooms import (
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
-from modules.cloud.apiserver.scheduling.volume_nodes import ELSEWHERE, selectors_of_volumes
+from modules.cloud.apiserver.scheduling.volume_nodes import ELSEWHERE, TAKEN, has_taken_claim, selectors_of_volumes
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.unbound_pods import priority_of
@@ -200,6 +200,8 @@ class _Attempt:
         self._spread = SpreadRules(self.demand, _spread(obj), fleet, self._fits, lambda room: not self._taint(room))
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
         self._volumes = selectors_of_volumes(obj, fleet.find)
+        others = (other for room in fleet.rooms.values() for other in room.pods)
+        self._is_claim_taken = has_taken_claim(obj, others, fleet.find)
         self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
 
     def fits(self, room: NodeRoom) -> bool:
@@ -294,6 +296,8 @@ class _Attempt:
         return ""
 
     def _of_others(self, room: NodeRoom) -> str:
+        if self._is_claim_taken:
+            return TAKEN
         return self._spread.refusal(room) or self._rules.refusal(room)
 
 

@@ -1,6 +1,8 @@
-"""The nodes that can reach the volumes of a pod (kube-scheduler 1.32, `plugins/volumebinding`, for bound claims)."""
+"""The rules of a pod's claims (kube-scheduler 1.32, `plugins/volumebinding` for bound claims, and the mode
+ReadWriteOncePod of `plugins/volumerestrictions`).
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from edged.api.persistent import VolumeNodeAffinity
@@ -9,23 +11,42 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 
 ELSEWHERE: Final = "node(s) had volume node affinity conflict"
+TAKEN: Final = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+_ONE_POD: Final = "ReadWriteOncePod"
+
+Find = Callable[[ObjectKey], JsonObject | None]
+"""Returns an object, or None."""
 
 
-def selectors_of_volumes(pod: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -> list[NodeSelector]:
-    """Return the selectors of nodes that a pod's volumes have. A claim that has no volume yet has none.
-
-    Args:
-        pod: the pod.
-        find: returns an object, or None.
-    """
+def selectors_of_volumes(pod: JsonObject, find: Find) -> list[NodeSelector]:
+    """Return the selectors of nodes that a pod's volumes have. A claim that has no volume yet has none."""
     found = []
-    for each in (pod.get("spec") or {}).get("volumes") or ():
-        claim = (each.get("persistentVolumeClaim") or {}).get("claimName")
-        key = ObjectKey("PersistentVolumeClaim", str(pod["metadata"].get("namespace") or ""), str(claim or ""))
-        bound = ((find(key) or {}).get("spec") or {}).get("volumeName") if claim else None
-        volume = find(ObjectKey("PersistentVolume", "", str(bound))) if bound else None
-        affinity = ((volume or {}).get("spec") or {}).get("nodeAffinity")
+    for key in _claims_of(pod):
+        bound = _spec(find(key)).get("volumeName")
+        affinity = _spec(find(ObjectKey("PersistentVolume", "", str(bound)))).get("nodeAffinity") if bound else None
         required = convert(affinity, VolumeNodeAffinity, "VolumeNodeAffinity").required if affinity else None
         if required is not None:
             found.append(required)
     return found
+
+
+def has_taken_claim(pod: JsonObject, others: Iterable[JsonObject], find: Find) -> bool:
+    """Return whether another pod uses a claim of a pod that is for one pod only.
+
+    Args:
+        pod: the pod.
+        others: the pods that have a node and have not ended.
+        find: returns the claims.
+    """
+    own = {key for key in _claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
+    return bool(own) and any(not own.isdisjoint(_claims_of(other)) for other in others)
+
+
+def _claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
+    for each in (pod.get("spec") or {}).get("volumes") or ():
+        if name := (each.get("persistentVolumeClaim") or {}).get("claimName"):
+            yield ObjectKey("PersistentVolumeClaim", str(pod["metadata"].get("namespace") or ""), str(name))
+
+
+def _spec(obj: JsonObject | None) -> JsonObject:
+    return (obj or {}).get("spec") or {}

@@ -125,6 +125,33 @@ def test_a_pod_goes_where_the_volume_of_its_claim_is(volume: JsonObject, bound: 
     assert placer.place(pod) == Placement(node, why)
 
 
+@pytest.mark.parametrize(
+    ("modes", "namespace", "phase", "is_taken"),
+    [
+        (["ReadWriteOncePod"], "default", "Running", True),
+        (["ReadWriteOncePod"], "default", "Succeeded", False),
+        (["ReadWriteOncePod"], "other", "Running", False),
+        (["ReadWriteOnce"], "default", "Running", False),
+    ],
+)
+def test_a_claim_for_one_pod_keeps_other_pods_waiting(
+    modes: list[str], namespace: str, phase: str, *, is_taken: bool
+) -> None:
+    fleet = rooms.NodeRooms()
+    fleet.set_nodes([a_node("a"), a_node("b")])
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"accessModes": modes}}
+    fleet.find = {ObjectKey("PersistentVolumeClaim", "default", "data"): claim}.get
+    pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    pod["metadata"]["namespace"] = "default"
+    fleet.set_pods("a", [{**pod, "metadata": {"name": "first", "namespace": namespace}, "status": {"phase": phase}}])
+    why = (
+        "0/2 nodes are available: 2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod "
+        "access mode."
+    )
+    placement = Placer(fleet).place(pod)
+    assert (placement.why == why, not placement.node) == (is_taken, is_taken)
+
+
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 TAINT = {"key": "gpu", "value": "yes", "effect": NO_SCHEDULE}
 
