@@ -4,9 +4,9 @@ from typing import Final
 
 from beehive import BeehiveError, Hive, Message, ModuleName, Operation, trace_context
 from metamanager.answers import error_in
-from metamanager.application import Application, Progress, Target, Verb, application, message_of
+from metamanager.application import Application, Progress, Target, Verb, application, message_of, target_of
 from metamanager.errors import NoAnswerError, NotConnectedError
-from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 
 CLOUD_SECONDS: Final = 10.0
 """Seconds to wait for the cloud's answer (KubeEdge's)."""
@@ -33,10 +33,14 @@ class ApplicationAgent:
         """Return the JSON text of the cloud's answer; empty for an answer without a body (a deletion).
 
         Raises:
-            ApiStatusError: the cloud's own refusal; 503 without a connection, 504 without an answer.
+            ApiStatusError: the cloud's own refusal; 404 for a path whose key the cloud would read as another one's (the
+                group `core`, a part `null`); 503 without a connection, 504 without an answer.
         """
+        app = application(target, verb, self._node, option, body)
+        if target_of(app) != target:
+            raise no_such_path()
         trace_context.new_context(ModuleName.METASERVER)
-        message = message_of(application(target, verb, self._node, option, body), self._hive.clock)
+        message = message_of(app, self._hive.clock)
         try:
             answer = self._hive.request(ModuleName.EDGEHUB, message, CLOUD_SECONDS).get()
             return read_answer(answer)

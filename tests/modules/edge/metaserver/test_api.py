@@ -176,6 +176,21 @@ def test_whoever_reaches_the_address_gets_no_credentials(served: Served, method:
     assert (status, answer["reason"], served.asked) == (403, "Forbidden", [])
 
 
+@pytest.mark.parametrize("group", ["core", "null"])
+@pytest.mark.parametrize(
+    ("method", "rest"),
+    [("GET", "secrets/pass"), ("DELETE", "secrets/pass"), ("POST", "serviceaccounts/app/token"), ("GET", "secrets")],
+)
+def test_no_other_word_for_the_core_group_has_credentials(served: Served, group: str, method: str, rest: str) -> None:
+    """The key of an Application has `core` for the core group and `null` for an absent part: the cloud read a path with
+    either as the group of the secrets, which the check of the path did not know under these names.
+    """
+    served.cloud_answers(status="Approved", resp_body=b'{"data":{"x":"aGVsbG8="}}')
+    path = f"/apis/{group}/v1/namespaces/default/{rest}"
+    status, _ = served.kubectl.ask(path, method=method, body={"kind": "Any"} if method == "POST" else None)
+    assert (status, served.asked) == (404, [])
+
+
 def test_credentials_are_served_with_secrets(echoing: Served) -> None:
     """That is what `serveSecrets` is for; the owner's socket serves them, too."""
     echoing.cloud_answers(status="Approved", resp_body=b'{"done":1}')
