@@ -48,6 +48,8 @@ class Members:
         """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
         the device was to be removed, or its object has that.
         """
+        self._replaced: set[str] = set()
+        """Devices that were deleted without a message to this node, and whose name another one has: they go first."""
         self._models: dict[str, ModelObject] = {}
         self._objects: dict[str, DeviceObject] = {}
 
@@ -116,7 +118,7 @@ class Members:
         resource = parse(message.route.resource)
         key = f"{resource.namespace}/{resource.name}"
         if message.route.operation == Operation.DELETE:
-            return self._delete_object(resource.type, key, _uid(message), voice)
+            return self._delete_object(resource.type, key, voice)
         try:
             if resource.type == ResourceType.DEVICE_MODEL:
                 self._models[key] = read_model(message.content_bytes())
@@ -127,12 +129,18 @@ class Members:
             return (f"{message.route.resource} cannot be read and is not used: {error}",)
         return ()
 
-    def _delete_object(self, kind: str, key: str, uid: str, voice: Voice) -> Notes:
-        """Handle the deletion of an object; a late deletion of an earlier object with the same name changes nothing."""
+    def is_late_deletion(self, message: Message) -> bool:
+        """Return whether a message deletes an earlier object with the name of the present one, which stays."""
+        resource = parse(message.route.resource)
+        found = (self._models if resource.type == ResourceType.DEVICE_MODEL else self._objects).get(
+            f"{resource.namespace}/{resource.name}"
+        )
+        return message.route.operation == Operation.DELETE and not _may_delete(found, _uid(message))
+
+    def _delete_object(self, kind: str, key: str, voice: Voice) -> Notes:
         if kind == ResourceType.DEVICE_MODEL:
-            if _may_delete(self._models.get(key), uid):
-                self._models.pop(key, None)
-        elif kind == ResourceType.DEVICE and _may_delete(self._objects.get(key), uid):
+            self._models.pop(key, None)
+        elif kind == ResourceType.DEVICE:
             self._objects.pop(key, None)
             self._remove_known(key, "", voice)
         return ()
@@ -144,8 +152,13 @@ class Members:
 
     def _put_object(self, read: DeviceObject, voice: Voice, key: str = "") -> Notes:
         device_id = key or read.id
+        if not _may_delete(self._objects.get(device_id), read.metadata.uid):
+            self._replaced.add(device_id)
         self._objects[device_id] = read
         device = self._slots.get(device_id)
+        if device is not None and device_id in self._replaced:
+            self._remove(device, "", voice)
+            device = None
         if device is None:
             notes = self._add(DeviceRequest(device_id, read.metadata.name, read.description), "", voice)
             device = self._slots.get(device_id)
@@ -187,6 +200,7 @@ class Members:
         def ended(stored: bool) -> None:
             if stored:
                 self._unstored.pop(device_id, None)
+                self._replaced.discard(device_id)
             elif device_id in self._unstored or len(self._unstored) < MAX_DEVICES:
                 self._unstored[device_id] = added
                 self._module.repeat_later()

@@ -240,6 +240,8 @@ class DeviceTwin(Module):
 
     def _object(self, message: Message, _asked: Asked) -> None:
         """Take a Device or DeviceModel that metamanager has stored or deleted."""
+        if self._members.is_late_deletion(message):
+            return
         self._note(self._members.take_object(message, self._voice()))
         if self._settings.mappers:
             self.send(ModuleName.DMI, message)
@@ -270,17 +272,20 @@ class DeviceTwin(Module):
 
     def committed(self, before: Device | None, device: Device | None) -> None:
         """Take a device before and after a commit; None if it did not exist."""
+        if before is not None and device is None:
+            self._uplink.forget(before.id)
         if device is not None:
             self._uplink.note(device)
         if self._feed is not None:
             self._feed.put(before, device)
-        if self._settings.mappers and device is not None and device.has_object:
-            self._tell_mappers(before, device)
+        known = device or before
+        if self._settings.mappers and known is not None and known.has_object:
+            self._tell_mappers(known.id, before, device)
 
-    def _tell_mappers(self, before: Device | None, device: Device) -> None:
-        values = device.desired_by_owner
-        if values != (before.desired_by_owner if before is not None else {}):
-            self.send(ModuleName.DMI, self.message(topics.mapper_resource(device.id), Operation.UPDATE, values))
+    def _tell_mappers(self, device_id: str, before: Device | None, device: Device | None) -> None:
+        was, values = (one.desired_by_owner if one is not None else {} for one in (before, device))
+        if values != was:
+            self.send(ModuleName.DMI, self.message(topics.mapper_resource(device_id), Operation.UPDATE, values))
 
     def answered(self, device_id: str, is_state: bool, number: int, *, refused: bool) -> None:
         """Note the cloud's confirmation, and store it a little later."""

@@ -119,6 +119,16 @@ class Uplink:
             self._enqueue((device.id, False), 0)
         self._pump()
 
+    def forget(self, device_id: str) -> None:
+        """Forget what was sent about a device that is gone: an answer to it confirms nothing of a later one."""
+        for message_id, flight in list(self._flights.items()):
+            if flight.device == device_id:
+                flight.timer.cancel()
+                del self._flights[message_id]
+        for key in ((device_id, False), (device_id, True)):
+            self._flying.discard(key)
+            self._due.pop(key, None)
+
     def take(self, answer: Message) -> None:
         """Handle an answer of the cloud; an unexpected one is ignored."""
         flight = self._flights.pop(answer.parent_id, None)

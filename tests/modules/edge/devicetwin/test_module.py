@@ -215,6 +215,48 @@ def test_a_device_that_comes_back_is_reported_though_the_cloud_never_answered_ab
     assert [each["temperature"]["actual"]["value"] for each in _uploads(node)] == ["1", "2"]
 
 
+def _another(version: int = 5, **desired: str) -> dict[str, Any]:
+    """A Device that was made after the first one of its name was deleted."""
+    made = _device(version=version, **desired)
+    return {**made, "metadata": {**made["metadata"], "uid": "uid-of-another"}}
+
+
+def test_an_answer_about_an_earlier_device_confirms_nothing_of_the_next(node: Node) -> None:
+    """`kubectl replace --force` while a report is under way: the cloud's answer to it came after the new device's first
+    report, which was then never sent.
+    """
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
+    _send(node, "ns/device/thermo", _another())
+    _report(node, _actual("2"))
+    assert [each["temperature"]["actual"]["value"] for each in _uploads(node)] == ["1", "2"]
+    node.link(up=False)
+    node.link(up=True)
+    assert [each["temperature"]["actual"]["value"] for each in _uploads(node)] == ["1", "2", "2"]
+
+
+def test_a_device_made_again_has_nothing_of_the_one_before(node: Node) -> None:
+    """The cloud tells a node that was away of the new object only, not of the earlier one's end: its unconfirmed values
+    reached the cloud as the new device's.
+    """
+    _send(node, "ns/device/thermo", _device(target="20"))
+    _report(node, _actual("21"))
+    _report(node, {"event_id": "e", "timestamp": 1, "twin": {"target": {"expected": {"value": "30"}}}})
+    _send(node, "ns/device/thermo", _another(target="20"))
+    node.link(up=True)
+    assert _uploads(node) == []
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert {name: one["expected"]["value"] for name, one in got["twin"].items()} == {"target": "20"}
+    _report(node, _actual("22"))
+    _send(node, "ns/device/thermo", _another(6, target="20"))
+    node.stop()
+    node.start()
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"]["temperature"]["actual"]["value"] == "22"
+
+
 def _told_devices(node: Node) -> list[str]:
     """The devices whose values the cloud was told, in order."""
     told = [one.route.resource for one in node.uploads]
@@ -526,6 +568,16 @@ def test_a_change_and_a_removal_that_the_disk_has_refused_are_made_later(node: N
     assert _code(node) == 200
     node.bee.simulation.run_for(6.0)
     assert _code(node) == 404
+
+
+def test_a_device_made_again_that_the_disk_has_refused_has_nothing_of_the_one_before(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.bee.simulation.run_for(6.0)
+    _with_one_commit(node, "ns/device/thermo", _another())
+    node.bee.simulation.run_for(6.0)
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"] == {}
 
 
 def test_a_device_that_was_refused_and_deleted_since_does_not_come_back(node: Node) -> None:

@@ -159,6 +159,41 @@ def test_desired_values_of_the_nodes_owner_reach_the_mapper(node: DmiNode, mappe
     assert switch() == "false"
 
 
+def test_a_late_end_of_an_earlier_device_leaves_the_mapper_todays(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """The cloud repeats a deletion that was not acknowledged. The mapper had to stop the device of that name, and got
+    it back with its next change only.
+    """
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    mapper.start()
+    for late in (device(), model()):
+        late["metadata"]["uid"] = "uid-of-the-one-before"
+        node.put(late, "delete")
+    node.put(device("second"))
+    mapper.hear("UpdateDevice", "second")
+    assert mapper.calls.empty()
+    assert sorted(mapper.devices) == ["ns/second", "ns/thermo"]
+
+
+def test_a_device_made_again_has_no_desired_value_of_the_nodes_owner(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """Also when the node hears nothing of the end of the one before."""
+    node.put(model())
+    node.put(device(desired="false"))
+    _stored(node, "thermo")
+    mapper.start()
+    assert node.desire("ns/thermo", {"switch": "true"}).code == 0
+    mapper.hear("UpdateDevice", "thermo")
+    another = device(desired="false")
+    another["metadata"]["uid"] = "uid-of-another"
+    node.put(another)
+
+    def switch() -> str:
+        return next(one.desired.value for one in mapper.devices["ns/thermo"].spec.properties if one.name == "switch")
+
+    wait_until(lambda: switch() == "false", "the mapper has the cloud's value")
+
+
 def test_mappers_that_kubeedges_edgecore_knew_are_called(tmp_path: Path) -> None:
     """Its database is opened as it is, and its mappers register once in their life."""
     mapper = FrameworkMapper(tmp_path, tmp_path / "dmi.sock")
