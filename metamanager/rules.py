@@ -290,7 +290,7 @@ def _delete(kind: str, source: str, *, connected: bool) -> Plan:
         case ModuleName.POLICYCONTROLLER:
             return Plan(Change.DELETE, (Step.OK_TO_CLOUD,))
         case ModuleName.METASERVER:
-            return Plan(Change.DELETE, (Step.TO_MESH,))
+            return Plan(Change.DELETE, (Step.TO_MESH,), even_if_lost=True)  # the cloud waits for no answer
     return Plan(Change.DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
 
 

@@ -77,6 +77,19 @@ def after_first(call: str, error: BaseException) -> Any:
     return mock.patch.object(SqliteStore, call, fail)
 
 
+def test_the_cloud_hears_nothing_of_a_deletion_that_it_did_not_send() -> None:
+    """metaserver ends what the cloud no longer has. A refusal was an error for the cloud, about a message that it had
+    never sent, and its list of nodes showed it.
+    """
+    with node(connected=True) as bee:
+        bee.send(META, put(bee, "a", "service"))
+        stale = from_cloud(bee, "default/service/a", Operation.DELETE, thing("a", uid="uid-a"), ModuleName.METASERVER)
+        for call in ("delete", "commit"):
+            with failing(call, refused(lost=True), refused(lost=True)):
+                together(bee, stale)
+            assert to_cloud(bee) == []
+
+
 @pytest.mark.parametrize(("lost", "first"), [(True, Operation.ERROR), (False, Operation.RESPONSE)])
 def test_a_refused_change_takes_earlier_ones_of_its_batch_with_it_only_if_they_are_lost(lost: bool, first: str) -> None:
     """None of them is acknowledged then, and none is stored."""
