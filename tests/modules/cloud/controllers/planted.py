@@ -98,8 +98,8 @@ def a_jobs_pods_on_silent_nodes_are_replaced() -> Iterator[None]:
     """The work is done twice."""
     claimed = claims.claimed
 
-    def of_living(view: View, owner: JsonObject, kind: str) -> claims.ClaimedObjects:
-        found = claimed(view, owner, kind)
+    def of_living(view: View, owner: JsonObject, kind: str, finalizer: str) -> claims.ClaimedObjects:
+        found = claimed(view, owner, kind, finalizer)
         owned = [one for one in found.owned if not replica_set.is_unreachable(view, node_of(one))]
         return found._replace(owned=owned)
 
