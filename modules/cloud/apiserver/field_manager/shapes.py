@@ -1,7 +1,7 @@
 """How the fields of an object are merged: which are atomic, and which lists have keys or are sets.
 
 The tables have the types of `fields.json`, with the keys of Kubernetes' OpenAPI (`x-kubernetes-list-type`). A list that
-is not here is atomic, except for `conditions`, whose key is everywhere `type`.
+is not here is atomic, except for `conditions`, whose key is `type` everywhere but in a Job's status.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from typing import Any, Final, Protocol
 
 from modules.cloud.apiserver.fields.validation import field_types, root_type_of
 
+_ATOMIC_CONDITIONS: Final = "V1JobStatus"
+"""The type whose `conditions` are merged as a whole."""
 _CONTAINER: Final = {
     "env": ("name",),
     "ports": ("containerPort", "protocol"),
@@ -189,7 +191,7 @@ class BuiltInShape:
         if of is None:
             return _DEDUCED
         rule = LISTS.get(self._of, {}).get(name)
-        if rule is None and name == "conditions":
+        if rule is None and name == "conditions" and self._of != _ATOMIC_CONDITIONS:
             rule = ("type",)
         is_atomic = True if rule == () else False if (self._of, name) in GRANULAR else None
         return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=is_atomic)

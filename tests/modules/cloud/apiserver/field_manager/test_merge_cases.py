@@ -298,6 +298,12 @@ def test_lists_are_merged_by_the_schemas_keys_wherever_they_are() -> None:
     assert ("f:status", "f:conditions", 'k:{"type":"Ready"}') in fields_of(node, shape_of("Node"))
 
 
+def test_the_conditions_of_a_job_are_merged_as_a_whole() -> None:
+    job, other = ({"status": {"conditions": [{"type": kind, "status": "True"}]}} for kind in ("Complete", "Suspended"))
+    assert fields_of(job, shape_of("Job")) == {("f:status", "f:conditions")}
+    assert merged(other, job, shape_of("Job")) == job
+
+
 def test_a_merged_object_has_the_manifests_order_and_shares_nothing_with_it() -> None:
     manifest: JsonObject = {"list": items("x", "a"), "atomic": ["1"]}
     found = merged({"list": items("a", "b")}, manifest, SHAPE)
