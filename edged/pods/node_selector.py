@@ -6,6 +6,7 @@ from edged.api import Pod
 from edged.api.scheduling import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 _NAME_FIELD = "metadata.name"
+_LONGEST_LABEL = 63
 
 
 def pod_fits_node(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
@@ -38,17 +39,27 @@ def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> b
     return test is not None and test(value, requirement.values)
 
 
+def int64(text: str) -> int | None:
+    """Return the number of a label's text as Go's `strconv.ParseInt` reads it; None for anything else, such as `1_000`
+    or a number that needs more than 64 bits.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_LABEL):
+        return None
+    number = -int(digits) if text[0] == "-" else int(digits)
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
 def _compare(value: str | None, values: tuple[str, ...]) -> int | None:
     """Return -1, 0 or 1, as the label's number is below, at or above the only value; None when they cannot be
     compared.
     """
     if value is None or len(values) != 1:
         return None
-    try:
-        difference = int(value) - int(values[0])
-    except ValueError:
+    number, bound = int64(value), int64(values[0])
+    if number is None or bound is None:
         return None
-    return (difference > 0) - (difference < 0)
+    return (number > bound) - (number < bound)
 
 
 _OPERATORS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {

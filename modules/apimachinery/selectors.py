@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from edged.pods.node_selector import int64
 from edged.validation.names import faults_of_label_key, faults_of_label_value
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.event_versions import core_selector, is_newer
@@ -223,9 +224,8 @@ def _check_number(number: int, value: str) -> None:
 
 
 def _compares(value: str | None, operator: str, bound: int) -> bool:
-    try:
-        number = int(value or "")
-    except ValueError:
+    number = int64(value or "")
+    if number is None:
         return False
     return number > bound if operator == ">" else number < bound
 
