@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -94,3 +95,9 @@ def test_no_page_links_a_place_outside() -> None:
         if not (REPOSITORY / path.parent / target.partition("#")[0]).resolve().is_relative_to(REPOSITORY)
     ]
     assert found == []
+
+
+def test_no_link_is_part_of_the_repository() -> None:
+    """A link to another clone's `.venv` was once, and took the place of the environment wherever it was checked out."""
+    listed = subprocess.run(["git", "ls-files", "--stage"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    assert [entry for entry in listed.stdout.splitlines() if not entry.startswith("100")] == []
