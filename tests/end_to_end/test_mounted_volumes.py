@@ -125,7 +125,8 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
     short = {"terminationGracePeriodSeconds": 1}
     inline = {"name": "inline", "csi": {"driver": driver.name, "volumeAttributes": {"size": "1"}}}
     machine.cloud.apply(pod("writer", write, volumes=(claimed("disk"), claimed("driven"), inline), **short))
-    machine.cloud.apply(pod("lost", container(), volumes=(claimed("foreign"),), **short))
+    bound = {"nodeName": NODE}  # the scheduler would not choose the node
+    machine.cloud.apply(pod("lost", container(), volumes=(claimed("foreign"),), **bound, **short))
     machine.cloud.pods.wait("lost", lambda made: "node affinity check failed: foreign" in waits(made))
     machine.cloud.pods.wait("writer", lambda made: f"driver name {driver.name} not found" in waits(made))
     with driver:
