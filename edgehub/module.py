@@ -68,7 +68,6 @@ _LEAST_LIMIT = 64 * 1024
 """Bytes of a message that every cloud takes."""
 
 _AFTER_ANOTHER = (Refusal.NO_ROOM, "an earlier message has found no room")
-_NOWHERE = (Refusal.NO_ROOM, "the outbox cannot be written, and there is no link to the cloud")
 
 
 class EdgeHub(Module):
@@ -180,8 +179,7 @@ class EdgeHub(Module):
         The content is a list of texts: the topic of each message, and the message. The resource names the session that
         they came by. When one of a session has found no room, the later ones are refused, too: the broker sends all
         again, and otherwise they would be before it. One that is too large for the cloud is dropped and counts as kept:
-        the broker would send it, and nothing behind it, without end. While neither the outbox nor the cloud takes any,
-        all are refused: the broker keeps them, and each repetition would be another copy in memory.
+        the broker would send it, and nothing behind it, without end.
         """
         try:
             texts: Iterator[str] = iter(request.content_as(list))
@@ -190,8 +188,6 @@ class EdgeHub(Module):
             return
         session, kept = request.route.resource, 0
         why = _AFTER_ANOTHER if session in self._refused_sessions else None
-        if why is None and self._up_since is None and self._outbox.is_failing:
-            why = _NOWHERE
         for topic, text in zip(texts, texts, strict=False):
             said = _uploaded(self.clock, topic, text)
             why = why or self._offer(said)

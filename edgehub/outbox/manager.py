@@ -103,11 +103,6 @@ class OutboxManager:
         """Highest serial when the write under way began."""
         self._when_written: list[tuple[int, Callable[[], None]]] = []
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the store takes nothing, which is tried again until it does."""
-        return self._failed and (self._writer is None or self._writing or self._ledger.unwritten)
-
     def start(self) -> None:
         """Open the store and queue its messages; on failure, retry later."""
         if self._open_outbox is None:

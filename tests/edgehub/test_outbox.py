@@ -437,25 +437,6 @@ def test_an_upload_is_answered_when_it_is_written(disk: Disk) -> None:
         assert waiting.get().content == 2
 
 
-@pytest.mark.parametrize("opened", [False, True])
-def test_uploads_wait_at_the_broker_while_neither_disk_nor_cloud_takes_them(disk: Disk, *, opened: bool) -> None:
-    """A message without an answer comes again: each time another one was in memory, and the cloud got all."""
-    disk.failing = not opened
-    bed = node(disk.open, refusing=True)
-    with bed.bee:
-        bed.bee.run_for(1)
-        disk.failing = True
-        bed.bee.future("websocket", uploads("1"))
-        bed.bee.run_for(1)
-        assert bed.bee.ask("websocket", uploads("1", "2")).route.operation == "error"
-        disk.failing = False
-        bed.bee.run_for(25)
-        again = message("the next session", "upload", ["a/user/b", "2"], source="bus")
-        assert bed.bee.ask("websocket", again).content == 1
-        rows = b"".join(one.frame for one in disk.rows.values())
-        assert [rows.count(text) for text in (b'"1"', b'"2"')] == [int(opened), 1]
-
-
 def test_an_upload_that_is_too_large_for_the_cloud_is_dropped_and_holds_up_none_behind_it(disk: Disk) -> None:
     bed = node(disk.open, max_frame_bytes=10_000)
     with bed.bee:

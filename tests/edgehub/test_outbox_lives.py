@@ -65,9 +65,6 @@ class Life:
         self.texts: list[str] = []
         self.asked: dict[str, list[str]] = {}
         """The messages of each request, by its id."""
-        self.refused: set[str] = set()
-        """Messages that the broker has still, for its next session."""
-        self.sessions = 1
         self.lost: list[str] = []
         self.unsafe: list[str] = []
         """Messages that were answered before they were written."""
@@ -81,10 +78,8 @@ class Life:
         respond = bee.hive.respond
 
         def checked(answer: Message, by: str | None = None) -> bool:
-            asked, kept = self.asked.pop(answer.parent_id, []), answer.content if isinstance(answer.content, int) else 0
-            self.unsafe += [text for text in asked[:kept] if not self._is_safe(text)]
-            self.refused.update(asked[kept:])
-            self.sessions += len(asked) > kept
+            kept = answer.content if isinstance(answer.content, int) else 0
+            self.unsafe += [text for text in self.asked.pop(answer.parent_id, [])[:kept] if not self._is_safe(text)]
             return respond(answer, by)
 
         bee.hive.respond = checked  # type: ignore[method-assign, assignment]
@@ -98,7 +93,7 @@ class Life:
             for _ in range(3):  # the first is being written when the node is stopped
                 self._upload()
                 bee.settle()
-        self.lost = [text for text in self.texts if text not in self.refused and not self._is_safe(text)]
+        self.lost = [text for text in self.texts if not self._is_safe(text)]
 
     def _step(self) -> None:
         match self.draw.randrange(8):
@@ -124,7 +119,7 @@ class Life:
     def _ask(self) -> None:
         texts = [self._text() for _ in range(self.draw.randrange(1, 4))]
         content = [part for text in texts for part in ("a/user/b", text)]
-        request = message(f"session {self.sessions}", "upload", content, source="bus", group="user")
+        request = message("session", "upload", content, source="bus", group="user")
         self.asked[request.id] = texts
         self.bed.bee.future("websocket", request)
 
