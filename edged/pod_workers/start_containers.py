@@ -173,7 +173,7 @@ class ContainerStarter:
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
 
     def _check_recursive_mounts(self, pod: Pod, container: Container) -> None:
-        """Raise ConfigError if the runtime would ignore that what is mounted below a volume is read-only, too."""
+        """Raise ConfigError if the runtime cannot make the mounts below a volume read-only, too."""
         features = {each.name: each.features for each in self._runtime.status().runtime_handlers}
         if not features.get(runtime_handler(pod), cri.RuntimeHandlerFeatures()).recursive_read_only_mounts:
             hint = "recursiveReadOnly: Enabled is not supported by the runtime on this machine"

@@ -120,7 +120,9 @@ class Uplink:
         self._pump()
 
     def forget(self, device_id: str) -> None:
-        """Forget what was sent about a device that is gone: an answer to it confirms nothing of a later one."""
+        """Forget the messages about a device that is gone: an answer to them confirms nothing of a later one. Others
+        get their places.
+        """
         for message_id, flight in list(self._flights.items()):
             if flight.device == device_id:
                 flight.timer.cancel()
@@ -128,6 +130,7 @@ class Uplink:
         for key in ((device_id, False), (device_id, True)):
             self._flying.discard(key)
             self._due.pop(key, None)
+        self._pump()
 
     def take(self, answer: Message) -> None:
         """Handle an answer of the cloud; an unexpected one is ignored."""

@@ -289,6 +289,17 @@ def test_the_messages_without_an_answer_are_bounded(node: Node, monkeypatch: pyt
     assert "c" in _told_devices(node)
 
 
+def test_a_device_that_goes_leaves_its_place_to_the_next(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes its answer any more, and no timer runs for it."""
+    monkeypatch.setattr("modules.edge.devicetwin.uplink.WINDOW", 1)
+    node.link(up=True)
+    for name in ("a", "b"):
+        _report_of(node, name)
+    assert _told_devices(node) == ["a"]
+    _send(node, "ns/device/a", {"metadata": _metadata("a", 1)}, "delete")
+    assert _told_devices(node) == ["a", "b"]
+
+
 def test_confirmations_are_stored_a_little_later_again_and_again(node: Node, tmp_path: Path) -> None:
     """A process that is killed after that tells the cloud nothing twice."""
     node.link(up=True)
