@@ -59,7 +59,7 @@ WEB_SOCKET_PROTOCOLS: Final = (
 _VERSION: Final = re.compile(r"v(\d)\.")
 _LONGEST_PIECE: Final = 64 * 1024
 _QUIET_VERSION: Final = 5
-"""The first version over WebSocket without an empty message at the beginning."""
+"""The first version over WebSocket that begins with a ping instead of an empty message."""
 
 
 class StreamChannel(IntEnum):
@@ -96,7 +96,7 @@ class CommandChannels(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the client has opened all streams of the request."""
+        """Whether the client has opened all streams of the request, as far as the protocol shows it."""
 
     def receive(self) -> list[ChannelEvent] | None:
         """Return the received events; None when the client has closed. Raises ValueError for an invalid message."""
@@ -184,8 +184,9 @@ class WebSocketChannels:
     """Messages of a WebSocket whose first byte is the channel (`CommandChannels`).
 
     Up to version 4 it begins with an empty message on the lowest channel of output, as containerd's streaming server
-    does. kubectl, which speaks version 5, reads before it has made its channels (`readDemuxLoop` in client-go's
-    `remotecommand/websocket.go`, Kubernetes 1.32), and would print `Unknown stream id 1` for such a message.
+    does. kubectl before 1.34, which speaks version 5, begins to read while it makes its channels, and discards messages
+    of others with `Unknown stream id 1` (kubernetes/kubernetes#131203): a quick command's output or its exit code. In
+    version 5 nothing is sent before the client has answered a ping or has sent input.
     """
 
     def __init__(self, messages: "WebSocketLink", request: StreamRequest) -> None:
@@ -197,11 +198,13 @@ class WebSocketChannels:
         if self._version < _QUIET_VERSION:
             outputs = {StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR} & self._wanted
             self._send(min(outputs), b"")
+        else:
+            messages.ping()
 
     @property
     def complete(self) -> bool:
         """See `CommandChannels`."""
-        return True
+        return self._version < _QUIET_VERSION or self._messages.has_heard
 
     def receive(self) -> list[ChannelEvent] | None:
         """See `CommandChannels`."""

@@ -6,7 +6,7 @@ package's, which refuses the name `SPDY/3.1+portforward.k8s.io` for its slash.
 
 from typing import Final
 
-from websockets.frames import DATA_OPCODES, Frame
+from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
@@ -26,6 +26,8 @@ class WebSocketLink:
     def __init__(self, link: SocketLink, subprotocol: str) -> None:
         self.link = link
         self.subprotocol = subprotocol
+        self.has_heard = False
+        """Whether the client has sent a message or a pong."""
         self._pieces = bytearray()
         self._protocol = ServerProtocol(state=OPEN, max_size=LONGEST_MESSAGE)
 
@@ -38,6 +40,8 @@ class WebSocketLink:
             self._protocol.receive_data(data)
         messages = []
         for event in self._protocol.events_received():
+            if isinstance(event, Frame) and event.opcode in (*DATA_OPCODES, Opcode.PONG):
+                self.has_heard = True
             if isinstance(event, Frame) and event.opcode in DATA_OPCODES:
                 self._pieces += event.data
                 if event.fin:
@@ -54,6 +58,11 @@ class WebSocketLink:
             else:
                 self._protocol.send_binary(message)
             self._pass_on()
+
+    def ping(self) -> None:
+        """Ask for a pong, which each client sends when it reads (RFC 6455 §5.5.2)."""
+        self._protocol.send_ping(b"")
+        self._pass_on()
 
     def close(self) -> None:
         """Close in order."""

@@ -98,13 +98,22 @@ class SocketClient:
     def send(self, message: bytes) -> None:
         """Send a binary message."""
         self.protocol.send_binary(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is unsent, as are pongs."""
         for data in self.protocol.data_to_send():
             self.connection.sendall(data)
 
-    def messages(self) -> Iterator[bytes]:
+    def frames(self) -> Iterator[Frame]:
         """What the server says until it ends."""
         while data := self.connection.recv(65_536):
             self.protocol.receive_data(data)
-            for event in self.protocol.events_received():
-                if isinstance(event, Frame) and event.opcode in (1, 2):
-                    yield bytes(event.data)
+            yield from (event for event in self.protocol.events_received() if isinstance(event, Frame))
+
+    def messages(self) -> Iterator[bytes]:
+        """Its messages; its pings are answered."""
+        for frame in self.frames():
+            self.flush()
+            if frame.opcode in (1, 2):
+                yield bytes(frame.data)

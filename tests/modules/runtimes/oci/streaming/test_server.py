@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from websockets.frames import Opcode
 
 from modules.runtimes.oci.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
@@ -133,6 +134,20 @@ def test_versions_of_web_socket(server: StreamingServer, protocol: str) -> None:
     else:
         assert found == [(1, b""), (1, b"hello")]
     assert has_status or len(found) == 2
+
+
+def test_nothing_is_sent_before_kubectl_has_made_its_channels(server: StreamingServer) -> None:
+    """kubectl discards what comes earlier, and would end without the error and with 0."""
+    url = server.exec_url(cri.ExecRequest(container_id="c", cmd=["/no/such/program"], stdout=True))
+    with connected(url) as connection:
+        client = SocketClient(connection, url, "v5.channel.k8s.io")
+        client.protocol.send_ping(b"mine")
+        client.flush()
+        frames = client.frames()
+        assert {next(frames).opcode, next(frames).opcode} == {Opcode.PING, Opcode.PONG}
+        client.flush()
+        result = next(frames)
+    assert (result.opcode, result.data[0], b"/no/such/program" in result.data) == (Opcode.BINARY, 3, True)
 
 
 def test_attach_is_resized_and_its_input_ends(server: StreamingServer, backend: LocalBackend) -> None:
