@@ -276,7 +276,7 @@ class EdgeMesh(Module):
         def read(kind: str, result: list[bytes] | CallError) -> None:
             if isinstance(result, CallError):
                 _log.error("%s are not read from the store, and are asked for again: %s", kind, result)
-                if not self._is_read and not failed:  # once, however many of the kinds cannot be read
+                if not failed:  # once, however many of the kinds cannot be read
                     self.after(AGAIN_SECONDS, self._read_store)
                 failed.append(kind)
                 return

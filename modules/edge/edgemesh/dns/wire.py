@@ -202,6 +202,8 @@ def read_message(data: bytes) -> Parsed:
         raise WireError("not one question")
     _, end = _plain_name(data, HEADER.size)
     end += _TAIL.size
+    if end > len(data):
+        raise WireError("the question is cut off")
     raw = data[HEADER.size : end]
     try:
         found, end = _records(data, end, answers)

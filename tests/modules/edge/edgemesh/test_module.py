@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from beehive import Message, Module, ModuleName, handles
+from beehive import Message, Module, ModuleName, State, handles
 from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import FakeContext, Harness
-from edged.api import Pod, encode
+from edged.api import Node, Pod, decode, encode
 from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
@@ -69,7 +69,7 @@ class Mesh:
         self.plane, self.pods, self.counters = Plane(), Pods(), MeshCounters()
         self.plane.now = bee.clock.monotonic
         self.stored = stored or {}
-        bee.answer(ModuleName.METAMANAGER, self._answer)
+        bee.answer(ModuleName.METAMANAGER, self.answer)
 
     def start(self, planes: list[DataPlane] | None = None) -> Mesh:
         """Start the module."""
@@ -93,7 +93,8 @@ class Mesh:
         """The addresses by Service, as the data plane has them."""
         return self.plane.tables[-1]
 
-    def _answer(self, request: Message) -> Message | None:
+    def answer(self, request: Message) -> Message | None:
+        """Answer as metamanager."""
         kind = request.route.resource.split("/")[1]
         values = [encode(each).decode() for each in self.stored.get(kind, [])]
         return request.reply(self.bee.clock, values, source="metamanager")
@@ -221,8 +222,12 @@ def test_addresses_of_pods_that_no_service_selects_are_known(bee: Harness) -> No
     assert mesh.last["pods"] == ["10.86.0.2"]
 
 
-def test_a_store_that_cannot_be_read_is_asked_again_once(bee: Harness) -> None:
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_store_that_cannot_be_read_is_asked_again_until_it_can(bee: Harness, *, is_read: bool) -> None:
+    """At the start, and after a connection to the cloud."""
     mesh = Mesh(bee)
+    if is_read:
+        mesh.start()
     asked: list[float] = []
 
     def refuse(request: Message) -> Message:
@@ -230,9 +235,34 @@ def test_a_store_that_cannot_be_read_is_asked_again_once(bee: Harness) -> None:
         return request.error(bee.clock, "database or disk is full")
 
     bee.answer(ModuleName.METAMANAGER, refuse)
-    mesh.start()
-    bee.run_for(3 * AGAIN_SECONDS)
-    assert set(Counter(asked).values()) == {7}  # each kind once at a time
+    if is_read:
+        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED, source="edgehub"))
+    else:
+        mesh.start()
+    bee.run_for(3.5 * AGAIN_SECONDS)
+    assert list(Counter(asked).values()) == [7] * 4  # each kind once at a time
+    mesh.stored["service"] = [service()]
+    bee.answer(ModuleName.METAMANAGER, mesh.answer)
+    bee.run_for(AGAIN_SECONDS)
+    assert mesh.last == {"web": [], "pods": []}
+
+
+def test_the_nodes_of_the_store_are_known(bee: Harness) -> None:
+    near, far = endpoint("192.0.2.2", "n2", zone="z1"), endpoint("192.0.2.3", "n3", zone="z2")
+    node = decode(Node, b'{"metadata":{"name":"%s","labels":{"topology.kubernetes.io/zone":"z2"}}}' % NODE.encode())
+    stored: dict[str, list[Any]] = {"service": [service()], "endpointslice": [slice_of(near, far)], "node": [node]}
+    assert Mesh(bee, stored).start().last["web"] == ["192.0.2.3"]
+
+
+def test_what_cannot_be_read_is_counted(bee: Harness) -> None:
+    mesh = Mesh(bee, {"service": [service(), {"spec": 7}], "endpoints": [[]]}).start()
+    assert mesh.counters.unread == 2
+    mesh.tell("service", "insert", b"[")
+    assert mesh.counters.unread == 3
+    mesh.tell("servicelist", "update", b"{}")
+    assert mesh.counters.unread == 4
+    mesh.tell("servicelist", "update", b'[{"spec":7},{"spec":8}]')
+    assert mesh.counters.unread == 6
 
 
 @pytest.mark.parametrize("content", [b"[", b"{}", b'{"spec":{"ports":7}}', b"\xff", b'[{"spec":[]}]', b"null"])
@@ -285,6 +315,30 @@ def test_names_have_only_endpoints_that_this_node_reaches(bee: Harness) -> None:
     assert names.near == {"web": ["192.0.2.2"]}
 
 
+def test_names_follow_services_and_pods(bee: Harness) -> None:
+    names = _Known()
+    mesh = Mesh(bee, {"service": [service(), service("db", "10.96.0.2")]})
+    mesh.pods.now = (pod(),)
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+    bee.start()
+    bee.run_for(1)
+    assert [each.metadata.name for each in names.pods] == [pod().metadata.name]
+    mesh.tell("service", "delete", None)
+    assert set(names.services) == {"db"}
+
+
+def test_the_name_server_and_the_data_plane_live_as_long_as_the_module() -> None:
+    names = _Known()
+    with Harness() as bee:
+        mesh = Mesh(bee)
+        bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+        bee.start()
+        bee.run_for(1)
+        assert bee.hive.readiness()[ModuleName.EDGEMESH].state is State.READY
+        assert (names.lives, mesh.plane.closed) == (["start"], 0)
+    assert (names.lives, mesh.plane.closed) == (["start", "stop"], 1)
+
+
 class _Known:
     """A name server that notes whether Services are known."""
 
@@ -293,12 +347,16 @@ class _Known:
     def __init__(self) -> None:
         self.services: dict[str, tuple[Any, Any]] = {}
         self.near: dict[str, list[str]] = {}
+        self.pods: tuple[Pod, ...] = ()
+        self.lives: list[str] = []
 
     def start(self) -> None:
-        """Nothing listens."""
+        """Note it."""
+        self.lives.append("start")
 
     def stop(self) -> None:
-        """Nothing listens."""
+        """Note it."""
+        self.lives.append("stop")
 
     def known(self) -> None:
         """Note it."""
@@ -306,11 +364,15 @@ class _Known:
 
     def put(self, key: Any, service: Any, addresses: Any, backends: Any) -> None:
         """Keep the ports and addresses."""
+        if service is None:
+            del self.services[key.name]
+            return
         self.services[key.name] = ([each.port for each in service.spec.ports], addresses)
         self.near[key.name] = [each.address for each in backends]
 
-    def pods_changed(self, pods: Any) -> None:
-        """Keep nothing."""
+    def pods_changed(self, pods: tuple[Pod, ...]) -> None:
+        """Keep them."""
+        self.pods = pods
 
     def explain(self, name: str, namespace: str, type_: str) -> Resolution:
         """Know one name."""
