@@ -8,10 +8,7 @@ import msgspec
 
 from beehive.clock import Clock
 from modules.apimachinery.kinds import Kind
-from modules.cloud.client.call_requests import CallError
-from modules.cloud.client.calls import DOCUMENT, ApiCall
-from modules.cloud.client.kube_client import CallEnd, KubeClient
-from modules.cloud.client.lane_calls import CallAnswered, RequestLane
+from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, CallSender
 
 _MOST_VERSIONS: Final = 64
 """Versions of groups that are remembered; the least recently used one is forgotten."""
@@ -36,12 +33,12 @@ class ClusterResources:
     """Asks the API server for the resources of a version when one is needed that is not known.
 
     Args:
-        client: returns the client.
+        api: sends calls.
         clock: for the age of answers.
     """
 
-    def __init__(self, client: Callable[[], KubeClient | None], clock: Clock) -> None:
-        self._client = client
+    def __init__(self, api: CallSender, clock: Clock) -> None:
+        self._api = api
         self._now = clock.monotonic
         self._versions: dict[str, _Version] = {}
 
@@ -58,24 +55,13 @@ class ClusterResources:
         if known is not None and age < (_KNOWN_SECONDS if plural in known.kinds else _UNKNOWN_SECONDS):
             found(known.kinds.get(plural), "the server could not find the requested resource")
             return
-        client = self._client()
-        if client is None:
-            found(None, "edgecontroller has not started")
-            return
 
-        def answered(end: CallEnd) -> None:
-            found(*self._take(api_version, plural, end))
+        def answered(result: ApiResult) -> None:
+            found(*self._take(api_version, plural, result))
 
-        call = ApiCall(verb=DOCUMENT, api_version="", plural="", name=f"apis/{api_version}")
-        try:
-            client.call(RequestLane.QUERY, call, answered, key=f"discovery {api_version}", idempotent=True)
-        except CallError as error:
-            found(None, str(error))
+        self._api.send(ApiCall(verb=DOCUMENT, api_version="", plural="", name=f"apis/{api_version}"), answered)
 
-    def _take(self, api_version: str, plural: str, end: CallEnd) -> tuple[Kind | None, str]:
-        if not isinstance(end, CallAnswered):
-            return None, "the API server does not answer"
-        result = end.result
+    def _take(self, api_version: str, plural: str, result: ApiResult) -> tuple[Kind | None, str]:
         if result.object is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
             return None, str((result.refusal or {}).get("message"))
         self._versions.pop(api_version, None)

@@ -91,7 +91,7 @@ class ClusterApi:
         epochs = connections.epochs
         self._reflectors = Reflectors(mirror, module, transactions, downstream, epochs, self._all_listed)
         self._is_sending = False
-        resources = ClusterResources(lambda: self._client, module.clock)
+        resources = ClusterResources(self, module.clock)
         watches = ClusterWatches(self, resources, self._reflectors, downstream, transactions)
         locations = downstream.locations
         self._calls = NodeCalls(cluster, mirror.bodies, self, watches, self._reflectors, access_control, locations)

@@ -1,5 +1,6 @@
 """What edgecontroller remembers beside the mirror: versions that were told, ended pods, missed connections."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -7,14 +8,25 @@ from unittest import mock
 import pytest
 
 from beehive import Message, Operation
+from beehive.testing import Harness
+from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFoundError
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.controller import NewestVersions
-from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
+from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods, ended_uid, missing_pods
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
+from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 from modules.cloud.messages import ConnectEvent, NodeConnection
 from modules.cloud.storage.object_sync import ObjectSync
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
 
 ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
 
@@ -53,6 +65,87 @@ def test_an_object_is_ahead_of_the_watch_until_its_event(monkeypatch: pytest.Mon
 def test_a_deletion_ends_the_pod_that_it_names(answer: JsonObject, uid: str) -> None:
     call = ApiCall(verb="delete", api_version="v1", plural="pods", options={"preconditions": {"uid": "u"}})
     assert ended_uid(call, ApiResult(answer)) == uid
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "uid"),
+    [
+        (404, 'pods "web" not found', "u"),
+        (409, "Precondition failed: UID in precondition: u, UID in object meta: v", "u"),
+        (409, "the object has been modified", ""),
+        (403, "UID in precondition", ""),
+        (503, "no answer of the API server", ""),
+    ],
+)
+def test_a_refused_deletion_shows_whether_the_pod_was_there(code: int, message: str, uid: str) -> None:
+    refusal: JsonObject = {"kind": "Status", "code": code, "message": message}
+    call = ApiCall(verb="delete", api_version="v1", plural="pods", options={"preconditions": {"uid": "u"}})
+    assert ended_uid(call, ApiResult(None, refusal)) == uid
+    without = ApiCall(verb="delete", api_version="v1", plural="pods")
+    assert ended_uid(without, ApiResult(None, refusal)) == ""
+
+
+def test_the_last_ended_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.ended_pods._MOST", 2)
+    ended = EndedPods()
+    for uid in "abc":
+        ended.add(uid)
+    assert [uid for uid in "abc" if uid in ended] == ["b", "c"]
+    ended.told("b")
+    ended.told("never added")
+    assert [uid for uid in "abc" if uid in ended] == ["c"]
+    ended.forget()
+    assert "c" not in ended
+
+
+FORBIDDEN = ForbiddenError("pods", "web", "not yours")
+STATUS = {"ErrStatus": FORBIDDEN.status()}
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "expected"),
+    [
+        ("default/podstatus", "update", []),
+        ("default/nodestatus/n1", "update", []),
+        ("default/event/e", "insert", []),
+        ("default/event/e", "patch", []),
+        ("default/nodestatus/n1", "insert", [(FORBIDDEN.message, "node")]),
+        ("default/serviceaccounttoken/a", "query", [(STATUS, "")]),
+        ("default/pod/web", "delete", [(STATUS, "")]),
+        ("default/configmap/c", "query", [({"Object": None, "Err": STATUS}, "")]),
+        ("default/node/n1", "query", [({"Object": None, "Err": STATUS}, "")]),
+        ("default/lease/n1", "update", [("Lease", "")]),
+        ("default/nodepatch/n1", "patch", [("Node", "")]),
+        ("default/podpatch/web", "patch", [("Pod", "")]),
+        ("default/pod/web", "insert", [("Pod", "")]),
+    ],
+)
+def test_a_forbidden_request_is_answered_in_kubeedges_form(
+    bee: Harness, resource: str, operation: str, expected: list[tuple[Any, str]]
+) -> None:
+    """With the empty Go struct of the kind beside the error, where KubeEdge's edge decodes one."""
+    results = refusal_responses(bee.message(f"node/n1/{resource}", operation), FORBIDDEN)
+    found = [(each.content, each.resource_type) for each in results if isinstance(each, UpstreamResponse)]
+    assert len(found) == len(results)
+    for (content, kind), (wanted, wanted_kind) in zip(found, expected, strict=True):
+        assert kind == wanted_kind
+        if wanted in ("Lease", "Node", "Pod"):
+            assert content["Err"] == STATUS
+            assert content["Object"]["metadata"] == {"creationTimestamp": None}
+        else:
+            assert content == wanted
+
+
+@pytest.mark.parametrize(("operation", "has_form"), [("query", True), ("update", False)])
+def test_a_query_that_fails_is_answered_in_the_form_of_an_object(
+    bee: Harness, operation: str, *, has_form: bool
+) -> None:
+    """An edge would store a bare error as the object; a 404 of a query is one that KubeEdge's edge knows."""
+    request = bee.message("node/n1/default/lease/n1", operation)
+    failed, missing = InternalError("no"), NotFoundError("leases", "n1")
+    contents = [refusal_responses(request, each)[0].content for each in (failed, missing)]
+    bare = [{"ErrStatus": each.status()} for each in (failed, missing)]
+    assert contents == ([{"Object": None, "Err": bare[0]}, bare[1]] if has_form else bare)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class NodeStates:
         self.writes: list[str] = []
         """The names of those written."""
         self.loses_answers = False
+        self.page = 100
+        """Objects in an answer to a list."""
         self.namespace = NAMESPACE
         self._version = 0
 
@@ -44,7 +46,7 @@ class NodeStates:
         assert (call.api_version, call.namespace) == (API_VERSION, self.namespace)
         known = self.objects.get(call.name)
         if call.verb == "list":
-            exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.values())})
+            self._list(exchange)
         elif call.verb == "create":
             self._write(exchange, call.body, is_stale=call.body["metadata"]["name"] in self.objects)
         elif known is None:
@@ -53,6 +55,13 @@ class NodeStates:
             exchange.answer(200, known)
         else:
             self._write(exchange, call.body, is_stale=version_of(call.body) != version_of(known))
+
+    def _list(self, exchange: FakeExchange) -> None:
+        begin = int(exchange.query.get("continue", "0"))
+        items = list(self.objects.values())
+        rest = str(begin + self.page) if begin + self.page < len(items) else ""
+        metadata = {"resourceVersion": "1", "continue": rest}
+        exchange.answer(200, {"metadata": metadata, "items": items[begin : begin + self.page]})
 
     def _write(self, exchange: FakeExchange, body: JsonObject, *, is_stale: bool) -> None:
         if is_stale:
@@ -464,6 +473,33 @@ def test_who_has_a_node_is_read_from_the_cluster(site: Site) -> None:
     assert first.cloudcores().nodes == {"n1": second.database.cloudcore, "n2": first.database.cloudcore}
     assert second.cloudcores("n2").nodes == {"n2": first.database.cloudcore}
     assert second.cloudcores("n9").nodes == {}
+
+
+def test_states_are_read_page_by_page(site: Site) -> None:
+    first = site.core("n1", "n2")
+    first.server.apply({**N1, "metadata": {"name": "n2"}})
+    first.bee.run_for(6.0)
+    acknowledge(first)
+    site.states.objects["n0"], site.states.page = {"metadata": {"name": "n0"}}, 1
+    second = site.core("n1")
+    assert second.cloudcores().nodes == {"n1": second.database.cloudcore, "n2": first.database.cloudcore}
+    assert pods_in(second.down()) == []
+
+
+def test_who_has_no_right_at_the_start_asks_for_no_state_and_writes_none(site: Site) -> None:
+    def refuse(exchange: FakeExchange) -> None:
+        asked.append(exchange.call.verb)
+        exchange.answer(403, {"kind": "Status", "code": 403})
+
+    asked: list[str] = []
+    site.states.serve = refuse  # type: ignore[method-assign]
+    core = site.core("n1")
+    core.bee.run_for(60.0)
+    core.server.apply(pod("new"))
+    core.bee.run_for(60.0)
+    assert core.cloudcores().nodes == {}
+    assert asked == ["list"]
+    assert "insert node/n1/default/pod/new" in core.down()
 
 
 def test_without_the_right_nobody_is_known_to_have_a_node(site: Site) -> None:

@@ -155,6 +155,33 @@ def test_kinds_of_a_version_are_asked_once_and_missing_ones_again(bee: Harness) 
     assert len(asked) == 2
 
 
+def test_versions_of_groups_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently asked one is asked for again."""
+    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.cluster_resources._MOST_VERSIONS", 2)
+    server, asked = server_with(bee), list[str]()
+
+    def answer(exchange: FakeExchange) -> None:
+        asked.append(exchange.call.api_version.rpartition("/")[2])
+        exchange.answer(404, {"kind": "Status", "code": 404})
+
+    server.answers[""] = answer
+    core = ClusterController(bee, server)
+    for version in ("v1", "v2", "v1", "v3", "v3", "v2", "v1"):
+        assert code(watches(core, api_version=f"devices.example.io/{version}")) == 404
+    assert asked == ["v1", "v2", "v3", "v1"]
+    assert bee.clock.monotonic() < 1.0, "no answer waits for the next message"
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_refused_discovery_is_reported_and_repeated(bee: Harness, status: int) -> None:
+    server = server_with(bee)
+    server.answers[""] = lambda exchange: exchange.answer(status, {"kind": "Status", "code": status, "message": "no"})
+    core = ClusterController(bee, server)
+    assert code(watches(core)) == 404
+    del server.answers[""]
+    assert code(watches(core)) == 0
+
+
 def test_a_discovery_of_any_form_names_no_kind(bee: Harness) -> None:
     server = server_with(bee)
     forms: list[Any] = [{}, {"resources": 7}, {"resources": [7, {}, {"name": "devices"}, {"name": 1, "kind": 2}]}]
