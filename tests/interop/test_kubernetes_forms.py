@@ -53,9 +53,9 @@ def test_the_responses_equal_a_real_api_servers(tmp_path: Path) -> None:
     with Stub(tmp_path) as stub:
         control = _module(stub, Control)
         tokens = StaticTokens({name.encode(): user for name, user in USERS.items()})
-        access = AccessService(
-            Authenticator(tokens), control.service(), lambda node: control._api(NodeCaller(control._caller(), node))
-        )
+        caller = control._caller()
+        of_node = lambda node: control._api(NodeCaller(caller, node))  # noqa: E731
+        access = AccessService(Authenticator(tokens), control.service(), of_node, caller.call)
         found = played(Story(access.serve), recorded_exchanges(), lambda: _forget(stub), lambda: _settle(stub))
     differing = {label: differences for label, differences in found.items() if differences}
     unexpected = {label: why for label, why in differing.items() if int(label.split()[0]) not in EXCEPTIONS}

@@ -30,13 +30,13 @@ def review(user: User, parts: tuple[str, ...], body: Any, index: RbacIndex) -> R
         index: the roles and bindings.
 
     Raises:
-        ApiStatusError: 403, a node asks for its rights.
+        ApiStatusError: 403, a node asks for all its rights.
         BadRequestError, InvalidError: the review asks for nothing.
     """
     if parts == _SELF:
         return _created("SelfSubjectReview", _AUTHENTICATION, {"status": {"userInfo": user_info(user)}})
     if user.node and not user.is_administrator:
-        raise ApiStatusError(403, "access reviews of nodes are not served: the node authorizer decides on each request")
+        raise ApiStatusError(403, "the rights of a node are not listed: the node authorizer decides on each request")
     kind = "SelfSubjectRulesReview" if parts == _RULES else "SelfSubjectAccessReview"
     spec = body.get("spec") if isinstance(body, dict) else None
     if not isinstance(spec, dict):

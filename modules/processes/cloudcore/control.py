@@ -184,6 +184,7 @@ class Control(Module):
                 authenticator,
                 self.service(),
                 lambda node: self._api(NodeCaller(self._caller(), node)),
+                self._caller().call,
                 flow=flow,
                 users=UserAccess(
                     self._rbac,

@@ -130,7 +130,7 @@ class AccessService:
         authenticator: finds the user of a request.
         administrators: the service for members of `system:masters`.
         of_node: returns the service for a node.
-        review: answers the access reviews of nodes; None: they are refused.
+        review: answers the reviews of nodes, by the node authorizer.
         flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
         users: serves all other users; None: they are refused.
     """
@@ -140,7 +140,7 @@ class AccessService:
         authenticator: Authenticates,
         administrators: HttpService,
         of_node: Callable[[str], HttpService],
-        review: Callable[[ApiCall], ApiResult] | None = None,
+        review: Callable[[ApiCall], ApiResult],
         flow: FlowControl | None = None,
         users: UserAccess | None = None,
     ) -> None:
@@ -179,7 +179,7 @@ class AccessService:
 
     def _served(self, user: User, request: Request, asked: AccessRequest) -> Reply:
         """Return the reply to a user."""
-        if user.node and self._review is not None and (call := _node_review(user, request)) is not None:
+        if user.node and (call := _node_review(user, request)) is not None:
             result = self._review(call)
             answer = result.object if result.refusal is None else result.refusal
             status = 201 if result.refusal is None else int(result.refusal.get("code", 500))

@@ -20,7 +20,7 @@ from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
 from modules.cloud.client.calls import ApiCall, ApiResult
-from tests.modules.cloud.apiserver.endpoints.serving import Serving
+from tests.modules.cloud.apiserver.endpoints.serving import Serving, not_asked
 
 ACCESS = ("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
 LOCAL = ("apis", "authorization.k8s.io", "v1", "namespaces", "shop", "localsubjectaccessreviews")
@@ -135,7 +135,7 @@ class Alice:
 def test_an_administrator_reviews_tokens(token: str, authenticated: bool) -> None:
     users = {"good": Authenticated(User("bob"))}
     service = Serving(authenticate=lambda token, _: users.get(token)).service
-    access = AccessService(Alice(), service, lambda _node: service)
+    access = AccessService(Alice(), service, lambda _node: service, not_asked)
     body = msgspec.json.encode({"spec": {"token": token}})
     path = ("apis", "authentication.k8s.io", "v1", "tokenreviews")
     reply = access.serve(Request(method="POST", target="/".join(path), parts=path, body=body))

@@ -248,7 +248,9 @@ def _grant_and_use(secure: Secure, admin: tuple[str, ...]) -> None:
 
 @pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
 def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
-    """kubectl applies and waits as an administrator, and learns who it is; a node may not read another node's pod."""
+    """kubectl applies and waits as an administrator, and learns who it is; a node may not read another node's
+    pod, and knows it.
+    """
     file = secure.directory / "kubeconfig"
     options = ["--tls-dir", str(secure.files.directory), "--socket", str(secure.directory / "control")]
     assert main(["kubeconfig", "--output", str(file), "--server", secure.url, *options]) == 0
@@ -269,4 +271,8 @@ def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     node = (*authority, "--client-certificate", str(certificate), "--client-key", str(key))
     refused = secure.kubectl(*node, "get", "pod", "web")
     assert refused.returncode == 1
+    for what, may in (("nodes/n2", "yes"), ("pods/web", "no"), ("/healthz", "yes"), ("/metrics", "no")):
+        told = secure.kubectl(*node, "auth", "can-i", "get", what)
+        assert told.stdout.split()[:1] == [may], (what, told)
+    assert "system:node:n2" in secure.kubectl(*node, "auth", "whoami").stdout
     assert 'pods "web" is forbidden: User "system:node:n2" cannot get resource "pods"' in refused.stderr

@@ -13,6 +13,7 @@ from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, 
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.apiserver.endpoints.serving import not_asked
 
 ALICE = User("alice", groups=(ADMINISTRATORS,))
 NODE = User("system:node:n1", groups=("system:nodes",))
@@ -96,7 +97,7 @@ class Served:
 
 def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> None:
     flow, users = FlowControl(seats=1, waiting=0), OneUser(ALICE)
-    service = AccessService(users, Served(), lambda _node: Served(), flow=flow)
+    service = AccessService(users, Served(), lambda _node: Served(), not_asked, flow=flow)
 
     def status(request: Request) -> int:
         reply = service.serve(request)
@@ -117,7 +118,7 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
 def test_an_object_that_is_called_like_a_stream_needs_a_seat() -> None:
     """Any number of requests for a ConfigMap `log` were served at a time."""
     flow, called = FlowControl(seats=1, waiting=0), get("/api/v1/namespaces/default/configmaps/log")
-    service = AccessService(OneUser(ALICE), Served(), lambda _node: Served(), flow=flow)
+    service = AccessService(OneUser(ALICE), Served(), lambda _node: Served(), not_asked, flow=flow)
     with flow.seat(ALICE, called, "get"):
         refused = service.serve(called)
     assert isinstance(refused, Response)

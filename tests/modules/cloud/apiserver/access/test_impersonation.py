@@ -13,7 +13,7 @@ from modules.cloud.apiserver.access.service import AccessService, impersonated
 from modules.cloud.authentication.users import ADMINISTRATORS, User, groups_of
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.user_reviews import PATHS
-from tests.modules.cloud.apiserver.endpoints.serving import Serving
+from tests.modules.cloud.apiserver.endpoints.serving import Serving, not_asked
 
 CAROL = User("carol")
 ROBOT = "system:serviceaccount:shop:robot"
@@ -105,7 +105,7 @@ def test_who_is_impersonated_as_anonymous_asks_for_no_rights(name: str, status: 
         def user(self, _request: Request) -> User:
             return User("root", groups=(ADMINISTRATORS,))
 
-    service = AccessService(Root(), Serving().service, lambda _: Serving().service)
+    service = AccessService(Root(), Serving().service, lambda _: Serving().service, not_asked)
     asked = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     request = msgspec.structs.replace(as_(name), method="POST", parts=PATHS[1], body=msgspec.json.encode(asked))
     reply = service.serve(request)

@@ -9,7 +9,7 @@ from beehive.http.responses import Response, text
 from modules.cloud.apiserver.access.service import AccessService, UserAccess
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
-from tests.modules.cloud.apiserver.endpoints.serving import read
+from tests.modules.cloud.apiserver.endpoints.serving import not_asked, read
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -61,7 +61,7 @@ def test_rbac_lets_a_node_read_what_the_node_authorizer_has_no_rule_for(
     method: str, path: str, rights: RbacIndex, served: tuple[int, str]
 ) -> None:
     users = UserAccess(rights, lambda _: Named("rbac"))
-    service = AccessService(Node(), Named("administrators"), lambda _: Named("node"), users=users)
+    service = AccessService(Node(), Named("administrators"), lambda _: Named("node"), not_asked, users=users)
     reply = service.serve(read(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()))
     assert isinstance(reply, Response)
     assert (reply.status, reply.body.decode()) == served
@@ -69,7 +69,7 @@ def test_rbac_lets_a_node_read_what_the_node_authorizer_has_no_rule_for(
 
 @pytest.mark.parametrize(("path", "status"), [("/apis/kitchen.example/v1/cakes", 403), ("/api/v1/secrets/no", 404)])
 def test_a_node_does_not_learn_which_resources_there_are(path: str, status: int) -> None:
-    service = AccessService(Node(), Named("administrators"), lambda _: Named("node", 404))
+    service = AccessService(Node(), Named("administrators"), lambda _: Named("node", 404), not_asked)
     reply = service.serve(read(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()))
     assert isinstance(reply, Response)
     assert reply.status == status

@@ -45,6 +45,11 @@ def on_one_node(clock: Clock) -> Cluster:
     return Cluster(clock, default_node="n1")
 
 
+def not_asked(call: ApiCall) -> ApiResult:
+    """Answers the reviews of nodes in a test that has none."""
+    raise AssertionError(f"{call.plural} is asked for")
+
+
 class Serving:
     """The service and what a test asks of it."""
 
