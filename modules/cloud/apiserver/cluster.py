@@ -40,6 +40,7 @@ from modules.apimachinery.validation.statuses import certificate_approval
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
+from modules.cloud.apiserver import volume_binder
 from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest, shaped
@@ -64,7 +65,6 @@ from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addres
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
-from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import with_job_selector
 from modules.cloud.storage.object_storage import Storage, check_version
 from modules.cloud.storage.preview import StoragePreview
@@ -87,7 +87,6 @@ _NAMESPACE = kind_named("Namespace")
 _SERVICE = kind_named("Service")
 _JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
-_STORAGE = ("PersistentVolumeClaim", "PersistentVolume")
 
 
 class ApplyOutcome(StrEnum):
@@ -263,12 +262,19 @@ class Cluster:
 
     def _bound(self, obj: JsonObject) -> JsonObject:
         """Bind volumes after a change of a claim or volume, and return the object."""
-        if obj["kind"] not in _STORAGE:
+        if obj["kind"] not in volume_binder.KINDS:
             return obj
-        claims, volumes = (self.storage.list(kind_named(kind)) for kind in _STORAGE)
-        for changed in bind_volumes(claims, volumes):
-            self.storage.replace(changed)
+        self._change_volumes(volume_binder.bind_volumes)
         return self.storage.get(key_of(obj))
+
+    def note_phases_of_volumes(self) -> None:
+        """Note which claims and volumes are available, bound, released or lost."""
+        self._change_volumes(volume_binder.changed_phases)
+
+    def _change_volumes(self, changed: Callable[[list[JsonObject], list[JsonObject]], list[JsonObject]]) -> None:
+        claims, volumes = (self.storage.list(kind_named(kind)) for kind in volume_binder.KINDS)
+        for each in changed(claims, volumes):
+            self.storage.replace(each)
 
     def create(self, obj: JsonObject, creation: Creation | None = None, uid: str = "") -> JsonObject:
         """Store a new object with its kind's defaults, and return it.

@@ -14,7 +14,7 @@ from modules.apimachinery.computed import Results
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver import api_calls, full_disk
+from modules.cloud.apiserver import api_calls, full_disk, volume_binder
 from modules.cloud.apiserver.built_in_controllers import (
     CLUSTER_ROLE,
     aggregate_roles,
@@ -150,6 +150,8 @@ class ApiServer(Module):
         """Nodes that have changed since their taints were looked at."""
         self._may_lack_accounts = True
         """Whether a namespace may lack its service account."""
+        self._may_change_phases = True
+        """Whether a claim or a volume may have another phase now."""
         self._failures = Failures()
         self._previews = Previews(self, cluster, self._call_with)
         self._deletions = CollectionDeletions(self, cluster, self._delete_part)
@@ -394,6 +396,7 @@ class ApiServer(Module):
             if not self._is_full:
                 self._make_accounts()
                 self._aggregate_roles()
+                self._note_phases()
                 self._taint_nodes()
                 self._place()
                 self._collect()
@@ -428,6 +431,7 @@ class ApiServer(Module):
         self.changes_rolled_back(changes, set())
         self._full_until = self.clock.monotonic() + FULL_SECONDS
         self._may_place = self._may_lack_accounts = self._may_lack_certificates = self._may_lack_service = True
+        self._may_change_phases = True
         if self._manifests is not None:
             self._manifests.reset()
 
@@ -533,6 +537,12 @@ class ApiServer(Module):
             self._may_aggregate = False
             self._transactions.attempt(partial(aggregate_roles, self._cluster))
 
+    def _note_phases(self) -> None:
+        """Note the phases of volumes and claims. Like `_place`, for own changes only."""
+        if self._may_change_phases:
+            self._may_change_phases = False
+            self._transactions.attempt(self._cluster.note_phases_of_volumes)
+
     def object_changed(self, event: ObjectEvent) -> None:
         """Take note of a change, by this API server or another cloudcore's (`HandlesChanges`)."""
         history = self._history
@@ -549,6 +559,7 @@ class ApiServer(Module):
             self._may_lack_certificates = self._may_lack_certificates or may_lack_certificate(event)
             self._may_lack_service = self._may_lack_service or may_lack_service(event)
             self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
+            self._may_change_phases = self._may_change_phases or event.key.kind in volume_binder.KINDS
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)
 

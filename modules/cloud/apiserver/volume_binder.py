@@ -1,20 +1,23 @@
-"""Binding of claims to volumes, after Kubernetes' persistent volume controller, without provisioning.
+"""Binding of claims to volumes, and their phases, after Kubernetes' persistent volume controller, without provisioning.
 
 A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits and
 that its selector selects. The volume that it names must fit, too, or name the claim: it may be kept for claims of
 another class.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from edged.api import QuantityError, whole_value
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
 from modules.apimachinery.workload_selectors import matcher_of
 
-_BOUND = {"phase": "Bound"}
+_BOUND = "Bound"
+_LOST = "Lost"
 _FILESYSTEM = "Filesystem"
 """The mode of a volume that names none."""
+CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
+KINDS = (CLAIM, VOLUME)
 
 
 def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -22,13 +25,36 @@ def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) ->
     free = [volume for volume in volumes if not _owner(volume).get("uid") and not is_being_deleted(volume)]
     changed: list[JsonObject] = []
     for claim in claims:
-        if (claim.get("status") or {}).get("phase") == _BOUND["phase"]:
+        if _is_bound(claim):
             continue
         volume = _choose(claim, free)
         if volume is not None:
             free.remove(volume)
             changed += _bound(claim, volume)
     return changed
+
+
+def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the claims and volumes that have another phase now: a volume is Available until it is bound, and Released
+    when its claim is gone; a bound claim whose volume is gone is Lost.
+    """
+    uids = {(each["metadata"].get("namespace"), each["metadata"]["name"]): uid_of(each) for each in claims}
+    names = {each["metadata"]["name"] for each in volumes}
+    found = [(volume, _phase_of(volume, uids)) for volume in volumes]
+    found += [(claim, _LOST) for claim in claims if _is_bound(claim) and _spec(claim).get("volumeName") not in names]
+    return [
+        {**obj, "status": {**_status(obj), "phase": phase}}
+        for obj, phase in found
+        if _status(obj).get("phase") != phase
+    ]
+
+
+def _phase_of(volume: JsonObject, uids: Mapping[tuple[Any, Any], str]) -> str:
+    owner = _owner(volume)
+    if not owner.get("uid"):
+        return "Available"
+    is_owned = uids.get((owner.get("namespace"), owner.get("name"))) == owner["uid"]
+    return _BOUND if is_owned else "Released"
 
 
 def _choose(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
@@ -67,19 +93,27 @@ def _selects(selector: Any, volume: JsonObject) -> bool:
 def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
     meta = claim["metadata"]
     reference = {
-        "kind": "PersistentVolumeClaim",
+        "kind": CLAIM,
         "apiVersion": "v1",
         "namespace": meta.get("namespace", "default"),
         "name": meta["name"],
         "uid": uid_of(claim),
     }
-    claim_status = {**(claim.get("status") or {}), **_BOUND}
+    claim_status = {**_status(claim), "phase": _BOUND}
     claim_spec = {**_spec(claim), "volumeName": volume["metadata"]["name"]}
-    volume_status = {**(volume.get("status") or {}), **_BOUND}
+    volume_status = {**_status(volume), "phase": _BOUND}
     return [
         {**volume, "spec": {**_spec(volume), "claimRef": reference}, "status": volume_status},
         {**claim, "spec": claim_spec, "status": claim_status},
     ]
+
+
+def _status(obj: JsonObject) -> dict[str, Any]:
+    return obj.get("status") or {}
+
+
+def _is_bound(claim: JsonObject) -> bool:
+    return _status(claim).get("phase") == _BOUND
 
 
 def _spec(obj: JsonObject) -> dict[str, Any]:

@@ -319,6 +319,30 @@ def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harnes
     server.database.close()
 
 
+def test_a_volume_is_released_when_its_claim_is_deleted(bee: Harness) -> None:
+    """And a claim is lost when its volume is, until there is such a volume again."""
+
+    def phase(plural: str) -> str:
+        return str((server.call("get", plural, "data").object or {})["status"]["phase"])
+
+    server = Server(bee)
+    amount = {"storage": "1Gi"}
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
+    disk = {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "data"}, "spec": spec}
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}, "volumeName": "data"}
+    claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "data"}, "spec": wanted}
+    server.apply(disk, "persistentvolumes")
+    assert phase("persistentvolumes") == "Available"
+    server.apply(claim, "persistentvolumeclaims")
+    assert (phase("persistentvolumes"), phase("persistentvolumeclaims")) == ("Bound", "Bound")
+    server.call("delete", "persistentvolumes", "data")
+    assert phase("persistentvolumeclaims") == "Lost"
+    server.apply(disk, "persistentvolumes")
+    assert (phase("persistentvolumes"), phase("persistentvolumeclaims")) == ("Bound", "Bound")
+    server.call("delete", "persistentvolumeclaims", "data")
+    assert phase("persistentvolumes") == "Released"
+
+
 def accounts(server: Server) -> list[str]:
     """The namespaces with a service account `default`, without the API server's own."""
     found = server.call("list", "serviceaccounts", namespace="").object

@@ -8,7 +8,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.apiserver.volume_binder import bind_volumes, changed_phases
 
 MOUNT = {"path": "/mnt", "type": ""}
 ONE = ["ReadWriteOnce"]
@@ -92,6 +92,35 @@ def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject]
     assert (taken["metadata"]["name"], taken["status"]["phase"]) == (given, "Bound")
     assert taken["spec"]["claimRef"]["uid"] == "uid-data"
     assert taken["spec"]["hostPath"] == MOUNT
+
+
+def of_claim(name: str, uid: str = "", phase: str = "Bound") -> JsonObject:
+    """A volume that is kept for a claim, or bound to it."""
+    owner = {"namespace": "default", "name": name, **({"uid": uid} if uid else {})}
+    return {**volume(name, claimRef=owner), "status": {"phase": phase, "message": "kept"}}
+
+
+@pytest.mark.parametrize(
+    ("held", "phase"),
+    [
+        (volume("data"), "Available"),
+        (of_claim("data", "", "Pending"), "Available"),
+        (of_claim("data", "uid-data", "Available"), "Bound"),
+        (of_claim("data", "uid-data"), None),
+        (of_claim("data", "uid-of-an-earlier-one"), "Released"),
+        (of_claim("gone", "uid-gone"), "Released"),
+        (of_claim("gone", "uid-gone", "Released"), None),
+    ],
+)
+def test_which_phase_a_volume_has(held: JsonObject, phase: str | None) -> None:
+    changed = changed_phases([claim()], [held])
+    assert [each["status"] for each in changed] == ([{**held.get("status", {}), "phase": phase}] if phase else [])
+
+
+@pytest.mark.parametrize(("phase", "lost"), [("Bound", True), ("Pending", False), ("Lost", False)])
+def test_a_bound_claim_whose_volume_is_gone_is_lost(phase: str, *, lost: bool) -> None:
+    held = {**claim(volumeName="gone"), "status": {"phase": phase}}
+    assert [each["status"] for each in changed_phases([held], [])] == ([{"phase": "Lost"}] if lost else [])
 
 
 def test_two_claims_do_not_get_one_volume() -> None:
