@@ -116,6 +116,7 @@ def test_a_pod_of_another_namespace_and_a_stored_pod_are_left_alone(cluster: Clu
             {"requests": {"cpu": "0.5"}},
             "minimum cpu usage per Container is 1, but request is 500m",
         ),
+        ({"type": CONTAINER, "max": {"cpu": "1"}}, {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, ""),
         (
             {"type": CONTAINER, "max": {"memory": "1024Mi"}},
             {"limits": {"memory": "2Gi"}},
