@@ -151,6 +151,8 @@ class Harness:
         self.sent: list[SentMessage] = []
         self._contents = SentContents()
         self._answerers: dict[str, Answerer] = {}
+        self.checks_at_rest: list[Callable[[], object]] = []
+        """Called whenever nothing is left to do before the next timer."""
 
     def __enter__(self) -> "Harness":
         return self
@@ -180,10 +182,16 @@ class Harness:
     def settle(self) -> None:
         """Run until nothing is left to do before the next timer."""
         self.simulation.run_until_idle()
+        self._check_rest()
 
     def run_for(self, seconds: float) -> None:
         """Let `seconds` of virtual time pass."""
         self.simulation.run_for(seconds)
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        for check in self.checks_at_rest:
+            check()
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
         """Make a message; `fields` as in `Message.new` (`source` is `test` unless given)."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,7 +21,7 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
-from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.edgecontroller.controller import Controller, check_turn_is_over
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 DISCOVERY = "discovery"
@@ -304,6 +305,7 @@ class ClusterController(Controller):
         self.remote = RemoteCluster(self.server.connect, keeps_state, namespace)
         self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
         bee.add(EdgeController, self.remote, self.database, None, lease, None, NodeWatches())
+        bee.checks_at_rest.append(partial(check_turn_is_over, bee, EdgeController.name))
         bee.start()
         self.links = 0
         for each in nodes:

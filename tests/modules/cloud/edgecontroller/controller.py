@@ -1,5 +1,6 @@
 """edgecontroller with the embedded API server on a hive, in virtual time, for tests."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,16 @@ def add_api_server(
     return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, limits=IN_PROCESS_LIMITS)
 
 
+def check_turn_is_over(bee: Harness, name: str) -> None:
+    """Check that a module with nothing to do owes no answer and no commit, which would wait for its next message."""
+    running = bee.hive.slot(name).running
+    module = None if running is None else running.ref._actor_weakref()
+    if isinstance(module, ApiServer | EdgeController):
+        transactions = module._transactions
+        assert not transactions._later, f"{name} has answers that wait for the end of a turn: call end_turn_soon"
+        assert not transactions.is_under_way, f"{name} has a transaction that waits for the end of a turn"
+
+
 class Controller:
     """edgecontroller and what a test does to it.
 
@@ -84,6 +95,7 @@ class Controller:
         """edgecontroller's."""
         remote = add_api_server(bee, self.cluster, self.objects, manifests)
         bee.add(EdgeController, remote, self.database, None, lease, None, NodeWatches())
+        bee.checks_at_rest += [partial(check_turn_is_over, bee, each) for each in (ApiServer.name, EdgeController.name)]
         bee.start()
         self.links = 0
         for each in nodes:
