@@ -109,7 +109,9 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voic
     A desired value that the model forbids is skipped, with a note. An expected value that the model forbids now is
     withdrawn, by any writer.
     """
-    after = replace(device, description=read.description or device.description, has_object=True)
+    after = replace(
+        device, description=read.description or device.description, has_object=True, uid=read.metadata.uid or device.uid
+    )
     if rules.like_kubeedge:
         return Change(after)
     at, notes = _at(device, voice, rules), list[str]()

@@ -48,8 +48,6 @@ class Members:
         """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
         the device was to be removed, or its object has that.
         """
-        self._replaced: set[str] = set()
-        """Devices that were deleted without a message to this node, and whose name another one has: they go first."""
         self._models: dict[str, ModelObject] = {}
         self._objects: dict[str, DeviceObject] = {}
 
@@ -152,12 +150,10 @@ class Members:
 
     def _put_object(self, read: DeviceObject, voice: Voice, key: str = "") -> Notes:
         device_id = key or read.id
-        if not _may_delete(self._objects.get(device_id), read.metadata.uid):
-            self._replaced.add(device_id)
         self._objects[device_id] = read
         device = self._slots.get(device_id)
-        if device is not None and device_id in self._replaced:
-            self._remove(device, "", voice)
+        if device is not None and not _is_same(device.uid, read.metadata.uid):
+            self._remove(device, "", voice)  # it was deleted without a message to this node
             device = None
         if device is None:
             notes = self._add(DeviceRequest(device_id, read.metadata.name, read.description), "", voice)
@@ -200,7 +196,6 @@ class Members:
         def ended(stored: bool) -> None:
             if stored:
                 self._unstored.pop(device_id, None)
-                self._replaced.discard(device_id)
             elif device_id in self._unstored or len(self._unstored) < MAX_DEVICES:
                 self._unstored[device_id] = added
                 self._module.repeat_later()
@@ -217,4 +212,9 @@ def _uid(message: Message) -> str:
 
 
 def _may_delete(found: DeviceObject | ModelObject | None, uid: str) -> bool:
-    return found is None or not uid or uid == found.metadata.uid or not found.metadata.uid
+    return found is None or _is_same(found.metadata.uid, uid)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two uids may be of one object: one that is empty may be of any."""
+    return not one or not other or one == other

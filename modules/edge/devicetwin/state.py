@@ -103,6 +103,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of the last state change that the cloud has not confirmed; 0 if it has confirmed all."""
     has_object: bool = False
     """Whether the cloud has sent a Device object for it; the device is then removed with that object."""
+    uid: str = ""
+    """That object's; empty in rows of earlier versions."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -591,6 +591,18 @@ def test_a_device_made_again_that_the_disk_has_refused_has_nothing_of_the_one_be
     assert got["twin"] == {}
 
 
+def test_a_device_made_again_before_a_kill_has_nothing_of_the_one_before(node: Node) -> None:
+    """The new object is stored, and the end of the earlier device is not."""
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.bee.simulation.run_for(6.0)
+    _with_one_commit(node, "ns/device/thermo", _another())
+    node.stop()
+    node.start()
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"] == {}
+
+
 def test_a_device_that_was_refused_and_deleted_since_does_not_come_back(node: Node) -> None:
     _with_one_commit(node, "ns/device/thermo", _device())
     _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
