@@ -86,6 +86,27 @@ def test_nothing_is_read_for_an_edge_node() -> None:
         assert read(core) == []
 
 
+def test_few_objects_are_read_at_a_time(core: ClusterController, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client's queue has an end; a node is sent its pods after the last of them."""
+    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.missing_bodies._MOST_AT_ONCE", 2)
+    names = [f"c{at}" for at in range(6)]
+    volumes = [{"name": name, "configMap": {"name": name}} for name in names]
+    core.server.apply(*(configmap(name, a=LARGE) for name in names), pod(volumes=volumes))
+    core.bee.settle()
+    held: list[FakeExchange] = []
+    core.server.answers["configmaps"] = held.append
+    core.connected("n1")
+    core.connected("n2")
+    for answered in range(len(names)):
+        assert len(held) == min(2, len(names) - answered)
+        assert INSERT not in core.down()
+        exchange = held.pop(0)
+        exchange.answer(200, core.server.cluster.storage.get(ObjectKey("ConfigMap", "default", exchange.call.name)))
+        core.bee.settle()
+    sent = core.down()
+    assert (held, sent.count(INSERT), len(sent)) == ([], 1, len(names) + 1)
+
+
 def test_a_read_that_fails_is_repeated_and_the_node_waits(core: ClusterController) -> None:
     core.server.apply(pod())
     core.bee.settle()
