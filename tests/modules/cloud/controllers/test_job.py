@@ -243,6 +243,23 @@ def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
     assert (found.get("ownerReferences"), found.get("finalizers")) == (None, None)
 
 
+def test_a_released_pod_keeps_what_others_have_given_it() -> None:
+    site = Site()
+    labels = {"batch": "sums"}
+    wanted = job(manualSelector=True, selector={"matchLabels": labels}, completions=1)
+    wanted["spec"]["template"]["metadata"]["labels"] = labels
+    site.apply(wanted)
+    (pod,) = running(site)
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "notes", "uid": "u"}
+    site.patch(pod, {"metadata": {
+        "labels": {"batch": "others"}, "finalizers": ["shop.example/bill", TRACKING],
+        "ownerReferences": [*pod["metadata"]["ownerReferences"], other],
+    }})  # fmt: skip
+    site.run_for(2)
+    released = site.get("Pod", pod["metadata"]["name"])["metadata"]
+    assert (released["finalizers"], released["ownerReferences"]) == (["shop.example/bill"], [other])
+
+
 def test_a_pod_that_a_job_adopts_is_counted() -> None:
     site = Site()
     labels = {"batch": "sums"}
