@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from beehive.goarch import goarch
 from beehive.whole_numbers import whole_number
 from edged.api.quantity import format_binary_quantity
 from edged.errors import EdgedError
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 
     from edged.cri.contract import ContainerRuntime
     from edged.eviction_api.usage import PodUsage
-
-_ARCHITECTURES = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "armv8l": "arm",
-    "armv7l": "arm",
-    "armv6l": "arm",
-    "armv5tel": "arm",
-    "i686": "386",
-    "i586": "386",
-}
-"""Go's names of `uname -m`."""
 
 
 class MachineError(EdgedError):
@@ -143,7 +132,7 @@ def read_machine(root: Path, node_ip: str = "") -> MachineFacts:
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
         kernel=uname.release,
         os_image=_pretty_name(_text("/etc/os-release")),
-        architecture=_ARCHITECTURES.get(uname.machine, uname.machine),
+        architecture=goarch(uname.machine),
         cpus=os.cpu_count() or 1,
         memory=memory,
         storage=disk.f_blocks * disk.f_frsize,

@@ -11,18 +11,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
 import subprocess
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.goarch import goarch
+
 BUSYBOX: Final = Path("/bin/busybox")
 BUSYBOX_IMAGE: Final = "docker.io/library/busybox:latest"
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:edgecore-test"
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _PAUSE_SOURCE = """
 #include <signal.h>
 #include <unistd.h>
@@ -105,9 +105,8 @@ def docker_archive(image: Image, directory: Path) -> Path:
 
 
 def _image_config(image: Image, layer_digest: str) -> dict[str, Any]:
-    machine = platform.machine()
     return {
-        "architecture": _ARCHITECTURES.get(machine, machine),
+        "architecture": goarch(),
         "os": "linux",
         "config": image.config,
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},

@@ -28,6 +28,7 @@ import msgspec
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
+from beehive.goarch import goarch
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.apimachinery.kinds import JsonObject
@@ -61,7 +62,6 @@ _LONGEST_DIRECTORY: Final = 60
 
 BUSYBOX: Final = Path("/bin/busybox")
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 _DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "var")
 _FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
 
@@ -90,10 +90,9 @@ def write_archive(path: Path, names: Iterable[str]) -> None:
     if not BUSYBOX.exists():
         raise BusyboxMissingError("make the image of the demo", str(BUSYBOX), "apt-get install busybox-static")
     layer = _layer()
-    machine = os.uname().machine
     config = json.dumps(
         {
-            "architecture": _ARCHITECTURES.get(machine, machine),
+            "architecture": goarch(),
             "os": "linux",
             "config": {"Cmd": ["sh"], "Env": [f"PATH={_PATH}"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},

@@ -15,19 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.goarch import OF_32_BITS, goarch
 from beehive.whole_numbers import whole_number
 from modules.runtimes.oci.images.worker.documents import Descriptor
 
-_ARCHITECTURES: Final = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "armv8l": "arm",
-    "armv7l": "arm",
-    "armv6l": "arm",
-    "armv5tel": "arm",
-    "i686": "386",
-    "i386": "386",
-}
 _ARM: Final = {"armv8l": 7, "armv7l": 7, "armv6l": 6, "armv5tel": 5}
 _WITHOUT_VARIANT: Final = {"arm": 7, "arm64": 8, "amd64": 1}
 """The variant of an image that names none, as in containerd."""
@@ -60,19 +51,21 @@ class Platform(NamedTuple):
     others: "tuple[Platform, ...]" = ()
 
 
-_OTHERS: Final = {"amd64": Platform("386"), "arm64": Platform("arm", 8)}
-"""By 64-bit architecture, its 32-bit one."""
-
-
 def own_platform() -> Platform:
-    """Return the platform of this machine."""
+    """Return the platform of this process. That of its kernel comes second where it has another one."""
     machine = os.uname().machine
-    architecture = _ARCHITECTURES.get(machine, machine)
-    other = _OTHERS.get(architecture)
-    others = (other,) if other is not None and runs(other.architecture) else ()
+    own, kernel = goarch(machine), goarch(machine, 8)
+    if own != kernel:
+        return Platform(own, _variant(own, machine), (Platform(kernel, _variant(kernel, machine)),))
+    other = OF_32_BITS.get(own)
+    others = (Platform(other, _variant(other, machine)),) if other is not None and runs(other) else ()
+    return Platform(own, _variant(own, machine), others)
+
+
+def _variant(architecture: str, machine: str) -> int:
     if architecture == "amd64":
-        return Platform(architecture, amd64_level(_cpu_flags()), others)
-    return Platform(architecture, _ARM.get(machine, 8 if architecture == "arm64" else 0), others)
+        return amd64_level(_cpu_flags())
+    return _ARM.get(machine, 8) if architecture in ("arm", "arm64") else 0
 
 
 def amd64_level(flags: set[str]) -> int:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.goarch import goarch
 from modules.runtimes.oci.images.worker import platforms
 from modules.runtimes.oci.images.worker.archive import Archive
 from modules.runtimes.oci.images.worker.authorization import (
@@ -256,6 +257,25 @@ def test_the_platform_of_a_machine(
     cpuinfo.write_text(f"flags\t: {flags}\n")
     monkeypatch.setattr(platforms, "_CPUINFO", cpuinfo)
     monkeypatch.setattr(platforms, "runs", lambda _: runs)
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "node", "6.1", "", machine)))
+    assert own_platform() == wanted
+
+
+@pytest.mark.parametrize(
+    ("machine", "wanted"),
+    [
+        ("aarch64", Platform("arm", 8, (Platform("arm64", 8),))),
+        ("x86_64", Platform("386", 0, (Platform("amd64", 1),))),
+        ("armv7l", Platform("arm", 7)),
+    ],
+)
+def test_the_platform_of_a_system_of_32_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, wanted: Platform
+) -> None:
+    """As a kubelet and a containerd of that system: its architecture first, also below a kernel of 64 bits."""
+    monkeypatch.setattr(platforms, "_CPUINFO", tmp_path / "none")
+    monkeypatch.setattr(platforms, "runs", lambda _: True)
+    monkeypatch.setattr(platforms, "goarch", lambda machine, pointer_bytes=4: goarch(machine, pointer_bytes))
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "node", "6.1", "", machine)))
     assert own_platform() == wanted
 
