@@ -78,6 +78,12 @@ def test_statements_of_an_import_concern_all_tests_and_the_quickest_is_first() -
     assert reach.time(["slow", "quick"]) == 2.1
 
 
+def test_the_files_of_tests_take_turns() -> None:
+    seconds = {"a.py::1": 0.1, "a.py::2": 0.2, "a.py::3": 0.3, "b.py::1": 0.2, "b.py::2": 0.5}
+    reach = Reach(seconds, {("m.py", 1): tuple(seconds)}, frozenset())
+    assert reach.of(("m.py", 1)) == ["a.py::1", "b.py::1", "a.py::2", "a.py::3", "b.py::2"]
+
+
 @pytest.mark.parametrize(("seconds", "number"), [(0.0, 1), (1.5, 1), (2.0, 2), (9.0, 3)])
 def test_the_quickest_tests_are_those_that_take_a_time_together(seconds: float, number: int) -> None:
     """And one at least: else a statement that only slow tests run would have none."""
