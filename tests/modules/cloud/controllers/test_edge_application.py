@@ -123,6 +123,10 @@ def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
     assert image_of(deployment["spec"]["template"]) == "app:9"
     assert at.get("ConfigMap", "settings")["data"] == {"size": "1"}
     assert at.get("Service", "web")["spec"]["clusterIP"] == address
+    assert [state for *_, state in states(at)] == ["Available"] * 3
+    at.writes.clear()
+    at.run_for(60)
+    assert at.writes == []
 
 
 def test_objects_deleted_by_hand_are_made_again_and_unwanted_ones_go(at: Site) -> None:
@@ -135,6 +139,20 @@ def test_objects_deleted_by_hand_are_made_again_and_unwanted_ones_go(at: Site) -
     at.run_for(5)
     assert names(at, "Service") == []
     assert "settings" not in names(at, "ConfigMap")
+    assert {
+        ("SuccessfulCreate", "Created ConfigMap: settings"),
+        ("SuccessfulDelete", "Deleted ConfigMap: settings"),
+        ("SuccessfulDelete", "Deleted Service: web"),
+    } <= set(at.events())
+
+
+def test_the_status_names_each_object_in_the_order_of_the_manifests(at: Site) -> None:
+    at.apply(application(target("west"), target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS]))
+    at.run_for(10)
+    deployment = {"ordinal": 0, "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "default"}
+    settings = {"ordinal": 1, "version": "v1", "kind": "ConfigMap", "namespace": "default", "name": "settings"}
+    found = [each["identifier"] for each in at.cluster.storage.get(KEY)["status"]["workloadStatus"]]
+    assert found == [{**deployment, "name": "web-east"}, {**deployment, "name": "web-west"}, settings]
 
 
 def test_a_service_keeps_to_node_groups_and_its_slices_say_which(at: Site) -> None:
@@ -380,4 +398,5 @@ def test_an_application_that_was_stored_before_there_were_rules_makes_nothing(at
     at.run_for(5)
     assert names(at) == []
     assert states(at) == [(0, "", "Processing")]
-    assert any(reason == "InvalidApplication" for reason, _ in at.events())
+    at.run_for(60)
+    assert [reason for reason, _ in at.events()].count("InvalidApplication") == 1
