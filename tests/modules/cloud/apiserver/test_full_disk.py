@@ -14,6 +14,7 @@ import pytest
 from beehive import State
 from beehive.testing import Harness
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.full_disk import is_vital
 from modules.cloud.apiserver.module import FULL_SECONDS, ApiServer
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
@@ -75,6 +76,27 @@ def test_a_database_without_room_is_read_and_not_restarted(tmp_path: Path) -> No
 def small_disk() -> Iterator[Path]:
     """A file system of 8 MB."""
     yield from small_file_system("8m")
+
+
+@pytest.mark.parametrize(
+    ("call", "vital"),
+    [
+        (ApiCall(verb="get", api_version="v1", plural="secrets"), True),
+        (ApiCall(verb="list", api_version="v1", plural="secrets"), True),
+        (ApiCall(verb="document", api_version="", plural=""), True),
+        (ApiCall(verb="delete", api_version="v1", plural="secrets"), True),
+        (ApiCall(verb="deletecollection", api_version="v1", plural="secrets"), True),
+        (ApiCall(verb="create", api_version="coordination.k8s.io/v1", plural="leases"), True),
+        (ApiCall(verb="patch", api_version="v1", plural="nodes", subresource="status"), True),
+        (ApiCall(verb="updatestatus", api_version="v1", plural="pods"), True),
+        (ApiCall(verb="patch", api_version="v1", plural="nodes"), False),
+        (ApiCall(verb="create", api_version="v1", plural="pods", subresource="binding"), False),
+        (ApiCall(verb="patch", api_version="apps/v1", plural="deployments", subresource="status"), False),
+        (ApiCall(verb="updatestatus", api_version="apps/v1", plural="deployments"), False),
+    ],
+)
+def test_which_calls_are_made_on_a_full_disk(call: ApiCall, *, vital: bool) -> None:
+    assert is_vital(call) is vital
 
 
 def test_leases_find_room_on_a_full_disk(small_disk: Path) -> None:
