@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
@@ -17,9 +18,10 @@ from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
+from modules.cloud.controllers.registry import CONTROLLERS
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
-from modules.cloud.storage.watch_history import ObjectChanged
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.cloud.objects import in_memory
 
@@ -117,6 +119,72 @@ def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
     cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1))
     bee.run_for(60)
     assert len(cloud.pods()) == 1
+
+
+class FailingServer:
+    """An API server without objects but the Lease, which refuses or leaves unanswered what a test says.
+
+    Args:
+        bee: the harness.
+        failures: for each request until they are used up, the code of the refusal, 0 for none, or None for no answer.
+    """
+
+    def __init__(self, bee: Harness, *failures: int | None) -> None:
+        self.bee = bee
+        self.failures = list(failures)
+        self.asked: list[tuple[str, float]] = []
+        """The requests, and when they came."""
+        self.lease: JsonObject | None = None
+        bee.answer(MODULE, self._answer)
+        bee.add(Controllers, Subscriptions(), KnownCloudcores("cloud-a"), may_be_several=False)
+        bee.start()
+
+    def _answer(self, request: Message) -> Message | None:
+        is_watch = request.route.operation == Verb.WATCH
+        word = f"watch {request.content_as(WatchQuery).kind}" if is_watch else request.content_as(ApiCall).verb
+        self.asked.append((word, self.bee.clock.monotonic()))
+        failure = self.failures.pop(0) if self.failures else 0
+        if failure is None:
+            return None
+        refusal: JsonObject | None = {"code": failure, "message": "no"} if failure else None
+        if is_watch:
+            return request.reply(self.bee.clock, WatchStart(refusal=refusal))
+        if refusal is None and word == "get" and self.lease is None:
+            refusal = {"code": 404, "message": "there is no Lease"}
+        if refusal is None and word != "get":
+            self.lease = request.content_as(ApiCall).body
+        return request.reply(self.bee.clock, ApiResult(None if refusal else self.lease, refusal))
+
+    @property
+    def verbs(self) -> list[str]:
+        """The requests about the Lease, and the first one of each list of objects."""
+        return [word for word, _ in self.asked if not word.startswith("watch") or word == "watch Deployment"]
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked"),
+    [
+        ([], ["get", "create", "watch Deployment"]),
+        ([500], ["get", "get", "create", "watch Deployment"]),
+        ([0, 409], ["get", "create", "get", "create", "watch Deployment"]),
+        ([None], ["get", "get", "create", "watch Deployment"]),
+        ([0, None], ["get", "create", "get", "create", "watch Deployment"]),
+        ([0, 0, 500], ["get", "create", "watch Deployment", "get", "update", "watch Deployment"]),
+        ([0, 0, 0, 500], ["get", "create", "watch Deployment", "get", "update", "watch Deployment"]),
+        ([0, 0, None], ["get", "create", "watch Deployment", "get", "update", "watch Deployment"]),
+    ],
+)
+def test_what_fails_at_the_beginning_is_done_again(bee: Harness, failures: list[int | None], asked: list[str]) -> None:
+    """With another number of the Lease, which locks out what was written before."""
+    server = FailingServer(bee, *failures)
+    bee.run_for(60)
+    assert server.verbs == asked
+    assert [word for word, _ in server.asked][-len(CONTROLLERS) :] == [f"watch {kind}" for kind in CONTROLLERS]
+    assert server.lease is not None
+    assert server.lease["spec"]["holderIdentity"] == "cloud-a"
+    assert server.lease["spec"]["leaseTransitions"] == asked.count("watch Deployment")
+    times = [time for word, time in server.asked if word == "get"]
+    assert all(later - earlier >= 1.0 for earlier, later in pairwise(times))
 
 
 def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(bee: Harness) -> None:
