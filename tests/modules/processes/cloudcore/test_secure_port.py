@@ -271,8 +271,8 @@ def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     node = (*authority, "--client-certificate", str(certificate), "--client-key", str(key))
     refused = secure.kubectl(*node, "get", "pod", "web")
     assert refused.returncode == 1
-    for what, may in (("nodes/n2", "yes"), ("pods/web", "no"), ("/healthz", "yes"), ("/metrics", "no")):
+    for what, answer in (("nodes/n2", "yes"), ("pods/web", "no"), ("/healthz", "yes"), ("/metrics", "no")):
         told = secure.kubectl(*node, "auth", "can-i", "get", what)
-        assert told.stdout.split()[:1] == [may], (what, told)
+        assert told.stdout.split()[:1] == [answer], (what, told)
     assert "system:node:n2" in secure.kubectl(*node, "auth", "whoami").stdout
     assert 'pods "web" is forbidden: User "system:node:n2" cannot get resource "pods"' in refused.stderr
