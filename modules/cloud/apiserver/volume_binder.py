@@ -38,10 +38,11 @@ def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) 
     """Return the claims and volumes that have another phase now: a volume is Available until it is bound, and Released
     when its claim is gone; a bound claim whose volume is gone is Lost.
     """
-    uids = {(each["metadata"].get("namespace"), each["metadata"]["name"]): uid_of(each) for each in claims}
+    uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
     names = {each["metadata"]["name"] for each in volumes}
     found = [(volume, _phase_of(volume, uids)) for volume in volumes]
-    found += [(claim, _LOST) for claim in claims if _is_bound(claim) and _spec(claim).get("volumeName") not in names]
+    lost = [each for each in claims if _is_bound(each) and str(_spec(each).get("volumeName")) not in names]
+    found += [(claim, _LOST) for claim in lost]
     return [
         {**obj, "status": {**_status(obj), "phase": phase}}
         for obj, phase in found
@@ -49,11 +50,11 @@ def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) 
     ]
 
 
-def _phase_of(volume: JsonObject, uids: Mapping[tuple[Any, Any], str]) -> str:
+def _phase_of(volume: JsonObject, uids: Mapping[tuple[str, str], str]) -> str:
     owner = _owner(volume)
     if not owner.get("uid"):
         return "Available"
-    is_owned = uids.get((owner.get("namespace"), owner.get("name"))) == owner["uid"]
+    is_owned = uids.get((str(owner.get("namespace")), str(owner.get("name")))) == owner["uid"]
     return _BOUND if is_owned else "Released"
 
 
@@ -109,7 +110,7 @@ def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
 
 
 def _status(obj: JsonObject) -> dict[str, Any]:
-    return obj.get("status") or {}
+    return _object(obj.get("status"))
 
 
 def _is_bound(claim: JsonObject) -> bool:
@@ -117,11 +118,16 @@ def _is_bound(claim: JsonObject) -> bool:
 
 
 def _spec(obj: JsonObject) -> dict[str, Any]:
-    return obj.get("spec") or {}
+    return _object(obj.get("spec"))
 
 
 def _owner(volume: JsonObject) -> dict[str, Any]:
-    return _spec(volume).get("claimRef") or {}
+    return _object(_spec(volume).get("claimRef"))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return an object, empty for anything else: an earlier version may have stored it."""
+    return value if isinstance(value, dict) else {}
 
 
 def _capacity(volume: JsonObject) -> int:

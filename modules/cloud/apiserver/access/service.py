@@ -179,7 +179,8 @@ class AccessService:
 
     def _served(self, user: User, request: Request, asked: AccessRequest) -> Reply:
         """Return the reply to a user."""
-        if user.node and (call := _node_review(user, request)) is not None:
+        if user.node and not user.is_administrator and (call := _node_review(user, request)) is not None:
+            check_plain(request.header("accept"))
             result = self._review(call)
             answer = result.object if result.refusal is None else result.refusal
             status = 201 if result.refusal is None else int(result.refusal.get("code", 500))

@@ -123,6 +123,16 @@ def test_a_bound_claim_whose_volume_is_gone_is_lost(phase: str, *, lost: bool) -
     assert [each["status"] for each in changed_phases([held], [])] == ([{"phase": "Lost"}] if lost else [])
 
 
+@pytest.mark.parametrize(
+    "odd", [7, [[]], {"claimRef": [7]}, {"claimRef": {"uid": "u", "name": []}}, {"volumeName": []}]
+)
+def test_phases_stop_at_nothing_that_is_stored(odd: Any) -> None:
+    """They are noted at each start."""
+    held = {**volume("a"), "spec": odd, "status": odd}
+    asks = {**claim(), "spec": odd, "status": {"phase": "Bound"}}
+    assert {each["kind"] for each in changed_phases([asks], [held])} == {"PersistentVolume", "PersistentVolumeClaim"}
+
+
 def test_two_claims_do_not_get_one_volume() -> None:
     changed = bind_volumes([claim("one"), claim("two")], [volume("a")])
     assert [obj["metadata"]["name"] for obj in changed] == ["a", "one"]
