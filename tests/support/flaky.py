@@ -3,7 +3,7 @@
     python -m tests.support.flaky [FILE …] [--all] [--since REV] [--times 20] [--conditions quiet,busy] [--seconds 240]
 
 Without files it runs the tests that a change touches: what differs from `--since`, or else from the branch that this
-one follows, or else what the day before the last commit has brought. With `--all` each of `--times` is a run of the
+one follows, or else the commits of six hours. With `--all` each of `--times` is a run of the
 whole suite with a seed of its own. The table at the end counts the failures of each test; each run's output is kept.
 """
 
@@ -32,7 +32,8 @@ BUSY: Final = 6
 """Processes that compute for nothing, beside the tests."""
 _HUNK: Final = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _STEP: Final = "__pytest_repeat_step_number"
-_DAY: Final = 24 * 3600
+_RECENT: Final = 6 * 3600
+"""Seconds before the last commit whose commits are one change, where no other branch says what the change is."""
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-m", "not slow")
 
 
@@ -139,12 +140,12 @@ def _has_tests(path: str) -> bool:
 
 
 def base() -> str:
-    """Return the commit before the change: where this branch leaves the one that it follows, or a day before HEAD."""
+    """Return the commit before the change: where this branch leaves the one that it follows, or hours before HEAD."""
     head = _git("rev-parse", "HEAD").strip()
     upstream = _git("merge-base", "HEAD", "@{upstream}", check=False).strip()
     if upstream and upstream != head:
         return upstream
-    until = int(_git("show", "--no-patch", "--format=%ct", "HEAD")) - _DAY
+    until = int(_git("show", "--no-patch", "--format=%ct", "HEAD")) - _RECENT
     return _git("rev-list", "-1", f"--before={until}", "HEAD").strip() or head
 
 
