@@ -510,6 +510,7 @@ _TOGETHER = {
     "data[password]": ["data[username]"],
     f"{_C}.volumeMounts[0].name": [f"{_C}.volumeDevices[0].name"],
     "spec.capacity": ["spec.capacity[cpu]"],
+    "status.capacity[cpu]": ["status.allocatable[cpu]"],
     "metadata.finalizers": ["metadata.finalizers[0]"],
     "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.labels": [
         "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes",
