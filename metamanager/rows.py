@@ -11,7 +11,6 @@ from beehive.decoding import decode_json
 from beehive.errors import ResourceError
 from beehive.whole_numbers import whole_number
 
-_LONGEST_NUMBER = 18
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
 """Types of objects that a node gets in part; the part may change without the object."""
 
@@ -229,7 +228,7 @@ def parse(resource: str) -> Resource:
 
 def version_number(text: str | None) -> int:
     """Return a resourceVersion as a number; 0 if it is not a number or exceeds a database's integer."""
-    return whole_number(text, _LONGEST_NUMBER) or 0
+    return whole_number(text) or 0
 
 
 class StoredPod(msgspec.Struct, frozen=True):

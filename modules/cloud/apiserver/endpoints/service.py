@@ -15,7 +15,7 @@ from metamanager.application import Target
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, unread
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
@@ -194,7 +194,7 @@ class ApiService:
         except ApiError as error:
             return _refusal(error.status())
         except HttpStatusError as error:
-            return ApiStatusError(error.status, str(error)).response()
+            return unread(error)
 
     def _reply(self, request: Request) -> Reply:
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)
