@@ -85,7 +85,9 @@ _CONDITIONS = MergeField(_fields(conditions=_by("type")))
 _WORKLOAD = _fields(metadata=_METADATA, spec=MergeField(_WITH_TEMPLATE), status=_CONDITIONS)
 
 _SCHEMAS |= {
-    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job"), _WORKLOAD),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job"), _WORKLOAD
+    ),
     "CronJob": _fields(
         metadata=_METADATA,
         spec=MergeField(_fields(jobTemplate=MergeField(_fields(spec=MergeField(_WITH_TEMPLATE))))),

@@ -14,7 +14,8 @@ from modules.cloud.controllers.view import View, controller_of, node_of
 
 _DELETION_SECONDS: Final = 120.0
 """Seconds until an evicted pod must be deleted; after that, it counts again."""
-_SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
+SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
+"""The kinds whose replicas count."""
 _FAILED: Final = "CalculateExpectedPodCountFailed"
 
 
@@ -87,7 +88,7 @@ def _scale(view: View, pods: Sequence[JsonObject]) -> int:
         if reference is None or str(reference.get("uid")) in found:
             continue
         owner = _top(view, pod)
-        if owner is None or owner["kind"] not in _SCALED:
+        if owner is None or owner["kind"] not in SCALED:
             raise _NoScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
         replicas = int((owner.get("spec") or {}).get("replicas", 1))
         found[str(reference.get("uid"))] = replicas if owner["kind"] != "Deployment" else 0

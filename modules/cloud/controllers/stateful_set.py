@@ -79,7 +79,7 @@ class _Pass:
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
 
     def _makes_its_own(self, spec: JsonObject, revision: JsonObject) -> bool:
-        return makes_its_own({"spec": spec}, {HASH: str(revision["metadata"]["name"])})
+        return makes_its_own({**self._workload, "spec": spec}, {HASH: str(revision["metadata"]["name"])})
 
     def _next(self) -> list[PlannedWrite]:
         """Return the writes that are due: creations upwards, then deletions downwards, then the rollout."""

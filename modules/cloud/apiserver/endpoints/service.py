@@ -123,7 +123,8 @@ def check_subresource(target: Target, resource: Resource) -> None:
         raise _with("containers are not resized in place here: make the pod again with other resources")
     if target.subresource == SCALE and SCALE not in resource.subresources:
         raise _with(
-            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets and StatefulSets are scaled"
+            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets, ReplicationControllers and "
+            "StatefulSets are scaled"
         )
 
 
