@@ -20,7 +20,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import created_at, owner_reference
+from modules.cloud.controllers.pods import by_age, created_at, owner_reference
 from modules.cloud.controllers.view import View, is_controlled_by
 
 _SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -93,7 +93,7 @@ class _Pass:
             if uid not in present:
                 words = f"Active job went missing: {one.get('name')}"
                 self._events.append(EventNote(NORMAL, "MissingJob", words))
-        active = sorted(self._active(), key=lambda job: (created_at(job), job["metadata"]["name"]))
+        active = sorted(self._active(), key=by_age)
         self._status["active"] = [self._listed.get(uid_of(job)) or _reference(job) for job in active]
 
     def _clean_up(self) -> None:
@@ -103,7 +103,7 @@ class _Pass:
             ("Failed", self._spec.get("failedJobsHistoryLimit", 1)),
         ):
             ended = [job for job in self._jobs if (finished(job) or {}).get("type") == kind]
-            ended.sort(key=lambda job: (created_at(job), job["metadata"]["name"]))
+            ended.sort(key=by_age)
             self._delete(ended[: max(0, len(ended) - int(limit))])
 
     def _delete(self, jobs: Sequence[JsonObject]) -> None:

@@ -82,12 +82,12 @@ def _entry(one: Any) -> Managed:
 
 def written_entries(entries: Entries) -> list[JsonObject]:
     """Return the entries as an object has them: applies first, each by time."""
+    return [_written(one) for one in sorted(capped(entries).values(), key=_order)]
 
-    def order(one: Managed) -> tuple[str, str, str, str, str]:
-        of = one.manager
-        return of.operation, one.time, of.name, of.api_version, of.subresource
 
-    return [_written(one) for one in sorted(capped(entries).values(), key=order)]
+def _order(one: Managed) -> tuple[str, str, str, str, str]:
+    of = one.manager
+    return of.operation, one.time, of.name, of.api_version, of.subresource
 
 
 def _written(one: Managed) -> JsonObject:
@@ -106,7 +106,7 @@ def _written(one: Managed) -> JsonObject:
 
 def capped(entries: Entries) -> Entries:
     """Return the entries with at most ten managers of updates: the oldest updates become one."""
-    updates = sorted((one for one in entries.values() if one.manager.operation == UPDATE), key=lambda one: one.time)
+    updates = sorted((one for one in entries.values() if one.manager.operation == UPDATE), key=_order)
     surplus = len(updates) - MOST_UPDATERS
     if surplus <= 0:
         return entries
