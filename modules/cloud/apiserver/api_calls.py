@@ -46,7 +46,6 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
@@ -62,6 +61,7 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_paths
 from modules.cloud.apiserver.kind_defaults import encode_string_data
