@@ -110,7 +110,12 @@ def row(container: ListedContainer, now: float, *, wide: bool = False) -> tuple[
 
 def _listed(runtime: CriClient, *, ended: bool) -> Sequence[cri.Container]:
     wanted = None if ended else cri.ContainerFilter(state=cri.ContainerStateValue(state=cri.CONTAINER_RUNNING))
-    return sorted(runtime.list_containers(wanted), key=lambda each: -each.created_at)
+    return sorted(runtime.list_containers(wanted), key=_age, reverse=True)
+
+
+def _age(item: cri.Container | cri.PodSandbox) -> tuple[int, int]:
+    """Return the sort key, the oldest first: an attempt tells the order within one tick of the clock."""
+    return item.created_at, item.metadata.attempt
 
 
 def _looked_at(runtime: CriClient, items: Sequence[cri.Container]) -> list[ListedContainer]:
@@ -245,7 +250,7 @@ def _begun(present: Sequence[RuntimeObject], beginning: str) -> list[RuntimeObje
 def _pods_named(runtime: CriClient, name: str) -> list[RuntimeObject]:
     """Return the newest sandbox of each pod of this name: `POD`, `pod/POD` or `NAMESPACE/POD`."""
     newest: dict[tuple[str, str], cri.PodSandbox] = {}
-    for sandbox in sorted(runtime.list_pod_sandboxes(), key=lambda each: each.created_at):
+    for sandbox in sorted(runtime.list_pod_sandboxes(), key=_age):
         newest[sandbox.metadata.namespace, sandbox.metadata.name] = sandbox
     return [
         RuntimeObject(_POD, sandbox.id, f"{namespace}/{pod}")
