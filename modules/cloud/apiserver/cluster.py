@@ -316,8 +316,8 @@ class Cluster:
         live = self.storage.get(key, uid_of(obj))
         check_version(self.storage.kinds.of_key(key), live, obj)
         obj = self._shaped(obj, live)
-        is_namespace = obj["kind"] == _NAMESPACE.name
-        new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
+        new = computed(with_decoded_defaults, obj)
+        new = with_stored_state(new, live) if obj["kind"] == _NAMESPACE.name else _with_kept(new, live)
         new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
