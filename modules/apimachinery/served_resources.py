@@ -34,13 +34,16 @@ _CREATED: Final = {
     "ServiceAccount": (CreatedSubresource("token", "TokenRequest", "authentication.k8s.io", "v1"),),
 }
 
+_PROXIED: Final = ("create", "delete", "get", "patch", "update")
 _CONNECTED: Final = {
     "Pod": (
         ConnectedSubresource("log", "Pod", ("get",)),
         ConnectedSubresource("exec", "PodExecOptions"),
         ConnectedSubresource("attach", "PodAttachOptions"),
         ConnectedSubresource("portforward", "PodPortForwardOptions"),
+        ConnectedSubresource("proxy", "PodProxyOptions", _PROXIED),
     ),
+    "Service": (ConnectedSubresource("proxy", "ServiceProxyOptions", _PROXIED),),
     "Node": (ConnectedSubresource("proxy", "NodeProxyOptions", ("get",)),),
 }
 

@@ -19,7 +19,7 @@ _LABEL: Final = "rbac.authorization.k8s.io/aggregate-to-"
 _WORKLOADS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
 _SCALED: Final = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
 _SCALED_CONTROLLER: Final = "replicationcontrollers/scale"
-_CONNECTED: Final = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_CONNECTED: Final = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/openapi/*")
 

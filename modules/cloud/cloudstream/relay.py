@@ -46,6 +46,9 @@ class RelayedStream(Protocol):
     def send(self, data: bytes) -> None:
         """Send bytes; never blocks. Raise OSError when it is about to end."""
 
+    def close(self) -> None:
+        """End it."""
+
 
 class ClientSocket:
     """A client's connection, plain or TLS, that never blocks; or a server's.

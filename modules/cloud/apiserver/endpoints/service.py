@@ -27,7 +27,9 @@ from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
-from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
+from modules.cloud.apiserver.endpoints.node_servers import NodeServers
+from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
+from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
@@ -159,7 +161,7 @@ class ApiService:
         clock: Clock,
         unready: Callable[[], str] = lambda: "",
         definitions: ApiCaller | None = None,
-        nodes: NodeServer | None = None,
+        nodes: NodeServers | None = None,
         *,
         index: RbacIndex | None = None,
         authenticate: Authenticate | None = None,
@@ -187,7 +189,7 @@ class ApiService:
 
     def _served(self, request: Request) -> Reply:
         try:
-            if wants_yaml(request):
+            if wants_yaml(request) and not is_proxied(request.parts):
                 return in_yaml(self._served(in_json(request)), is_watch=request.flag("watch"))
             return self._reply(request)
         except ApiStatusError as error:
@@ -208,6 +210,8 @@ class ApiService:
             return self._metrics.serve(request, target)
         resource = self._resource(target)
         check_subresource(target, resource)
+        if self._nodes is not None and is_proxied(request.parts):
+            return serve_proxy(request, target, self._caller, self._nodes)
         if self._nodes is not None and is_stream(target):
             return serve_stream(request, target, self._caller, self._nodes, self._user)
         if request.method in _READS and target.subresource not in _CREATED:
