@@ -92,7 +92,11 @@ _SCHEMAS |= {
         metadata=_METADATA,
         spec=MergeField(_fields(jobTemplate=MergeField(_fields(spec=MergeField(_WITH_TEMPLATE))))),
     ),
-    "PodDisruptionBudget": _fields(metadata=_METADATA, status=_CONDITIONS),
+    "PodTemplate": _fields(metadata=_METADATA, template=MergeField(_TEMPLATE)),
+    **dict.fromkeys(
+        ("PodDisruptionBudget", "FlowSchema", "PriorityLevelConfiguration"),
+        _fields(metadata=_METADATA, status=_CONDITIONS),
+    ),
 }
 
 

@@ -31,6 +31,7 @@ LISTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "V1EphemeralContainer": _CONTAINER,
     "V1NodeSpec": {"podCIDRs": ()},
     "V1NodeStatus": {"addresses": ("type",)},
+    "V1NonResourcePolicyRule": {"nonResourceURLs": (), "verbs": ()},
     "V1ObjectMeta": {"finalizers": (), "ownerReferences": ("uid",)},
     "V1PodFailurePolicyOnExitCodesRequirement": {"values": ()},
     "V1PodSpec": {
@@ -47,6 +48,7 @@ LISTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "V1PodStatus": {"podIPs": ("ip",), "resourceClaimStatuses": ("name",)},
     "V1ReplicationControllerSpec": {"selector": ()},
+    "V1ResourcePolicyRule": {"apiGroups": (), "namespaces": (), "resources": (), "verbs": ()},
     "V1ResourceRequirements": {"claims": ("name",)},
     "V1ResourceStatus": {"resources": ("resourceID",)},
     "V1Scheduling": {"nodeSelector": ()},
@@ -61,7 +63,8 @@ ATOMIC_TYPES: Final = frozenset({
     "CoreV1EndpointPort", "DiscoveryV1EndpointPort", "RbacV1Subject", "V1ConfigMapKeySelector", "V1EndpointAddress",
     "V1LabelSelector", "V1LocalObjectReference", "V1NodeSelector", "V1NodeSelectorTerm", "V1ObjectFieldSelector",
     "V1ObjectReference", "V1OwnerReference", "V1ResourceFieldSelector", "V1RoleRef", "V1ScopeSelector",
-    "V1SecretKeySelector", "V1SecretReference", "V1TopologySelectorTerm", "V1TypedLocalObjectReference",
+    "V1SecretKeySelector", "V1SecretReference", "V1ServiceBackendPort", "V1TopologySelectorTerm",
+    "V1TypedLocalObjectReference",
 })  # fmt: skip
 """Types that are merged as a whole."""
 
