@@ -17,7 +17,7 @@ _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "ResourceQuota",
-    "CustomResourceDefinition",
+    "CustomResourceDefinition", "Ingress", "FlowSchema", "PriorityLevelConfiguration",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _IN_ALL: Final = (

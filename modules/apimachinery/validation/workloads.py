@@ -215,6 +215,7 @@ replication_controller = Fields(
         )
     }
 )
+pod_template = Fields({"template": or_zero(_TEMPLATE, {})})
 controller_revision = Fields({"data": needed(why="data is mandatory"), "revision": non_negative})
 daemon_set = Fields(
     {

@@ -99,6 +99,15 @@ _POD: Final = "Pod"
 _HALF_SERVED: Final = {
     ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
     "hostNetwork of a pod opens a port of its node)",
+    ("v1", "podtemplates"): "nothing here acts on a PodTemplate (a Deployment has its template in itself)",
+    **dict.fromkeys(
+        (("networking.k8s.io/v1", "ingresses"), ("networking.k8s.io/v1", "ingressclasses")),
+        "nothing here acts on an Ingress: run a controller for them that answers on a node's port",
+    ),
+    **dict.fromkeys(
+        (("flowcontrol.apiserver.k8s.io/v1", plural) for plural in ("flowschemas", "prioritylevelconfigurations")),
+        "nothing here acts on it: requests are limited by this API server's own rules",
+    ),
     ("storage.k8s.io/v1", "storageclasses"): "no volumes are provisioned (a PersistentVolume is bound to claims of "
     "its storageClassName)",
     ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",

@@ -67,15 +67,16 @@ _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets 
 _RESIZE: Final = "resize"
 _CREATED: Final = ("binding", "eviction", "token")
 """The subresources that are created, and not read."""
+_AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
-    "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
-    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
-    "admissionregistration.k8s.io": "no webhooks are called here",
+    "networking.k8s.io": f"network policies are not enforced here; {_AT_A_CLUSTER}",
+    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
+    f"let a cluster do it ({_AT_A_CLUSTER})",
+    "admissionregistration.k8s.io": f"no webhooks are called and no admission policies evaluated here; {_AT_A_CLUSTER}",
 }
 _OF_CORE: Final = {
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
-    "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }
 
 

@@ -35,6 +35,8 @@ def test_discovery(api: Serving) -> None:
         "coordination",
         "discovery",
         "events",
+        "flowcontrol.apiserver",
+        "networking",
         "node",
         "rbac.authorization",
         "resource",
