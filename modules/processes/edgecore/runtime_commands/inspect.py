@@ -65,7 +65,7 @@ class ListedContainer(NamedTuple):
 @reporting_errors
 def containers(chosen: argparse.Namespace) -> None:
     """Print the containers that run, or all; the newest first."""
-    with connected(config_of(chosen)) as runtime:
+    with connected(config_of(chosen), chosen.socket) as runtime:
         items = _listed(runtime, ended=chosen.all)
         if chosen.quiet:
             print_lines(each.id for each in items)
@@ -165,7 +165,7 @@ def inspect(chosen: argparse.Namespace) -> None:
     config = config_of(chosen)
     if chosen.show_env:
         check_owner(socket_path(config.runtime_endpoint))
-    with connected(config) as runtime:
+    with connected(config, chosen.socket) as runtime:
         document = inspected(runtime, find(runtime, chosen.object, chosen.type))
     shown = document if chosen.show_env else without_values(document)
     if chosen.output == "yaml":

@@ -115,7 +115,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = Runtime()
 
     @contextmanager
-    def connected(_config: object) -> Iterator[Runtime]:
+    def connected(_config: object, _socket: object) -> Iterator[Runtime]:
         yield made
 
     monkeypatch.setattr(inspect, "connected", connected)
