@@ -86,7 +86,7 @@ class _Pass:
                 words = f"Saw completed job: {job['metadata']['name']}, condition: {end['type']}"
                 self._events.append(EventNote(NORMAL, "SawCompletedJob", words))
             done = (job.get("status") or {}).get("completionTime")
-            if done and done > str(self._status.get("lastSuccessfulTime") or ""):
+            if _moment(done) > _moment(self._status.get("lastSuccessfulTime")):
                 self._status["lastSuccessfulTime"] = done
         present = {uid_of(job) for job in self._jobs}
         for uid, one in self._listed.items():
@@ -114,8 +114,7 @@ class _Pass:
 
     def _since(self) -> float:
         """Return the last scheduled time, or the time of the CronJob's creation."""
-        last = parse_rfc3339(str(self._status.get("lastScheduleTime") or ""))
-        return max(created_at(self._cron_job), last or 0.0)
+        return max(created_at(self._cron_job), _moment(self._status.get("lastScheduleTime")))
 
     def _run(self, schedule: Schedule) -> None:
         """Make the Job of the latest time, if there was one since the last."""
@@ -171,6 +170,10 @@ class _Pass:
             },
             "spec": template.get("spec") or {},
         }
+
+
+def _moment(text: object) -> float:
+    return parse_rfc3339(str(text or "")) or 0.0
 
 
 def _reference(job: JsonObject) -> JsonObject:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -118,8 +119,8 @@ class LinkStore:
         if query.since:
             wanted = wanted.where(or_(columns.ended >= query.since, columns.ended == 0.0))
         if query.newest_only:
-            newest = select(columns.node, func.max(_PLACE).label("place")).group_by(columns.node).subquery()
-            wanted = wanted.join(newest, and_(newest.c.node == columns.node, newest.c.place == _PLACE))
+            newest = select(columns.node, func.max(columns.began)).group_by(columns.node)
+            wanted = wanted.where(or_(columns.ended == 0.0, tuple_(columns.node, columns.began).in_(newest)))
         wanted = wanted.order_by(columns.node, _PLACE.desc(), columns.ended.desc())
         rows = self._database.run(
             "read the link journal", lambda connection: connection.execute(wanted).mappings().all()
