@@ -8,7 +8,7 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow chaos lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release quick
+.PHONY: slow flaky chaos lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release quick
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test       all tests but those of make slow; those of what this machine lacks are skipped with the reason"
 	@echo "make quick      within a minute, ruff and the unit tests of what the working tree (or else the last commit) has changed"
 	@echo "make slow       tests that take long: all end-to-end tests on all runtimes, and more"
+	@echo "make flaky      new and changed tests 20 times each, at rest, under load, with coarse clocks … (ARGS='--all --times 5')"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      figures with the floor beside them"
@@ -73,6 +74,10 @@ quick: install
 
 slow: install
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS)
+
+flaky: export PYTHONHASHSEED := 0
+flaky: install
+	$(BIN)/python -m tests.support.flaky $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -1,10 +1,11 @@
 """Sets a damaged database aside and salvages its rows.
 
-Nothing is deleted: the file, its write-ahead log and its index are renamed to `edgecore.db.bad-TIME`, with the time of
-the last write. The new database has no note of completeness, so edged asks the cloud for running pods before it ends
-them (`edged.pod_recovery`). The salvaged rows matter nevertheless: without a connection there is no other source, and a
-KubeEdge cloud never repeats acknowledged objects. Only whole objects are salvaged: valid JSON whose name matches the
-key. The cloud's next message replaces an old state.
+Nothing is deleted: the file, its write-ahead log and its index are renamed to `edgecore.db.bad-TIME.NN`, with the time
+of the last write and a number that keeps their order if the clock is set back. The new database has no note of
+completeness, so edged asks the cloud for running pods before it ends them (`edged.pod_recovery`). The salvaged rows
+matter nevertheless: without a connection there is no other source, and a KubeEdge cloud never repeats acknowledged
+objects. Only whole objects are salvaged: valid JSON whose name matches the key. The cloud's next message replaces an
+old state.
 """
 
 import logging
@@ -19,6 +20,7 @@ import msgspec
 
 from beehive import ResourceType
 from beehive.decoding import decode_json
+from beehive.files.numbered import next_number, number_of
 from metamanager.errors import StoreOpenError
 from metamanager.rows import Row, head_of, row_of
 from metamanager.sqlite_open import reason_of
@@ -72,7 +74,8 @@ def set_aside(path: Path) -> Path:
 
 def all_set_aside(path: Path) -> list[Path]:
     """Return the damaged databases beside a database, oldest first."""
-    return sorted(each for each in path.parent.glob(f"{path.name}.bad-*") if not each.name.endswith(_SIDES[1:]))
+    found = (each for each in path.parent.glob(f"{path.name}.bad-*") if not each.name.endswith(_SIDES[1:]))
+    return sorted(found, key=lambda each: (number_of(each.name), each.name))
 
 
 def readable_rows(bad: Path) -> list[Row]:
@@ -110,10 +113,7 @@ def _was_ours(path: Path) -> bool:
 
 def _free_name(path: Path) -> Path:
     name = f"{path.name}.bad-{strftime('%Y%m%dT%H%M%SZ', gmtime(path.stat().st_mtime))}"
-    number = 0
-    while path.with_name(f"{name}.{number:02d}").exists():
-        number += 1
-    return path.with_name(f"{name}.{number:02d}")
+    return path.with_name(f"{name}.{next_number(each.name for each in all_set_aside(path)):02d}")
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

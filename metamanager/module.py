@@ -24,7 +24,7 @@ from metamanager.rows import (
     cause_of,
     head_of,
     is_being_deleted,
-    last_time_of,
+    order_of_event,
     parse,
     row_of,
     row_of_message,
@@ -70,7 +70,7 @@ class EventStore:
         self._store = store
         self._room = room
         self._keys: OrderedDict[str, None] = OrderedDict()
-        for value in sorted(store.get_all(kind), key=last_time_of):
+        for value in sorted(store.get_all(kind), key=order_of_event):
             head = head_of(value.encode())
             self._keys[f"{head.namespace}/{kind}/{head.name}"] = None
 

@@ -1,5 +1,6 @@
 """The store's rows, and how to make them from messages. Pure."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -10,7 +11,6 @@ from beehive.decoding import decode_json
 from beehive.errors import ResourceError
 from beehive.whole_numbers import whole_number
 
-_LONGEST_NUMBER = 18
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
 """Types of objects that a node gets in part; the part may change without the object."""
 
@@ -151,15 +151,24 @@ def is_pod_to_run(stored: str, options: bytes) -> bool:
 class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
     """An event, with the time of its last occurrence."""
 
+    metadata: Metadata | None = None
     last_timestamp: str | None = None
 
 
-def last_time_of(value: str) -> str:
-    """Return an event's lastTimestamp, as text that sorts by time; empty without one."""
+_NUMBER_OF_EVENT: Final = re.compile(r".*\.([0-9a-f]{1,16})", re.DOTALL)
+"""The end of an event's name: client-go takes the time in nanoseconds."""
+
+
+def order_of_event(value: str) -> tuple[str, int]:
+    """Return the sort key of stored events: the lastTimestamp, which has whole seconds, and the number in the name,
+    which edged increases with each event; empty and 0 without them.
+    """
     try:
-        return decode_json(value, _EventTime).last_timestamp or ""
+        event = decode_json(value, _EventTime)
     except (msgspec.DecodeError, UnicodeError):
-        return ""
+        return "", 0
+    number = _NUMBER_OF_EVENT.fullmatch((event.metadata or Metadata()).name or "")
+    return event.last_timestamp or "", int(number[1], 16) if number else 0
 
 
 def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
@@ -219,7 +228,7 @@ def parse(resource: str) -> Resource:
 
 def version_number(text: str | None) -> int:
     """Return a resourceVersion as a number; 0 if it is not a number or exceeds a database's integer."""
-    return whole_number(text, _LONGEST_NUMBER) or 0
+    return whole_number(text) or 0
 
 
 class StoredPod(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true, failed_modules
 from tests.support import bytecode, directories, profiles, remains, reporting
+from tests.support.closing import Closing, left_behind
 from tests.support.leftovers import CNI, clear, remove_cni_cache, remove_shared_rules, unmount_under
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
@@ -83,6 +84,12 @@ def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 _FAILED: Final = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
+_IS_ALONE: Final = os.environ.get("CI") == "true"
+"""Whether nobody else works on the machine, so that what has no mark of this run is its own, too."""
+
+_SETTLING: Final = 5.0
+"""Seconds for the kernel to remove what belonged to the last process: nobody else would."""
+
 
 class WholeRun:
     """The run in the process that starts the others: gives it a directory, and fails it if it leaves something."""
@@ -91,6 +98,7 @@ class WholeRun:
         directories.begin_run()
         self._before = remains.machine(REPOSITORY)
         self._left: list[str] = []
+        self._changed: list[str] = []
         self._is_over = False
         self._directory, self._lock = directories.run_directory(directories.temporary_parent())
         if config.option.basetemp is None:
@@ -99,6 +107,8 @@ class WholeRun:
         temporary.mkdir()
         temporary.chmod(0o1777)
         os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+        self._closing = Closing(self._directory)
+        config.pluginmanager.register(self._closing, "closing")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -116,9 +126,11 @@ class WholeRun:
                 remove_top()
         if exitstatus not in _FAILED:
             self._remove()
-        comes_true(self._is_clean, PATIENCE)  # what was killed may still be dying
+        comes_true(lambda: not remains.processes(directories.mark()), PATIENCE)  # what was killed may still be dying
+        comes_true(self._is_clean, _SETTLING)
         if self._left:
             session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+            self._closing.fails_for(left_behind(self._left))
 
     def pytest_unconfigure(self) -> None:
         """Remove the directory of a run that did not begin, as of `--help`."""
@@ -134,7 +146,9 @@ class WholeRun:
         now = remains.machine(REPOSITORY)
         if remains.others_run(directories.mark()):
             now = now._replace(present=self._before.present)
-        self._left = remains.changes(self._before, now) + found
+        changes = remains.changes(self._before, now)
+        self._left = found + changes if _IS_ALONE else found
+        self._changed = [] if _IS_ALONE else changes
         return not self._left
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -142,6 +156,9 @@ class WholeRun:
         if self._left:
             terminalreporter.section("left on the machine", red=True)
             terminalreporter.write_line("\n".join(self._left))
+        if self._changed:
+            terminalreporter.section("changed on the machine, by this run or by another program", yellow=True)
+            terminalreporter.write_line("\n".join(self._changed))
         if self._directory.exists():
             terminalreporter.write_line(f"the files of this run are in {self._directory}")
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from beehive.files.durable import put_in_place
+from beehive.files.numbered import next_number, number_of
 from beehive.files.removal import remove_tree
 
 _log = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ def set_aside(path: Path, root: Path, why: str) -> bool:
     quarantine = root / DIRECTORY
     try:
         quarantine.mkdir(mode=0o700, exist_ok=True)
-        put_in_place(path, target := _free_name(quarantine, path.name))
+        number = next_number(os.listdir(quarantine))  # noqa: PTH208 - names alone
+        put_in_place(path, target := quarantine / f"{path.name}.{number}")
     except OSError as error:
         _log.error("%s is damaged (%s) and cannot be set aside: %s", path, why, error)
         return False
@@ -51,15 +53,14 @@ def set_aside_unless_directory(path: Path, root: Path) -> None:
 
 
 def all_set_aside(root: Path) -> list[Path]:
-    """Return the entries that were set aside, oldest first."""
+    """Return the entries that were set aside, oldest first: by number, and by time those of earlier versions, which
+    have numbers for each name.
+    """
     try:
         with os.scandir(root / DIRECTORY) as entries:
-            found = [(entry.stat(follow_symlinks=False).st_ctime_ns, entry.path) for entry in entries]
+            found = [
+                (number_of(entry.name), entry.stat(follow_symlinks=False).st_ctime_ns, entry.path) for entry in entries
+            ]
     except OSError:
         return []
-    return [Path(path) for _, path in sorted(found)]
-
-
-def _free_name(quarantine: Path, name: str) -> Path:
-    taken = set(os.listdir(quarantine))  # noqa: PTH208 - names alone
-    return quarantine / next(each for number in range(1, 2 + len(taken)) if (each := f"{name}.{number}") not in taken)
+    return [Path(path) for *_, path in sorted(found)]

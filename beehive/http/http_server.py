@@ -73,6 +73,8 @@ class HttpServer(ConnectionServer):
         context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
         idle_seconds: keeps a connection for further requests until none has come for so long; 0 closes it after one.
         admit: is given each request before its body is read; a HttpStatusError refuses it.
+        refusal: makes the response to a request that is not read or not admitted, or that the service fails to answer;
+            default plain text.
         max_connections: at one time, beside streams; one address has three quarters of them at most.
         max_streams: at one time; one client has three quarters of them at most, if it can be told from others.
     """
@@ -87,10 +89,12 @@ class HttpServer(ConnectionServer):
         context: ssl.SSLContext | None = None,
         idle_seconds: float = 0.0,
         admit: Callable[[Request], None] | None = None,
+        refusal: Callable[[HttpStatusError], Response] = lambda error: text(error.status, f"{error}\n"),
         max_connections: int = MAX_CONNECTIONS,
         max_streams: int = MAX_STREAMS,
     ) -> None:
         self._admit = admit
+        self._refusal = refusal
         self._service = service
         self._clock = clock
         self._max_body = max_body
@@ -145,9 +149,9 @@ class HttpServer(ConnectionServer):
             is_stranger = is_stranger and not (request.certificate or connection.open.credentials)
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = self._call_service(request)
-        except HttpStatusError as refusal:
+        except HttpStatusError as error:
             self._open.enter(connection.open, Phase.ANSWERED)
-            reply = text(refusal.status, f"{refusal}\n")
+            reply = self._refusal(error)
         if isinstance(reply, Response):
             if is_stranger or reply.status in _REFUSED:
                 self._hold_back(connection)
@@ -173,13 +177,14 @@ class HttpServer(ConnectionServer):
             raise
         except Exception:  # noqa: BLE001 - one path that fails must not end the server
             _log.exception("the handler of %s failed", request.path)
-            return text(500, "internal error; see the log\n")
+            raise HttpStatusError(500, "internal error", hint="see the log") from None
 
     def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> None:
         with contextlib.ExitStack() as stack:
             stack.callback(reply.done)
             if not self._streams.acquire(client):
-                connection.send(text(503, f"of {self._streams.most} streams too many are open already; close one\n"))
+                attempt = f"of {self._streams.most} streams too many are open already"
+                connection.send(self._refusal(HttpStatusError(503, attempt, hint="close one")))
                 return
             stack.callback(self._streams.release, client)
             self._open.enter(connection.open, Phase.STREAM)

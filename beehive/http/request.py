@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MAX_HEAD: Final = 64 * 1024
 """Bytes of request line and headers: a command to execute is in the query, and may be a script."""
 
-_REFUSALS: Final = {413: "the body is too long", 431: "the request is too long"}
 _MAX_PART: Final = 253
 _MAX_PARTS: Final = 64
 _MAX_FIELDS: Final = 4096
@@ -104,9 +103,16 @@ def read_request(
         send(exchange.go_ahead())
         return msgspec.structs.replace(request, body=exchange.read_body(receive, max_body), rest=b"")
     except HttpError as error:
-        attempt = _REFUSALS.get(error.status, "this is an HTTP/1.1 server")
-        hint = f"at most {MAX_HEAD} bytes" if error.status == 431 else error.reason
-        raise HttpStatusError(error.status, attempt, hint=hint) from error
+        raise _refusal(error, max_body) from error
+
+
+def _refusal(error: HttpError, max_body: int) -> HttpStatusError:
+    """Return the answer to a request that breaks the protocol or a bound; of a body, in kube-apiserver's words."""
+    if error.status == 413:
+        return HttpStatusError(413, "Request entity too large", f"limit is {max_body}")
+    if error.status == 431:
+        return HttpStatusError(431, "the request is too long", hint=f"at most {MAX_HEAD} bytes")
+    return HttpStatusError(error.status, "this is an HTTP/1.1 server", hint=error.reason)
 
 
 def request_from(head: "RequestHead", rest: bytes) -> Request:

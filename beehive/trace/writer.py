@@ -15,6 +15,7 @@ from typing import IO, Final, NoReturn, Protocol
 import msgspec
 
 from beehive.errors import TraceError
+from beehive.files.numbered import next_number, number_of
 from beehive.trace.contents import ContentSplitter
 from beehive.trace.format import Note, NoteKind, Record, TraceHeader
 from beehive.trace.frames import Frames, encode
@@ -107,7 +108,7 @@ def _full(path: Path, limit: int, hint: str) -> TraceError:
 
 
 class DirectoryWriter:
-    """A trace in the parts of a directory, which sort by name; the oldest parts are deleted.
+    """A trace in the parts of a directory; the oldest parts are deleted.
 
     Args:
         directory: made if it does not exist.
@@ -146,28 +147,39 @@ class DirectoryWriter:
         self._file = self._open(self._header.part)
 
     def _open(self, part: int) -> FileWriter:
-        began = strftime("%Y%m%dT%H%M%S", gmtime(self._header.began))
-        millis = int(self._header.began * 1000) % 1000
-        path = self._directory / f"{began}.{millis:03d}Z-{part:06d}{SUFFIX}"
+        path = new_part(self._directory, self._header.began, f"{part:06d}")
         file = FileWriter(path, self._header)
-        keep_newest(path, self._parts)
+        keep_newest(self._directory, self._parts)
         return file
 
 
 def parts_of(directory: Path) -> list[Path]:
-    """Return the parts of a trace in a directory, in order."""
-    return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
-
-
-def keep_newest(newest: Path, number: int) -> None:
-    """Delete all but `number` parts of a trace; a part that cannot be deleted stays, without an error.
-
-    Args:
-        newest: the newest part. Parts with later names were written before the clock was set back, and go first.
-        number: of the parts that stay.
+    """Return the parts of a trace in a directory, in the order in which they were begun: by number, and by name those
+    of earlier versions, which have none.
     """
+    parts = (path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
+    return sorted(parts, key=lambda part: (number_of(part.stem), part.name))
+
+
+def new_part(directory: Path, began: float, name: str) -> Path:
+    """Return the path of a further part in a directory, `TIME-NAME.NUMBER.trace`.
+
+    Raises:
+        TraceError: the directory cannot be read.
+    """
+    millis = int(began * 1000)
+    moment = f"{strftime('%Y%m%dT%H%M%S', gmtime(millis // 1000))}.{millis % 1000:03d}Z"
+    try:
+        number = next_number(part.stem for part in parts_of(directory))
+    except OSError as error:
+        raise TraceError("cannot read the directory of the trace", str(directory), str(error.strerror)) from error
+    return directory / f"{moment}-{name}.{number}{SUFFIX}"
+
+
+def keep_newest(directory: Path, number: int) -> None:
+    """Delete all but the last `number` parts of a trace; a part that cannot be deleted stays, without an error."""
     with suppress(OSError):
-        for old in sorted(parts_of(newest.parent), key=lambda part: (part.name <= newest.name, part.name))[:-number]:
+        for old in parts_of(directory)[:-number]:
             old.unlink(missing_ok=True)
 
 

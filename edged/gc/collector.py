@@ -458,5 +458,5 @@ def _attempt(container: cri.Container) -> tuple[int, int]:
     return container.metadata.attempt, container.created_at
 
 
-def _created(container: cri.Container) -> int:
-    return container.created_at
+def _created(container: cri.Container) -> tuple[int, int]:
+    return container.created_at, container.metadata.attempt

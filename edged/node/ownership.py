@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from edged.api import Node, NodeCondition, Quantity, parse_quantity
 from edged.api.quantity import QuantityError
-from edged.api.versions import version_number
+from edged.api.versions import order_of_making
 
 
 def with_foreign_conditions(own: Iterable[NodeCondition], there: Iterable[NodeCondition]) -> tuple[NodeCondition, ...]:
@@ -45,15 +45,14 @@ def foreign_resources(own: Container[str], capacity: Mapping[str, Quantity]) -> 
 
 def is_newer(node: Node, known: Node | None) -> bool:
     """Return whether a Node object is at least as new as the known one. Of two objects with different uids, the one
-    that was created later is newer.
+    that was created later is newer; of two of one second, the one with the higher resourceVersion.
     """
     if known is None:
         return True
-    if node.metadata.uid != known.metadata.uid:
-        made = node.metadata.creation_timestamp
-        return not made or made >= (known.metadata.creation_timestamp or "")
-    version, before = (version_number(each.metadata.resource_version) for each in (node, known))
-    return not version or version >= before
+    (made, version), before = order_of_making(node.metadata), order_of_making(known.metadata)
+    if node.metadata.uid != known.metadata.uid and (not made or made != before[0]):
+        return not made or made > before[0]
+    return not version or version >= before[1]
 
 
 def _same(one: Quantity, other: Quantity) -> bool:

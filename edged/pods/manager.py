@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from edged.api import ContainerStateWaiting, Pod, PodStatus
+from edged.api.versions import order_of_making
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, with_replaced
@@ -278,8 +279,8 @@ def terminated_by_cloud(known: Pod, pod: Pod) -> bool:
 
 
 def is_newer(pod: Pod, other: Pod) -> bool:
-    """Return whether a pod was created after another one."""
-    return (pod.metadata.creation_timestamp or "") > (other.metadata.creation_timestamp or "")
+    """Return whether a pod was created after another one of its name."""
+    return order_of_making(pod.metadata) > order_of_making(other.metadata)
 
 
 def same_spec(known: Pod, pod: Pod) -> bool:

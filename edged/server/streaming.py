@@ -134,7 +134,7 @@ def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> s
     """Return the address of port forwarding into the pod's sandbox; WebSocket names its ports here, SPDY later."""
     uid = pod.metadata.uid
     ready = cri.PodSandboxFilter(label_selector={POD_UID: uid}, state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY))
-    sandboxes = sorted(runtime.list_pod_sandboxes(ready), key=lambda sandbox: sandbox.created_at)
+    sandboxes = sorted(runtime.list_pod_sandboxes(ready), key=lambda each: (each.metadata.attempt, each.created_at))
     if not sandboxes:
         about = f"{pod.metadata.namespace}/{pod.metadata.name}"
         raise HttpStatusError(400, "the pod does not run", about, "it has no sandbox that is ready")

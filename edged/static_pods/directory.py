@@ -21,10 +21,15 @@ PERIOD = 1.0
 JsonPod = dict[str, Any]
 """A pod as a JSON object of the API."""
 
-_Stamp = tuple[int, int, int]
-"""Inode, size in bytes, and time of the last change in nanoseconds."""
+_Stamp = tuple[int, int, int, bool]
+"""Inode, size in bytes, time of the last change in nanoseconds, and whether that is `_SETTLED` ago: the file is read
+again then, because a change before the reading and one after it may have the same time.
+"""
 
-_UNREAD = (0, 0, 0)
+_SETTLED = 2.0
+"""Seconds: the coarsest time of a change (FAT's)."""
+
+_UNREAD = (0, 0, 0, False)
 """Stamp of a file that is read again at the next scan."""
 
 
@@ -46,7 +51,7 @@ class StaticPodDirectory(Actor):
 
     As for a kubelet, a file should be written elsewhere and moved here. An invalid file changes nothing, and is read
     again when it changes. A file that cannot be read, or that states the uid of another file's pod, is tried again at
-    each scan. A scan without changes only reads the directory, and no file.
+    each scan. A scan without changes only reads the directory, and no file, but once those that had just been written.
 
     Args:
         directory: need not exist.
@@ -80,7 +85,7 @@ class StaticPodDirectory(Actor):
     def _scan(self) -> None:
         known = self._stamps or {}
         try:
-            stamps = _stamps(self._directory, known)
+            stamps = _stamps(self._directory, known, self.clock.now())
         except OSError as error:
             if str(error) != self._problem:
                 _log.warning("the directory of static pods cannot be read, they stay as they are: %s", error)
@@ -118,7 +123,7 @@ class StaticPodDirectory(Actor):
         changes.added.append(pod)
 
 
-def _stamps(directory: Path, known: Mapping[Path, _Stamp]) -> dict[Path, _Stamp]:
+def _stamps(directory: Path, known: Mapping[Path, _Stamp], now: float) -> dict[Path, _Stamp]:
     """Return the stamps of all files whose names do not begin with a dot; none for a missing directory. A file that a
     worn disk cannot look up keeps its known stamp.
     """
@@ -138,7 +143,8 @@ def _stamps(directory: Path, known: Mapping[Path, _Stamp]) -> dict[Path, _Stamp]
             found[path] = known.get(path, _UNREAD)
         else:
             if stat.S_ISREG(status.st_mode):
-                found[path] = (status.st_ino, status.st_size, status.st_mtime_ns)
+                is_settled = abs(now - status.st_mtime) >= _SETTLED
+                found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, is_settled)
     return found
 
 

@@ -11,6 +11,7 @@ from beehive.rate import TokenBucket
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
 from edged.pods.model import PodRef, PodUid
+from edged.pods.pod_status.conditions import with_parts_of_others
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
 from edged.pods.static import is_static
@@ -270,7 +271,8 @@ class StatusManager:
             if isinstance(answer, CallError):
                 self._answered(entry, answer)
                 return
-            entry.has, entry.version, entry.sure = wanted, max(entry.version, _version_in(answer)), True
+            entry.has, entry.sure = with_parts_of_others(wanted, entry.has), True
+            entry.version = max(entry.version, _version_in(answer))
             entry.of_store = False
             news = entry.wanted != wanted or (entry.newer is not None and entry.newer[0] > entry.version)
             self._answered(entry)

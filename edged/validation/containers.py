@@ -333,14 +333,15 @@ def _resize_policies(value: Any, path: str, found: Causes) -> None:
                 found.append(unsupported(path, given, known))
 
 
-def _image(value: Any, path: str, found: Causes) -> None:
+def image_of_pod(value: Any, path: str, found: Causes) -> None:
+    """Check the image of a pod's container: Kubernetes lets that of a template begin and end with spaces."""
     if value != value.strip():
         found.append(invalid(path, value, "must not have leading or trailing whitespace"))
 
 
 _COMMON: Final[dict[str, Rule | Row]] = {
     "name": on_nodes(needed(named(faults_of_label))),
-    "image": needed(_image),
+    "image": needed(),
     "terminationMessagePolicy": or_zero(one_of("File", "FallbackToLogsOnError"), "File"),
     "terminationMessagePath": only_on_nodes(plain_path),
     "workingDir": only_on_nodes(plain_path),
@@ -396,4 +397,8 @@ def _mounts_of_ephemeral(value: Mapping[str, Any], path: str, found: Causes) -> 
 
 _NEVER: Final = never(_OF_EPHEMERAL)
 _NEVER_OF_EPHEMERAL: Final = ("ports", "resources", "resizePolicy", "restartPolicy", *_LIFE)
-ephemeral_container = Fields({**_COMMON, **dict.fromkeys(_NEVER_OF_EPHEMERAL, _NEVER)}, *_ALSO, _mounts_of_ephemeral)
+ephemeral_container = Fields(
+    {**_COMMON, "image": needed(image_of_pod), **dict.fromkeys(_NEVER_OF_EPHEMERAL, _NEVER)},
+    *_ALSO,
+    _mounts_of_ephemeral,
+)

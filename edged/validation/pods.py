@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from edged.validation.causes import Causes, duplicate, forbidden, invalid, not_found, required
-from edged.validation.containers import container, ephemeral_container, init_container
+from edged.validation.containers import container, ephemeral_container, image_of_pod, init_container
 from edged.validation.labels import affinity, labels, toleration, topology_spread_constraints
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
 from edged.validation.resources import amounts, container_requirements, pod_requirements
@@ -114,14 +114,16 @@ def _sleep(hook: Mapping[str, Any], path: str, grace: Any, found: Causes) -> Non
 
 
 def _host_ports(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    """Check that a port of the node is asked for once, and with the node's network under its own number."""
+    """Check that a port of the node is asked for once, and with the node's network under its own number. A template may
+    leave it out: the pod gets it (validatePodHostNetworkDeps, since Kubernetes 1.28).
+    """
     seen = set[str]()
     for field, each, where in _containers_of(spec, path):
         if field != "containers":
             continue
         for index, port in enumerate(each.get("ports") or ()):
             at, number = f"{where}.ports[{index}].hostPort", port.get("hostPort") or 0
-            if spec.get("hostNetwork") and number != port.get("containerPort"):
+            if number and spec.get("hostNetwork") and number != port.get("containerPort"):
                 found.append(invalid(at, number, "must match `containerPort` when `hostNetwork` is true"))
             key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
             if number and key in seen:
@@ -246,6 +248,14 @@ pod_spec = Fields(
     _dns,
     _target,
 )
+
+
+_IMAGES: Final = Each(Fields({"image": image_of_pod}))
+_IMAGE_VOLUME: Final = Fields({"reference": needed()})
+only_of_pods = Fields(
+    {"containers": _IMAGES, "initContainers": _IMAGES, "volumes": Each(Fields({"image": _IMAGE_VOLUME}))}
+)
+"""The rules that a pod's spec has beside those of a template's (validateContainersOnlyForPod, ResourceIsPod)."""
 
 
 @cache

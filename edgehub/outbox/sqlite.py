@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.damaged import set_aside_unless_file
+from beehive.files.numbered import next_number
 from edgehub.errors import OutboxError
 from edgehub.outbox.store import StoredMessage
 
@@ -138,7 +139,8 @@ def open_outbox(path: Path, now: float) -> SqliteOutbox:
     except OutboxError as error:
         if not error.corrupt:
             raise
-        aside = path.with_name(f"{path.name}.bad-{int(now)}")
+        number = next_number(each.name for each in path.parent.glob(f"{path.name}.bad-*"))
+        aside = path.with_name(f"{path.name}.bad-{int(now)}.{number}")
         _log.error("%s; it is kept as %s, and what was in it will not reach the cloud", error, aside)
         try:
             for suffix in SUFFIXES:

@@ -187,7 +187,7 @@ class TooLargeError(ApiError):
     reason = "RequestEntityTooLarge"
 
     def __init__(self, limit: str = f"limit is {REQUEST_BYTES} bytes and {VALUES} values") -> None:
-        super().__init__("cannot read a request", f"Request entity is too large: {limit}")
+        super().__init__("cannot read a request", f"Request entity too large: {limit}")
 
 
 class BadRequestError(ApiError):

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.http.errors import HttpStatusError
 from beehive.http.responses import Response
 from modules.apimachinery.resources import Resource
 
@@ -38,7 +39,7 @@ class ApiStatusError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": _REASONS.get(self.code, "InternalError"),
+            "reason": _REASONS.get(self.code, "BadRequest" if self.code < 500 else "InternalError"),
         }
         if self.details:
             body["details"] = self.details
@@ -60,6 +61,11 @@ class CloudRefusalError(ApiStatusError):
     def status(self) -> dict[str, Any]:
         """Return the cloud's Status."""
         return {"kind": "Status", "apiVersion": "v1", **self._status, "code": self.code}
+
+
+def unread(error: HttpStatusError) -> Response:
+    """Return the Status of a request that an HTTP server has refused before the API saw it."""
+    return ApiStatusError(error.status, str(error)).response()
 
 
 def not_found(resource: Resource, name: str) -> ApiStatusError:

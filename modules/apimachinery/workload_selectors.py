@@ -1,11 +1,19 @@
 """Label selectors in the form of workloads (metav1.LabelSelector): `matchLabels` and `matchExpressions`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
 
 Labels = Mapping[str, str]
+_WITH_LABELS: Final = "ReplicationController"
+"""The kind whose selector is a table of labels."""
+
+
+def selector_of(workload: JsonObject) -> Any:
+    """Return the selector of a workload, in the form of the others where its kind has labels only."""
+    selector = (workload.get("spec") or {}).get("selector")
+    return {"matchLabels": selector} if workload["kind"] == _WITH_LABELS else selector
 
 
 def matcher_of(selector: Any) -> Callable[[Labels], bool]:

@@ -144,8 +144,18 @@ def test_a_file_that_is_no_database_is_put_aside_and_a_new_one_begun(
     with closing(open_outbox(path, 1_800_000_000.0)) as store:
         store.change([kept(1)], [])
         assert len(store.load()) == 1
-    assert (tmp_path / "outbox.db.bad-1800000000").read_bytes() == content
-    assert "outbox.db.bad-1800000000" in caplog.text
+    assert (tmp_path / "outbox.db.bad-1800000000.1").read_bytes() == content
+    assert "outbox.db.bad-1800000000.1" in caplog.text
+
+
+def test_files_that_are_put_aside_in_one_second_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.db"
+    (tmp_path / "outbox.db.bad-5").write_text("an earlier version's")
+    for number in range(2):
+        path.write_bytes(b"%d" % number * 5000)
+        open_outbox(path, 5.0).close()
+    kept = {each.name: each.read_text()[:1] for each in tmp_path.glob("*.bad-*")}
+    assert kept == {"outbox.db.bad-5": "a", "outbox.db.bad-5.1": "0", "outbox.db.bad-5.2": "1"}
 
 
 def test_a_file_that_is_broken_in_the_middle_is_put_aside_too(tmp_path: Path) -> None:
@@ -158,7 +168,7 @@ def test_a_file_that_is_broken_in_the_middle_is_put_aside_too(tmp_path: Path) ->
     path.write_bytes(data)
     with closing(open_outbox(path, 5.0)) as store:
         assert store.load() == []
-    assert (tmp_path / "outbox.db.bad-5").exists()
+    assert (tmp_path / "outbox.db.bad-5.1").exists()
 
 
 def test_a_file_that_cannot_be_opened_is_an_error_with_a_hint(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import ExitStack, closing
@@ -130,6 +131,21 @@ def test_only_a_few_are_kept(tmp_path: Path) -> None:
         SqliteStore(path).close()
     assert len(all_set_aside(path)) == KEPT
     assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("tick", [0, -3600], ids=["one second", "clock set back"])
+def test_the_newest_are_kept_and_salvaged_whatever_the_clock_says(tmp_path: Path, tick: int) -> None:
+    """The time in the name is that of the last write. Number 100 follows number 99, and is longer."""
+    path, began = tmp_path / "edgecore.db", 1_800_000_000
+    path.with_name(f"{path.name}.bad-20990101T000000Z.00").touch()  # an earlier version's, which numbered each second
+    path.with_name(f"{path.name}.bad-20990101T000000Z.98").touch()
+    for number in range(KEPT + 1):
+        make(path, 1)
+        damage.mark(path)
+        os.utime(path, (began + number * tick, began + number * tick))
+        with closing(SqliteStore(path)) as store:
+            assert len(store.get_all("pod")) == 1
+    assert [each.suffix for each in all_set_aside(path)] == [".100", ".101", ".102"]
 
 
 def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:

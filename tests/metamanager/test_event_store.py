@@ -10,7 +10,7 @@ import pytest
 
 from beehive import Operation
 from metamanager.module import EVENTS_KEPT, EventStore
-from metamanager.rows import Row, last_time_of
+from metamanager.rows import Row, order_of_event
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, from_edged, node, store_of
 
@@ -65,6 +65,18 @@ def test_events_kept_before_a_restart_count_and_go_by_their_time_and_not_by_thei
     assert names(store) == ["e0", "e10", "e11"]
 
 
+@pytest.mark.parametrize("second", ["2026-11-20T01:00:00Z", None])
+def test_events_of_one_second_go_by_the_numbers_in_their_names(store: SqliteStore, second: str | None) -> None:
+    """They are hexadecimal, so that `web.f` comes before `web.10`, and before `a.11` of another pod."""
+    before = EventStore(store, "event", 5)
+    for name in ("z", "web.f", "web.10", "a.11", "web.12"):
+        value = msgspec.json.encode({"metadata": {"name": name, "namespace": "d"}, "lastTimestamp": second}).decode()
+        before.put(Row(f"d/event/{name}", "event", value, namespace="d", name=name))
+    events = EventStore(store, "event", 3)
+    events.put(row(1))
+    assert names(store) == ["a.11", "web.12", "e1"]
+
+
 def test_other_kinds_are_left_alone(store: SqliteStore) -> None:
     store.put(Row("default/pod/web", "pod", "{}"))
     events = EventStore(store, "event", 1)
@@ -75,7 +87,7 @@ def test_other_kinds_are_left_alone(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize("value", ["", "[]", "{", '{"lastTimestamp": null}', '{"lastTimestamp": 3}', "\ud800"])
 def test_an_event_without_a_time_counts_as_oldest(value: str) -> None:
-    assert last_time_of(value) == ""
+    assert order_of_event(value) == ("", 0)
 
 
 def test_the_module_keeps_so_many(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def has_rules(found: Machine) -> bool:
 
 def remains(mark: str) -> list[str]:
     """Return what has this run's mark, in words; this process and those above it are left out."""
-    return [*_processes(mark), *_mounts(mark), *_interfaces(mark), *_rules(mark), *_cgroups(mark), *_files(mark)]
+    return [*processes(mark), *_mounts(mark), *_interfaces(mark), *_rules(mark), *_cgroups(mark), *_files(mark)]
 
 
 def is_of_run(pid: int, mark: str) -> bool:
@@ -114,6 +114,11 @@ def is_of_run(pid: int, mark: str) -> bool:
         return False
     is_started_by_it = f"{VARIABLE}={mark}".encode() in environment.split(b"\0")
     return is_started_by_it or f"-{mark}".encode() in environment + arguments
+
+
+def processes(mark: str) -> list[str]:
+    """Return the processes with the run's mark, in words; this process and those above it are left out."""
+    return list(_processes(mark))
 
 
 def _processes(mark: str) -> Iterator[str]:

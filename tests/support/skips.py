@@ -13,8 +13,10 @@ from typing import Final
 
 import pytest
 
+from tests.support.closing import Closing
+from tests.support.wanting import reason_of
+
 USERS: Final = ("root", "user", "any")
-_PREFIX: Final = "Skipped: "
 
 
 def patterns(text: str, user: str) -> list[re.Pattern[str]]:
@@ -57,15 +59,19 @@ class AllowedSkips:
     def _look(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if not report.skipped or hasattr(report, "wasxfail"):
             return
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        reason = reason.removeprefix(_PREFIX)
+        reason = reason_of(report)
         if not any(pattern.fullmatch(reason) for pattern in self._allowed):
             self._others.setdefault(reason, []).append(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run that would have passed."""
-        if self._others and session.exitstatus == pytest.ExitCode.OK:
+        if not self._others:
+            return
+        if session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        closing = session.config.pluginmanager.get_plugin("closing")
+        if isinstance(closing, Closing):
+            closing.fails_for("tests were skipped for a reason that is not expected")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name each reason, and the first test that it skipped."""

@@ -25,7 +25,7 @@ OURS = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULE
 
 DISRUPTION_TARGET = "DisruptionTarget"
 
-_BY_THIS_NODE = "TerminationByKubelet"
+BY_A_NODE = "TerminationByKubelet"
 """Reason of DisruptionTarget (Kubernetes' PodReasonTerminationByKubelet)."""
 _NO_STATUSES = "UnknownContainerStatuses"
 _NOT_READY = "ContainersNotReady"
@@ -63,18 +63,28 @@ def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
     """
     others = tuple(condition for condition in theirs.conditions if condition.type not in OURS)
     given = {condition.type for condition in others}
-    own = tuple(c for c in mine.conditions if c.type in OURS or (_is_our_disruption(c) and c.type not in given))
+    own = tuple(c for c in mine.conditions if _is_ours(c) and c.type not in given)
     return replace(mine, conditions=others + own)
 
 
-def _is_our_disruption(condition: PodCondition) -> bool:
-    return condition.type == DISRUPTION_TARGET and condition.reason == _BY_THIS_NODE
+def with_parts_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
+    """Return this node's status of a pod to write over the cloud's: what others decide stays as the cloud has it. Of a
+    DisruptionTarget this node's counts (kubelet's mergePodStatus).
+    """
+    own = tuple(condition for condition in mine.conditions if _is_ours(condition))
+    names = OURS.union(condition.type for condition in own)
+    others = tuple(condition for condition in theirs.conditions if condition.type not in names)
+    return replace(mine, conditions=others + own, nominated_node_name=theirs.nominated_node_name, resize=theirs.resize)
+
+
+def _is_ours(condition: PodCondition) -> bool:
+    return condition.type in OURS or (condition.type == DISRUPTION_TARGET and condition.reason == BY_A_NODE)
 
 
 def _disruption(kill: KillOptions | None) -> tuple[PodCondition, ...]:
     if kill is None or not kill.disruption:
         return ()
-    return (PodCondition(type=DISRUPTION_TARGET, status="True", reason=_BY_THIS_NODE, message=kill.message),)
+    return (PodCondition(type=DISRUPTION_TARGET, status="True", reason=BY_A_NODE, message=kill.message),)
 
 
 def _since(condition: PodCondition, old: PodStatus, now: Time) -> PodCondition:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from edged.api import Node, PodStatus, to_value
-from edged.pods.pod_status.conditions import OURS
+from edged.pods.pod_status.conditions import OURS, with_parts_of_others
 
 _POD_STATUS_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}
 _NOT_ALWAYS = (
@@ -29,18 +29,21 @@ _NOT_ALWAYS = (
 """Fields of a pod's status that the node owns and does not always set."""
 _NO_CONDITION = dict.fromkeys(("message", "observedGeneration", "reason"))
 """Removes the fields that a condition does not always have."""
+_OF_OTHERS = ("nominatedNodeName", "resize")
+"""Fields of a pod's status that others set."""
 _NODE_STATUS_KEYS = {"conditions": "type"}
 """Addresses have the merge key `type` too, but a node may have two of one type: they are replaced as a whole."""
 
 
 def diff_pod_status(old: PodStatus, new: PodStatus, uid: str, *, sure: bool = True) -> str | None:
-    """Return the podpatch that turns `old` (as the cloud has it) into `new`; None when nothing changed.
+    """Return the podpatch that turns `old` (as the cloud has it) into `new`; None when nothing changed. What others
+    decide stays, however much older `new` is than `old`.
 
     The uid in the patch makes the API server refuse it for another pod of that name. Without `sure` the cloud may have
     another status than `old`, and the patch sets every field of the node's own.
     """
     difference = _diff if sure else _restatement
-    changes = difference(to_value(old), to_value(new), _POD_STATUS_KEYS)
+    changes = difference(to_value(old), to_value(with_parts_of_others(new, old)), _POD_STATUS_KEYS)
     return _text({"metadata": {"uid": uid}, "status": changes}) if changes else None
 
 
@@ -80,7 +83,7 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[st
 
 
 def _restatement(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the changes that turn `old`, and any other status that this node has reported, into `new`. Conditions of
+    """Return the changes that turn `old`, and any other status that this node has reported, into `new`. Parts of
     other writers, who may have changed them since, are left out.
     """
     changes: dict[str, Any] = {name: None for name in (*old, *_NOT_ALWAYS) if name not in new and name != "conditions"}
@@ -89,7 +92,7 @@ def _restatement(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Map
             before = old.get(name) or []
             own = (each for each in value if each["type"] in OURS or each not in before)
             changes[name] = [_NO_CONDITION | each for each in own]
-        else:
+        elif name not in _OF_OTHERS:
             changes[name] = [*value, {"$patch": "replace"}] if name in merge_keys else value
     return changes
 

@@ -6,6 +6,8 @@ something.
 """
 
 import base64
+import math
+import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -21,12 +23,13 @@ MEDIA: Final = "application/vnd.kubernetes.protobuf"
 
 _MAGIC: Final = b"k8s\x00"
 _OPTIONS: Final = "DeleteOptions"
-_DEEPEST: Final = 32
-"""Messages in messages; a pod has ten."""
+_DEEPEST: Final = 96
+"""Messages in messages; a pod has ten, and a schema with lists at each of its 40 levels 86."""
+_LARGEST_EXACT: Final = 2**53
 _LONGEST_NUMBER: Final = 10
 """Bytes of a number of 64 bits."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
+_FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 _Left = Iterator[int]
 """Yields once for each member that a body may still have."""
 
@@ -45,11 +48,11 @@ class MessageField(msgspec.Struct, frozen=True):
     name: str
     """Empty: the fields of the message are in the place of the message."""
     kind: str
-    """`s` text, `b` bytes, `t` boolean, `i` integer; otherwise the name of a message."""
+    """`s` text, `b` bytes, `t` boolean, `i` integer, `d` number; otherwise the name of a message."""
     form: str
     """`[` list, `{` map of texts to the kind; empty: one value."""
     is_never_zero: bool
-    """Whether zero, false or an empty text is the same as none: JSON leaves it out (`omitempty`)."""
+    """Whether zero, false, an empty text, list or map is the same as none: JSON leaves it out (`omitempty`)."""
     is_message: bool
 
 
@@ -78,7 +81,7 @@ def _field(text: str) -> MessageField:
     name, _, kind = text.partition(":")
     form = kind[0] if kind[0] in "[{" else ""
     of = kind.strip("[{>?")
-    return MessageField(name, of, form, kind.endswith("?"), ">" in kind and of not in _SPECIAL)
+    return MessageField(name, of, form, kind.endswith("?"), ">" in kind and of not in _NO_MESSAGES)
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
@@ -120,8 +123,9 @@ def _members(data: memoryview, left: _Left) -> Iterator[tuple[int, int | memoryv
                 raise ProtobufError("unexpected EOF")
             yield number, data[at : at + size]
             at += size
-        elif wire in _SKIPPED:
-            at += _SKIPPED[wire]
+        elif wire in _FIXED:
+            yield number, data[at : at + _FIXED[wire]]
+            at += _FIXED[wire]
         else:
             raise ProtobufError(f"proto: illegal wireType {wire}")
 
@@ -172,8 +176,12 @@ def _value(kind: str, value: int | memoryview | bytes, depth: int, left: _Left) 
         return base64.b64encode(_bytes(value)).decode()
     if kind in ("i", "t"):
         return bool(_integer(value)) if kind == "t" else _integer(value)
-    special = _SPECIAL.get(kind)
-    return _message(kind, _bytes(value), depth + 1, left) if special is None else special(_bytes(value), left)
+    if kind == "d":
+        return _double(_bytes(value))
+    if special := _SPECIAL.get(kind):
+        return special(_bytes(value), left)
+    message = _message(kind, _bytes(value), depth + 1, left)
+    return _alternative(message) if kind in _ALTERNATIVES else message
 
 
 def _integer(value: int | memoryview | bytes) -> int:
@@ -192,6 +200,21 @@ def _text(value: int | memoryview | bytes) -> str:
         return str(_bytes(value), "utf-8")
     except UnicodeDecodeError as error:
         raise ProtobufError("proto: a text is not UTF-8") from error
+
+
+def _double(data: memoryview) -> int | float:
+    """Return a number as JSON has it, where 1 and 1.0 are the same."""
+    if len(data) != _FIXED[_FIXED64]:
+        raise ProtobufError("proto: wrong wireType")
+    (number,) = struct.unpack("<d", data)
+    if not math.isfinite(number):
+        raise ProtobufError(f"{number} is no number in JSON")
+    return int(number) if number.is_integer() and abs(number) < _LARGEST_EXACT else float(number)
+
+
+def _alternative(members: dict[str, Any]) -> Any:
+    """Return a part of a schema that is one of several: a schema, a list, or a switch."""
+    return next((members[name] for name in ("schema", "jSONSchemas", "property", "allows") if name in members), None)
 
 
 def _time(data: memoryview, left: _Left, timespec: str = "seconds") -> str | None:
@@ -234,7 +257,14 @@ _SPECIAL: Final = {
     "intstr.IntOrString": _int_or_string,
     "meta.v1.FieldsV1": _raw_json,
     "runtime.RawExtension": _raw_json,
+    "apiextensions.v1.JSON": _raw_json,
     "authentication.v1.ExtraValue": _items,
     "authorization.v1.ExtraValue": _items,
     "certificates.v1.ExtraValue": _items,
 }
+_ALTERNATIVES: Final = frozenset(
+    f"apiextensions.v1.JSONSchemaPropsOr{other}" for other in ("Array", "Bool", "StringArray")
+)
+"""Messages of which JSON has one member in their place."""
+_NO_MESSAGES: Final = _ALTERNATIVES | _SPECIAL.keys()
+"""Messages that are no objects of their fields in JSON."""

@@ -10,17 +10,8 @@ from modules.apimachinery.protobuf.decoding import MessageField, fields_of, mess
 
 _METADATA: Final = "meta.v1.ObjectMeta"
 _TEMPLATE: Final = "core.v1.PodTemplateSpec"
-_SHOWN: Final = frozenset((
-    ("batch.v1.PodFailurePolicy", "rules"), ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values"),
-    ("batch.v1.SuccessPolicy", "rules"), ("core.v1.ContainerImage", "names"), ("core.v1.LimitRangeSpec", "limits"),
-    ("core.v1.NodeSelector", "nodeSelectorTerms"), ("core.v1.PodSpec", "containers"),
-    ("core.v1.ProjectedVolumeSource", "sources"), ("core.v1.TopologySelectorLabelRequirement", "values"),
-    ("discovery.v1.Endpoint", "addresses"), ("discovery.v1.EndpointSlice", "endpoints"),
-    ("discovery.v1.EndpointSlice", "ports"), (_METADATA, "name"), ("rbac.v1.ClusterRole", "rules"),
-    ("rbac.v1.PolicyRule", "verbs"), ("rbac.v1.Role", "rules"), ("storage.v1.CSINodeDriver", "topologyKeys"),
-    ("storage.v1.CSINodeSpec", "drivers"),
-))  # fmt: skip
-"""Messages and their lists that JSON has even when they are empty; and names, which the rules of metadata look at."""
+_SHOWN: Final = (_METADATA, "name")
+"""A name stays, even an empty one: the rules of metadata look at it."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -76,9 +67,8 @@ def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTH
 
 
 def _is_left_out(message: str, field: MessageField, empty: Any) -> bool:
-    if field.form:
-        return isinstance(empty, (list, dict)) and (message, field.name) not in _SHOWN
-    return field.is_never_zero and (message, field.name) not in _SHOWN
+    has_form = isinstance(empty, (list, dict)) if field.form else True
+    return has_form and field.is_never_zero and (message, field.name) != _SHOWN
 
 
 def _part(field: MessageField, member: Any, stored: Any) -> Any:

@@ -1,28 +1,27 @@
-"""Makes `messages.json` from the protobuf descriptors that a kubectl contains.
+"""Makes `messages.json` from Kubernetes' sources: `generated.proto` and, for the names in JSON and what it leaves out
+when it is empty, `types.go`.
 
-`python -m modules.apimachinery.protobuf.generate KUBECTL SOURCES` prints it. Go programs keep each descriptor
-compressed. Which zeros and empty texts JSON leaves out is only in Kubernetes' sources (`staging/src/k8s.io`, the
-`types.go`).
+`python -m modules.apimachinery.protobuf.generate SOURCES...` prints it; each is the `staging/src` of a version. The
+first that has a file counts: the table is of 1.32, and of 1.34 for `resource.k8s.io/v1`, which 1.32 lacks.
 """
 
 import re
 import sys
-import zlib
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from grpc_tools import protoc
 
 from beehive.decoding import decode_json
 
-_COMPRESSED: Final = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00")
-_LONGEST: Final = 1 << 20
 _ROOTS: Final = {
     "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node",
-                       "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicationController", "ResourceQuota",
-                       "Secret", "Service", "ServiceAccount")),
+                       "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController",
+                       "ResourceQuota", "Secret", "Service", "ServiceAccount")),
+    "apiextensions.k8s.io/v1": ("apiextensions.v1", ("CustomResourceDefinition",)),
     "apps/v1": ("apps.v1", ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
     "batch/v1": ("batch.v1", ("CronJob", "Job")),
     "autoscaling/v1": ("autoscaling.v1", ("Scale",)),
@@ -33,56 +32,57 @@ _ROOTS: Final = {
     "coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),
     "discovery.k8s.io/v1": ("discovery.v1", ("EndpointSlice",)),
     "events.k8s.io/v1": ("events.v1", ("Event",)),
+    "flowcontrol.apiserver.k8s.io/v1": ("flowcontrol.v1", ("FlowSchema", "PriorityLevelConfiguration")),
+    "networking.k8s.io/v1": ("networking.v1", ("Ingress", "IngressClass")),
     "node.k8s.io/v1": ("node.v1", ("RuntimeClass",)),
     "policy/v1": ("policy.v1", ("Eviction", "PodDisruptionBudget")),
     "rbac.authorization.k8s.io/v1": ("rbac.v1", ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
+    "resource.k8s.io/v1": ("resource.v1", ("DeviceClass", "ResourceClaim", "ResourceSlice")),
     "scheduling.k8s.io/v1": ("scheduling.v1", ("PriorityClass",)),
     "storage.k8s.io/v1": ("storage.v1", ("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass",
                                          "VolumeAttachment")),
     "": ("meta.v1", ("DeleteOptions",)),
 }  # fmt: skip
-_INLINE: Final = ("volumeSource", "persistentVolumeSource", "handler", "ephemeralContainerCommon",
-                  "localObjectReference")  # fmt: skip
-"""Messages that JSON inlines into their parent."""
-_OTHERWISE: Final = {"uID": "uid"}
-"""Names that JSON spells otherwise."""
 _SCALARS: Final = {
+    FieldDescriptorProto.TYPE_DOUBLE: "d",
     FieldDescriptorProto.TYPE_STRING: "s",
     FieldDescriptorProto.TYPE_BYTES: "b",
     FieldDescriptorProto.TYPE_BOOL: "t",
     FieldDescriptorProto.TYPE_INT32: "i",
     FieldDescriptorProto.TYPE_INT64: "i",
 }
-_OMITTED: Final = re.compile(
-    r'^\s+\w+\s+[\w.]+\s+`json:"\w+,omitempty".*protobuf:"(?:varint|bytes),(\d+)', re.MULTILINE
+_WITH_ZERO: Final = ("i", "t", "s")
+_TAGS: Final = re.compile(
+    r'^\s+(?:\w+\s+)?(?P<go>\S+)\s+`json:"(?P<name>[^",]*)(?P<marks>[^"]*)".*protobuf:"\w+,(?P<number>\d+)',
+    re.MULTILINE,
 )
-_PACKAGE: Final = re.compile(r"\.?k8s\.io\.(api|apimachinery\.pkg(\.apis|\.util|\.api)?)\.")
+_PLAIN: Final = re.compile(r"[\w.]+")
+"""A type of Go that is no pointer, list or map."""
+_PACKAGE: Final = re.compile(
+    r"\.?k8s\.io\.(api|apiextensions_apiserver\.pkg\.apis|apimachinery\.pkg(\.apis|\.util|\.api)?)\."
+)
 
 
-def main(kubectl: Path, sources: Path | None = None) -> str:
-    """Return the table of a kubectl; without sources, no field has the mark that its zero is left out."""
-    messages = {name: message for file in _files(kubectl.read_bytes()) for name, message in _messages(file)}
+def main(*sources: Path) -> str:
+    """Return the table."""
     kinds = {f"{version}/{kind}": f"{package}.{kind}" for version, (package, of) in _ROOTS.items() for kind in of}
+    messages = {
+        f"{short_name(f'{file.package}.')}{message.name}": (
+            message,
+            _tags(message.name, Path(file.name).parent, sources),
+        )
+        for file in _files(sources)
+        for message in file.message_type
+    }
     types: dict[str, dict[str, str]] = {}
     waiting = sorted(kinds.values())
     while waiting:
         name = waiting.pop()
         if name not in types:
-            types[name] = dict(_fields(messages[name]))
-            for number in _left_out(name, sources) if sources is not None else ():
-                types[name][number] += "?" * types[name][number].endswith((":i", ":t", ":s"))
-            waiting += [each.split(">")[1] for each in types[name].values() if ">" in each]
+            types[name] = dict(_fields(*messages[name]))
+            waiting += [each.split(">")[1].rstrip("?") for each in types[name].values() if ">" in each]
     lines = [f'"{name}":{_json(types[name])}' for name in sorted(types)]
     return '{"kinds":' + _json(kinds) + ',\n"types":{\n' + ",\n".join(lines) + "\n}}\n"
-
-
-def _left_out(message: str, sources: Path) -> Iterator[str]:
-    """Yield the numbers of the fields that are no pointers and that JSON leaves out when they are zero."""
-    package, _, name = message.rpartition(".")
-    below = "apimachinery/pkg/apis/meta/v1" if package == "meta.v1" else f"api/{package.replace('.', '/')}"
-    path = sources / below / "types.go"
-    found = re.search(rf"\ntype {name} struct {{\n(.*?)\n}}", path.read_text(), re.DOTALL) if path.exists() else None
-    yield from _OMITTED.findall(found[1]) if found is not None else ()
 
 
 def _json(value: dict[str, str]) -> str:
@@ -90,30 +90,48 @@ def _json(value: dict[str, str]) -> str:
     return "{" + inside + "}"
 
 
-def _files(program: bytes) -> Iterator[FileDescriptorProto]:
-    for found in _COMPRESSED.finditer(program):
-        reader = zlib.decompressobj(31)
-        try:
-            text = reader.decompress(program[found.start() : found.start() + _LONGEST])
-            file = FileDescriptorProto.FromString(text) if reader.eof else FileDescriptorProto()
-        except (zlib.error, DecodeError):
-            continue
-        if file.name.startswith("k8s.io/"):
-            yield file
+def _files(sources: Sequence[Path]) -> Sequence[FileDescriptorProto]:
+    """Return the files with the kinds, and those that they import."""
+    below = [
+        f"k8s.io/{'apiextensions-apiserver/pkg/apis' if package.startswith('apiext') else 'api'}/"
+        f"{package.replace('.', '/')}/generated.proto"
+        for package, _ in _ROOTS.values()
+        if not package.startswith("meta.")
+    ]
+    with tempfile.NamedTemporaryFile() as made:
+        options = [f"--descriptor_set_out={made.name}", "--include_imports", *(f"-I{each}" for each in sources)]
+        if protoc.main(["protoc", *options, *below]):
+            raise SystemExit(1)
+        return FileDescriptorSet.FromString(Path(made.name).read_bytes()).file
 
 
-def _messages(file: FileDescriptorProto) -> Iterator[tuple[str, DescriptorProto]]:
-    package = _short(f"{file.package}.")
-    for message in file.message_type:
-        yield f"{package}{message.name}", message
+def _tags(message: str, directory: Path, sources: Sequence[Path]) -> dict[str, re.Match[str]]:
+    """Return the tags of a type of Go by the numbers of the fields."""
+    whole = next(each / directory for each in sources if (each / directory / "generated.proto").exists())
+    text = "".join(file.read_text() for file in sorted(whole.glob("types*.go")))
+    found = re.search(rf"\ntype {message} struct {{\n(.*?)\n}}", text, re.DOTALL)
+    return {} if found is None else {tag["number"]: tag for tag in _TAGS.finditer(found[1])}
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return the name of a message, or of a package with a dot, as the table has it."""
     return _PACKAGE.sub("", name)
 
 
-def _fields(message: DescriptorProto) -> Iterator[tuple[str, str]]:
+def _fields(message: DescriptorProto, tags: dict[str, re.Match[str]]) -> Iterator[tuple[str, str]]:
     """Yield number and text of each field: its name, and its type after a colon."""
+    for number, kind, name in field_kinds(message):
+        tag = tags.get(number)
+        if tag is None or tag["name"] == "-":
+            yield number, f"{name}:{kind}"
+            continue
+        can_be_empty = kind[0] in "[{" or (kind in _WITH_ZERO and _PLAIN.fullmatch(tag["go"]))
+        is_left_out = can_be_empty and "omitempty" in tag["marks"]
+        yield number, f"{tag['name']}:{kind}{'?' if is_left_out else ''}"
+
+
+def field_kinds(message: DescriptorProto) -> Iterator[tuple[str, str, str]]:
+    """Yield number, type and name of each field of a message."""
     entries = {one.name: one for one in message.nested_type if one.options.map_entry}
     for field in message.field:
         entry = entries.get(field.type_name.rpartition(".")[2])
@@ -121,16 +139,15 @@ def _fields(message: DescriptorProto) -> Iterator[tuple[str, str]]:
             kind = "{" + _type(entry.field[1])
         else:
             kind = "[" * (field.label == FieldDescriptorProto.LABEL_REPEATED) + _type(field)
-        is_inline = field.name in _INLINE and field.type == FieldDescriptorProto.TYPE_MESSAGE
-        name = "" if is_inline else _OTHERWISE.get(field.name, field.name)
-        yield str(field.number), f"{name}:{kind}"
+        yield str(field.number), kind, field.name
 
 
 def _type(field: FieldDescriptorProto) -> str:
-    return _SCALARS.get(field.type) or f">{_short(field.type_name)}"
+    is_message = field.type == FieldDescriptorProto.TYPE_MESSAGE
+    return f">{short_name(field.type_name)}" if is_message else _SCALARS[field.type]
 
 
 if __name__ == "__main__":
-    table = main(Path(sys.argv[1]), Path(sys.argv[2]))
+    table = main(*map(Path, sys.argv[1:]))
     decode_json(table, dict[str, dict[str, object]])
     sys.stdout.write(table)

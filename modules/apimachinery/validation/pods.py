@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.validation.causes import Causes, forbidden, invalid
-from edged.validation.pods import pod_spec
-from edged.validation.rules import Fields
+from edged.validation.pods import only_of_pods, pod_spec
+from edged.validation.rules import Fields, both
 from modules.apimachinery.kinds import JsonObject
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -26,7 +26,7 @@ def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
         found.append(invalid(f"{path}.metadata.annotations[{MIRROR}]", annotations[MIRROR], why))
 
 
-pod = Fields({"spec": pod_spec}, _mirror)
+pod = Fields({"spec": both(pod_spec, only_of_pods)}, _mirror)
 
 
 def pod_creation(obj: JsonObject, found: Causes) -> None:

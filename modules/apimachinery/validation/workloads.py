@@ -7,7 +7,7 @@ from beehive.whole_numbers import whole_number
 from edged.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
 from edged.validation.labels import label_selector, labels
 from edged.validation.pods import pod_spec
-from edged.validation.rules import Fields, Row, Rule, needed, non_negative, one_of, or_zero, pointer
+from edged.validation.rules import Fields, Row, Rule, anything, needed, non_negative, one_of, or_zero, pointer
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
@@ -27,6 +27,25 @@ def _no_ephemeral(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 _TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": or_zero(pod_spec, {})}, _no_ephemeral)
+
+
+_OF_CONTROLLER: Final = frozenset(("hostname", "subdomain"))
+
+
+def _template_of_set(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the template of a StatefulSet as its controller completes it: with a volume for each claim, and host names
+    of its own. Kubernetes does so since 1.34 (`ValidateStatefulSetSpec`); before, it looked at no such spec.
+    """
+    claims = {
+        name: {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for claim in value.get("volumeClaimTemplates") or ()
+        if (name := (claim.get("metadata") or {}).get("name"))
+    }
+    template = value.get("template") or {}
+    spec = {name: member for name, member in (template.get("spec") or {}).items() if name not in _OF_CONTROLLER}
+    volumes = [claims.pop(each.get("name"), each) for each in spec.get("volumes") or ()]
+    completed = {**template, "spec": {**spec, "volumes": [*volumes, *claims.values()]}}
+    _TEMPLATE(completed, f"{path}.template", found)
 
 
 def _number_or_percent(value: Any, path: str, found: Causes) -> None:
@@ -239,6 +258,7 @@ stateful_set = Fields(
             Fields(
                 {
                     **_COMMON,
+                    "template": anything,
                     "podManagementPolicy": or_zero(_management, ""),
                     "updateStrategy": Fields({"rollingUpdate": Fields({"partition": pointer(non_negative)})}),
                     "ordinals": Fields({"start": non_negative}),
@@ -247,6 +267,7 @@ stateful_set = Fields(
                     ),
                 },
                 _selector_of("statefulset"),
+                _template_of_set,
                 _of_stateful_set,
                 _ALWAYS,
                 _without_deadline("StatefulSet"),

@@ -99,7 +99,6 @@ _POD: Final = "Pod"
 _HALF_SERVED: Final = {
     ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
     "hostNetwork of a pod opens a port of its node)",
-    ("v1", "replicationcontrollers"): "no controller makes its pods (a Deployment's are made)",
     ("storage.k8s.io/v1", "storageclasses"): "no volumes are provisioned (a PersistentVolume is bound to claims of "
     "its storageClassName)",
     ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",

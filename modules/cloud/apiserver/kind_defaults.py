@@ -4,10 +4,11 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
+from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject, is_custom
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.cloud.apiserver.namespaces import with_content_finalizer, with_namespace_defaults
-from modules.cloud.apiserver.pod_defaults import with_pod_defaults, with_service_account
+from modules.cloud.apiserver.pod_defaults import complete_volume_source, with_pod_defaults, with_service_account
 from modules.cloud.apiserver.strategies import with_first_status
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
 
@@ -99,7 +100,12 @@ def _service_port(port: JsonObject) -> JsonObject:
 
 
 def _node(obj: JsonObject) -> JsonObject:
-    """Return a Node whose `podCIDR` is the first of its `podCIDRs`; a changed one resets them."""
+    """Return a Node whose `podCIDR` is the first of its `podCIDRs`; a changed one resets them. What it says of no
+    allocatable amounts is its capacity.
+    """
+    status = obj.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        obj = {**obj, "status": {**status, "allocatable": dict(status["capacity"])}}
     spec = obj.get("spec") or {}
     first, all_of_them = spec.get("podCIDR"), spec.get("podCIDRs") or []
     if first and all_of_them[:1] != [first]:
@@ -129,9 +135,8 @@ def _endpoint_slice(obj: JsonObject) -> JsonObject:
 
 
 def _persistent_volume(obj: JsonObject) -> JsonObject:
-    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **(obj.get("spec") or {})}
-    if isinstance(spec.get("hostPath"), dict):
-        spec["hostPath"] = {"type": "", **spec["hostPath"]}
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **copied(obj.get("spec") or {})}
+    complete_volume_source(spec)
     return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
 
 
@@ -172,12 +177,14 @@ def _with_container_defaults(limit: JsonObject) -> JsonObject:
 
 def _binding(obj: JsonObject) -> JsonObject:
     """Return a binding whose role and whose users and groups have their API group."""
-    reference = {"apiGroup": _RBAC, **(obj.get("roleRef") or {})}
-    subjects = [
-        {"apiGroup": _RBAC, **each} if each.get("kind") in ("User", "Group") else each
-        for each in obj.get("subjects") or ()
-    ]
+    reference = _of_rbac(obj.get("roleRef") or {})
+    subjects = [_of_rbac(each) if each.get("kind") in ("User", "Group") else each for each in obj.get("subjects") or ()]
     return {**obj, "roleRef": reference, **({"subjects": subjects} if subjects else {})}
+
+
+def _of_rbac(reference: JsonObject) -> JsonObject:
+    """Return a reference with its API group; a client in Go sends an empty one for none."""
+    return {**reference, "apiGroup": reference.get("apiGroup") or _RBAC}
 
 
 _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {

@@ -4,6 +4,7 @@ From Kubernetes' defaulting of core/v1 (SetDefaults_PodSpec, _Container, _Probe 
 plug-ins are not set here: the service account's token volume, tolerations, priority.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from edged.api import Pod
@@ -24,6 +25,13 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _MODE_0644 = 0o644
 _VOLUMES_WITH_MODE = ("configMap", "secret", "downwardAPI", "projected")
 _TOKEN_SECONDS = 3600
+_NETWORK_VOLUMES: Mapping[str, JsonObject] = {
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+"""The defaults of volume types, in pods and in PersistentVolumes."""
 
 
 def with_pod_defaults(pod: JsonObject) -> JsonObject:
@@ -125,8 +133,7 @@ def _complete_volume(volume: JsonObject) -> None:
     for name in _VOLUMES_WITH_MODE:
         if isinstance(volume.get(name), dict):
             volume[name].setdefault("defaultMode", _MODE_0644)
-    if isinstance(volume.get("hostPath"), dict):
-        volume["hostPath"].setdefault("type", "")
+    complete_volume_source(volume)
     claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
     if isinstance(claim, dict):
         claim.setdefault("volumeMode", "Filesystem")
@@ -137,6 +144,15 @@ def _complete_volume(volume: JsonObject) -> None:
             source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
     for item in (item for projection in projections for item in projection.get("items", [])):
         _complete_field_ref(item.get("fieldRef"))
+
+
+def complete_volume_source(source: JsonObject) -> None:
+    """Set the defaults that a volume source has in a pod and in a PersistentVolume; in place."""
+    if isinstance(source.get("hostPath"), dict):
+        source["hostPath"].setdefault("type", "")
+    for name, defaults in _NETWORK_VOLUMES.items():
+        if isinstance(source.get(name), dict):
+            source[name] = {**defaults, **source[name]}
 
 
 def _complete_field_ref(reference: Any) -> None:

@@ -7,6 +7,7 @@ from modules.apimachinery.api_errors import BadRequestError, InternalError, Inva
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.apimachinery.strategic_merge import merge_json
+from modules.apimachinery.workload_selectors import selector_of
 from modules.cloud.apiextensions.scale import ScalePaths, value_at, with_value
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
@@ -14,8 +15,6 @@ from modules.tools.printing.workloads import selector_text
 
 _OF_WORKLOADS: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"))
 """Of Deployments, ReplicaSets, StatefulSets and ReplicationControllers."""
-_WITH_LABELS: Final = "ReplicationController"
-"""The kind whose selector is a table of labels."""
 
 
 def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObject:
@@ -63,8 +62,7 @@ def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
     replicas, found = value_at(obj, paths.replicas), value_at(obj, paths.status_replicas)
     if paths is _OF_WORKLOADS:
         replicas = 1 if replicas is None else replicas
-        selected = value_at(obj, ("spec", "selector")) or {}
-        selector = selector_text({"matchLabels": selected} if obj["kind"] == _WITH_LABELS else selected)
+        selector = selector_text(selector_of(obj) or {})
     else:
         selector = str(value_at(obj, paths.selector) or "")
     if replicas is None:

@@ -1,12 +1,12 @@
 """A small scheduler: the node of a pod that names none.
 
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
-admits the pod, if the volumes of its claims can be reached there, and if the rules about other pods allow it: affinity,
-anti-affinity, topology spread. Among fitting nodes, ready ones are preferred, then the one with the highest score
-(kube-scheduler's), then the one with the fewest pods, then the first by name: the same objects give the same node. A
-node that is not ready is taken when no ready one fits: an edge node may be offline for long, and gets the pod when it
-connects. Only pods that do not stay on such a node for ever, by their own or its word, wait instead. Where no node
-fits, pods of a lower priority may make room.
+admits the pod, if the volumes of its claims, which must be bound, can be reached there, and if the rules about other
+pods allow it: affinity, anti-affinity, topology spread. Among fitting nodes, ready ones are preferred, then the one
+with the highest score (kube-scheduler's), then the one with the fewest pods, then the first by name: the same objects
+give the same node. A node that is not ready is taken when no ready one fits: an edge node may be offline for long, and
+gets the pod when it connects. Only pods that do not stay on such a node for ever, by their own or its word, wait
+instead. Where no node fits, pods of a lower priority may make room.
 """
 
 import math
@@ -38,7 +38,13 @@ from modules.cloud.apiserver.scheduling.rooms import (
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
-from modules.cloud.apiserver.scheduling.volume_nodes import ELSEWHERE, TAKEN, has_taken_claim, selectors_of_volumes
+from modules.cloud.apiserver.scheduling.volume_nodes import (
+    ELSEWHERE,
+    TAKEN,
+    has_taken_claim,
+    missing_volume,
+    selectors_of_volumes,
+)
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.unbound_pods import priority_of
@@ -199,6 +205,7 @@ class _Attempt:
         self._rules = PodRules(self.demand, fleet)
         self._spread = SpreadRules(self.demand, _spread(obj), fleet, self._fits, lambda room: not self._taint(room))
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
+        self._missing_volume = missing_volume(obj, fleet.find)
         self._volumes = selectors_of_volumes(obj, fleet.find)
         others = (other for room in fleet.rooms.values() for other in room.pods)
         self._is_claim_taken = has_taken_claim(obj, others, fleet.find)
@@ -206,11 +213,12 @@ class _Attempt:
 
     def fits(self, room: NodeRoom) -> bool:
         """Return whether the pod fits a node."""
-        return not self._refusal(room) and not self._of_others(room)
+        return not self._missing_volume and not self._refusal(room) and not self._of_others(room)
 
     def may_go_to(self, room: NodeRoom) -> bool:
         """Return whether the pod would fit a node if there were no other pods."""
-        return not self._unfit(room) and insufficient_amount(self.demand.requests, {}, room.allocatable) is None
+        fits = not self._missing_volume and not self._unfit(room)
+        return fits and insufficient_amount(self.demand.requests, {}, room.allocatable) is None
 
     def placement(self, chosen: str) -> Placement:
         """Return where the pod goes.
@@ -219,6 +227,8 @@ class _Attempt:
             chosen: the node where others have made room; "" for none.
         """
         rooms, reasons = self._fleet.rooms, Counter[str]()
+        if self._missing_volume:
+            return Placement("", f"0/{len(rooms)} nodes are available: {self._missing_volume}."[:_LONGEST_REASON])
         named = _named(self._pod)
         candidates = list(rooms.values()) if named is None else [rooms[name] for name in named if name in rooms]
         if len(candidates) < len(rooms):

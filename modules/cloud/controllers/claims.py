@@ -8,7 +8,7 @@ never a controller's: nodes make them, with labels of their choice.
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
-from modules.apimachinery.workload_selectors import matcher_of
+from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.controllers.plan import PlannedWrite, patch
 from modules.cloud.controllers.pods import has_ended, is_mirror, owner_reference
 from modules.cloud.controllers.view import View
@@ -32,7 +32,7 @@ def claimed(view: View, owner: JsonObject, kind: str, finalizer: str = "") -> Cl
         kind: of its objects.
         finalizer: an adopted object gets it, and a released one loses it; "" is none.
     """
-    matches = matcher_of((owner.get("spec") or {}).get("selector"))
+    matches = matcher_of(selector_of(owner))
     owned, writes = [], []
     for obj in view.owned_by(owner, kind):
         if matches(_labels(obj)) and not is_mirror(obj):

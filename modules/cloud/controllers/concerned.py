@@ -6,20 +6,23 @@ from typing import Final
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
-from modules.apimachinery.workload_selectors import matcher_of
+from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.applications import NODE_GROUP, kind_of
+from modules.cloud.controllers.disruption import SCALED
 from modules.cloud.controllers.job_pods import is_tracked
 from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
 from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of
 
-ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "ReplicaSet": ("Deployment",)}
+ADOPTERS: Final = {
+    "Pod": ("ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job"),
+    "ReplicaSet": ("Deployment",),
+}
 """The kinds that adopt objects of a kind."""
 _NODE: Final = "Node"
 _BUDGET: Final = "PodDisruptionBudget"
 _CLAIM: Final = "PersistentVolumeClaim"
-_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _OF_SERVICES: Final = ("EndpointSlice", "Endpoints")
 
 
@@ -35,7 +38,7 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     key = key_of(new)
     if key.kind in kinds:
         yield key
-    if key.kind in _SCALED and (old is None or _replicas(old) != _replicas(new)):
+    if key.kind in SCALED and (old is None or _replicas(old) != _replicas(new)):
         yield from (key_of(budget) for budget in view.in_namespace(_BUDGET, key.namespace))
     if key.kind == _NODE:
         if old is None or _of_node(old) != _of_node(new):
@@ -118,7 +121,7 @@ def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[Obje
     if labels and not is_mirror(obj):
         for kind in ADOPTERS[obj["kind"]]:
             for each in view.in_namespace(kind, obj["metadata"]["namespace"]):
-                if kind in kinds and matcher_of((each.get("spec") or {}).get("selector"))(labels):
+                if kind in kinds and matcher_of(selector_of(each))(labels):
                     yield key_of(each)
 
 

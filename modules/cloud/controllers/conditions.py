@@ -27,3 +27,8 @@ def with_condition(conditions: Conditions, new: JsonObject) -> list[JsonObject]:
     if old is not None and old.get("status") == new["status"] and "lastTransitionTime" in old:
         new = {**new, "lastTransitionTime": old["lastTransitionTime"]}
     return [*without(conditions, new["type"]), new]
+
+
+def kept(status: JsonObject) -> JsonObject:
+    """Return the part of a new status with the conditions that others have written into the present one."""
+    return {"conditions": status["conditions"]} if status.get("conditions") else {}

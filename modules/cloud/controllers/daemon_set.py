@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, metadata_of
+from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.daemon_pods import Belongs, belongs, pod_for, target_node
 from modules.cloud.controllers.deployment_sets import scaled_value
@@ -229,4 +230,5 @@ class _Pass:
             "observedGeneration": self._daemon_set["metadata"].get("generation", 0),
             **{name: count for name, count in counts.items() if count},
             **({"collisionCount": collisions} if collisions else {}),
+            **conditions.kept(self._daemon_set.get("status") or {}),
         }

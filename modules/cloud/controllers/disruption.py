@@ -6,6 +6,7 @@ from typing import Final
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
+from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.deployment_sets import scaled_value
 from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, update_status
 from modules.cloud.controllers.pods import is_mirror, is_ready
@@ -14,7 +15,8 @@ from modules.cloud.controllers.view import View, controller_of, node_of
 
 _DELETION_SECONDS: Final = 120.0
 """Seconds until an evicted pod must be deleted; after that, it counts again."""
-_SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
+SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment")
+"""The kinds whose replicas count."""
 _FAILED: Final = "CalculateExpectedPodCountFailed"
 
 
@@ -55,7 +57,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
         "expectedPods": expected,
         "observedGeneration": budget["metadata"].get("generation", 0),
         **({"disruptedPods": disrupted} if disrupted else {}),
-        **({"conditions": old["conditions"]} if old.get("conditions") else {}),
+        **kept(old),
     }
     times = [(parse_rfc3339(text) or 0.0) + _DELETION_SECONDS for text in disrupted.values()]
     write = update_status(budget, with_disruption_allowed(status, moment))
@@ -87,7 +89,7 @@ def _scale(view: View, pods: Sequence[JsonObject]) -> int:
         if reference is None or str(reference.get("uid")) in found:
             continue
         owner = _top(view, pod)
-        if owner is None or owner["kind"] not in _SCALED:
+        if owner is None or owner["kind"] not in SCALED:
             raise _NoScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
         replicas = int((owner.get("spec") or {}).get("replicas", 1))
         found[str(reference.get("uid"))] = replicas if owner["kind"] != "Deployment" else 0

@@ -48,7 +48,7 @@ class EventRecorder:
 
     def _made(self, about: JsonObject, note: EventNote, message: str, moment: str) -> JsonObject:
         key = key_of(about)
-        component = f"{key.kind.lower()}-controller"
+        component = f"{key.kind.lower().removesuffix('controller')}-controller"
         return {
             "kind": "Event",
             "apiVersion": "v1",

@@ -23,7 +23,7 @@ from modules.cloud.controllers.engine import Reconcile
 CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
     {
         "Deployment": deployment.reconcile,
-        "ReplicaSet": replica_set.reconcile,
+        **dict.fromkeys(("ReplicaSet", "ReplicationController"), replica_set.reconcile),
         "DaemonSet": daemon_set.reconcile,
         "StatefulSet": stateful_set.reconcile,
         "Job": job.reconcile,

@@ -1,4 +1,6 @@
-"""The controller of ReplicaSets: as many pods as are wanted (KCM 1.32, `pkg/controller/replicaset`)."""
+"""The controller of ReplicaSets and ReplicationControllers: as many pods as are wanted (KCM 1.32,
+`pkg/controller/replicaset` and, of the same rules, `pkg/controller/replication`).
+"""
 
 import math
 from collections import Counter
@@ -6,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
-from modules.apimachinery.workload_selectors import matcher_of
+from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.plan import (
@@ -48,7 +50,7 @@ _NANOSECONDS: Final = 1e9
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
-    """Return the plan for a ReplicaSet."""
+    """Return the plan for a ReplicaSet or a ReplicationController."""
     replica_set = view.find(key)
     if replica_set is None:
         return NOTHING
@@ -79,7 +81,7 @@ def makes_its_own(workload: JsonObject, added: Mapping[str, str] = MappingProxyT
     """
     given = (workload["spec"].get("template") or {}).get("metadata") or {}
     is_mirror = MIRROR in (given.get("annotations") or {})
-    return not is_mirror and matcher_of(workload["spec"].get("selector"))({**(given.get("labels") or {}), **added})
+    return not is_mirror and matcher_of(selector_of(workload))({**(given.get("labels") or {}), **added})
 
 
 def creation(pod: JsonObject) -> PlannedWrite:
@@ -206,7 +208,7 @@ def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], n
         "availableReplicas": sum(is_available(pod, replica_set, now) for pod in active),
     }
     known = conditions.without(old.get("conditions") or (), "ReplicaFailure")
-    refusal = view.refusals.get(ObjectKey("ReplicaSet", replica_set["metadata"]["namespace"], _name(replica_set)))
+    refusal = view.refusals.get(key_of(replica_set))
     if refusal is not None:
         new = {
             "type": "ReplicaFailure",
@@ -222,7 +224,3 @@ def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], n
         "observedGeneration": replica_set["metadata"].get("generation", 0),
         **({"conditions": known} if known else {}),
     }
-
-
-def _name(obj: JsonObject) -> str:
-    return str(obj["metadata"]["name"])

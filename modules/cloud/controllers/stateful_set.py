@@ -8,6 +8,7 @@ was never ready is replaced when a good template follows.
 from collections.abc import Sequence
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.plan import (
     NORMAL,
@@ -79,7 +80,7 @@ class _Pass:
         return ReconcilePlan(writes, write, again_at=min(moments, default=None))
 
     def _makes_its_own(self, spec: JsonObject, revision: JsonObject) -> bool:
-        return makes_its_own({"spec": spec}, {HASH: str(revision["metadata"]["name"])})
+        return makes_its_own({**self._workload, "spec": spec}, {HASH: str(revision["metadata"]["name"])})
 
     def _next(self) -> list[PlannedWrite]:
         """Return the writes that are due: creations upwards, then deletions downwards, then the rollout."""
@@ -187,4 +188,5 @@ class _Pass:
             **{name: count for name, count in counts.items() if count},
             **{name: of["metadata"]["name"] for name, of in names.items() if of["metadata"].get("name")},
             "collisionCount": self._revisions.collisions,
+            **conditions.kept(self._status),
         }

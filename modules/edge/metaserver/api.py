@@ -17,7 +17,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, json, text
 from metamanager.application import FOLLOW, FOLLOW_RESOURCE, PatchInfo, Target, Verb
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
+from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found, unread
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.openapi import OpenApi
 from modules.apimachinery.options import ReadOptions, read_options
@@ -112,7 +112,7 @@ class Api:
         except ApiStatusError as error:
             return error.response()
         except HttpStatusError as error:
-            return ApiStatusError(error.status, str(error)).response()
+            return unread(error)
 
     def _reply(self, request: Request) -> Reply:
         if request.method in METHODS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.ports import ListenError
+from modules.apimachinery.errors import unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.errors import ControlError
 
@@ -104,6 +105,7 @@ class ApiListener:
             max_body=REQUEST_BYTES,
             context=self._context,
             idle_seconds=_IDLE_SECONDS,
+            refusal=unread,
             max_connections=API_CONNECTIONS,
             max_streams=self._max_streams,
         )

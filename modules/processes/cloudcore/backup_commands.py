@@ -79,13 +79,14 @@ def _restore(chosen: argparse.Namespace) -> None:
     from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
     from modules.processes.common.backup.archive import check_database, read_archive  # noqa: PLC0415
-    from modules.processes.common.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
+    from modules.processes.common.backup.commands import files_of, scratch_beside  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
     from modules.processes.common.backup.replacement import (  # noqa: PLC0415
         Replacement,
         check_places,
         replace_all,
         replacing_database,
+        suffix_for,
     )
     from modules.tools.printing.terminal import print_lines  # noqa: PLC0415
 
@@ -106,7 +107,7 @@ def _restore(chosen: argparse.Namespace) -> None:
         ]
         replacements = [*replacing_database(extracted / _DATABASE, database), *tls]
         check_places(replacements)
-        kept = replace_all(replacements, suffix())
+        kept = replace_all(replacements, suffix_for(replacements, RealClock().now()))
     print_lines([f"cloud in {paths.root}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
 

@@ -26,7 +26,7 @@ _NONE: Final = "<none>"
 _MOST: Final = 500
 _SHOWN_FIELDS: Final = 2
 _LONGEST: Final = 80
-_PODS: Final = ("Pod", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job")
+_PODS: Final = ("Pod", "Deployment", "ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job")
 """Kinds whose changes are seen at pods."""
 
 

@@ -18,7 +18,7 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.ports import ListenError
 from beehive.unix_sockets import connect_unix
-from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.errors import ApiStatusError, unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
@@ -126,7 +126,8 @@ class Control(Module):
         Raises:
             ControlError: another process listens on the path or the port, or it cannot be used.
         """
-        server = HttpServer(listening_socket(self._path), self.service(), self.clock, max_body=REQUEST_BYTES)
+        listening = listening_socket(self._path)
+        server = HttpServer(listening, self.service(), self.clock, max_body=REQUEST_BYTES, refusal=unread)
         server.start()
         self._servers.append(server)
         try:

@@ -11,6 +11,7 @@ from edged.server.container_logs import ContainerLogs
 from edged.server.pod_lookup import find_pod, only_container
 from edged.server.snapshots import Snapshots
 from metamanager.store import Store
+from modules.apimachinery.errors import unread
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.live_status import LiveStatusUpdater
 from modules.edge.metaserver.resources import TOKENS
@@ -51,7 +52,7 @@ def serve_api(
     hive.add(WatchAgent, config.node_name, ClientWatches())
     host, _, port = settings.server.rpartition(":")
     listening = listen_tcp(host.strip("[]"), int(port), "modules.metaManager.metaServer.server")
-    server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY)
+    server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY, refusal=unread)
     server.start()
     stack.callback(server.stop)
     served = TOKENS if settings.serve_secrets else TOKENS - {ResourceType.SECRET}

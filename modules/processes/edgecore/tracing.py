@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from pathlib import Path
-from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,7 +19,7 @@ from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream_recorder import StreamRecorder, Waiting
-from beehive.trace.writer import SUFFIX, keep_newest, open_writer
+from beehive.trace.writer import keep_newest, new_part, open_writer
 from edged.cri.recording import recording
 from edged.errors import EdgedError
 from edgehub.outbox.recording import recording as recorded_outbox
@@ -180,16 +179,14 @@ class Tracing:
             TraceError: the file could not be written.
         """
         with self._lock:
-            now = self._hive.clock.now()
-            name = f"{strftime('%Y%m%dT%H%M%S', gmtime(now))}.{int(now * 1000) % 1000:03d}Z-{_slug(why)}{SUFFIX}"
             directory = self._root / DIRECTORY
             _make(directory, 0o700)
-            path = directory / name
+            path = new_part(directory, self._hive.clock.now(), _slug(why))
             header = msgspec.structs.replace(self._header, why=why)
             try:
                 records = self._flight.write(path, header, self._origin, self._redactor)
             finally:  # also a disk without room gets no more files
-                keep_newest(path, FILES)
+                keep_newest(directory, FILES)
         _log.warning("the flight recorder was written to %s (%s, %d records)", path, why, records)
         return Dumped(path, records)
 

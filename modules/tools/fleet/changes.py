@@ -15,7 +15,7 @@ from modules.tools.fleet.rows import FleetPodRow
 from modules.tools.printing.ages import seconds_of
 
 _POD: Final = "Pod"
-_WORKLOADS: Final = ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job")
+_WORKLOADS: Final = ("Deployment", "ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job")
 _TEMPLATE: Final = "spec.template"
 _CREATED, _DELETING, _DELETED = "created", "deleting", "deleted"
 _NODE: Final = "Node"

@@ -407,20 +407,23 @@ def body_server() -> HttpServer:
     return made
 
 
+_TOO_LONG = b"Request entity too large: limit is 100"
+
+
 @pytest.mark.parametrize(
     ("head", "body", "status", "answer"),
     [
         (b"Content-Length: 5", b"hello and more", 200, b"hello"),
         (b"X: y", b"", 200, b""),
-        (b"Content-Length: 101", b"x" * 101, 413, b"at most 100 bytes"),
+        (b"Content-Length: 101", b"x" * 101, 413, _TOO_LONG),
         (b"Content-Length: -1", b"", 400, b"bad Content-Length"),
-        (b"Content-Length: 99999999999999999999", b"", 413, b"at most 100 bytes"),
+        (b"Content-Length: 99999999999999999999", b"", 413, _TOO_LONG),
         (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 200, b""),
         (b"Transfer-Encoding: chunked", b"3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nA: b\r\n\r\nmore", 200, b"hello"),
-        (b"Transfer-Encoding: chunked", b"33\r\n" + b"x" * 51 + b"\r\n32\r\n" + b"x" * 50, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"33\r\n" + b"x" * 51 + b"\r\n32\r\n" + b"x" * 50, 413, _TOO_LONG),
         (b"Transfer-Encoding: chunked", b"64\r\n" + b"x" * 100 + b"\r\n0\r\n\r\n", 200, b"x" * 100),
         (b"Content-Length: 100", b"x" * 100, 200, b"x" * 100),
-        (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, _TOO_LONG),
         (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
         (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
         (b"Transfer-Encoding: gzip", b"x", 501, b""),
@@ -438,6 +441,37 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
         server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        (b"POST /body", b"Content-Length: 101", 413),
+        (b"POST /body", b"X: " + b"x" * (64 * 1024), 431),
+        (b"POST /%2e%2e", b"X: y", 400),
+        (b"POST /body", b"Content-Length: -1", 400),
+        (b"GET /broken", b"X: y", 500),
+        (b"GET /stream", b"X: y", 503),
+    ],
+)
+def test_what_the_service_does_not_answer_has_the_form_of_its_refusals(
+    request_line: bytes, headers: bytes, status: int
+) -> None:
+    """An API's clients read its Status only: kubectl names no reason of a refusal in plain text."""
+
+    def as_json(error: HttpStatusError) -> Response:
+        return Response(error.status, "application/json", b'{"code":%d}' % error.status)
+
+    router = Router([HttpRoute("/broken", broken), HttpRoute("/stream", Followed())])
+    listening = listen_tcp("127.0.0.1", 0)
+    server = HttpServer(listening, router, RealClock(), max_body=100, refusal=as_json, max_streams=0)
+    server.start()
+    try:
+        said = raw(server, request_line + b" HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n\r\n")
+    finally:
+        server.stop()
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert said.endswith(b'\r\n\r\n{"code":%d}' % status)
 
 
 @pytest.mark.parametrize(("length", "status"), [(5, 100), (101, 413)])

@@ -35,6 +35,7 @@ from beehive.trace import (
 from beehive.trace.format import FORMAT, CriEvent
 from beehive.trace.frames import Frames
 from beehive.trace.frames import encode as frame_of
+from beehive.trace.writer import keep_newest, new_part, parts_of
 from tests.interop.traces import recordings
 
 HEADER = TraceHeader(FORMAT, "edgecore 1.2.3", "node-1", 1_800_000_000.25, None, {"a": {"b": 1}}, prefix=7)
@@ -198,6 +199,29 @@ def test_a_run_after_the_clock_was_set_back_keeps_its_own_parts(tmp_path: Path) 
         writer.write(delivered(number, 400) for number in range(40))
         writer.close()
     assert [path.name.partition("T")[0] for path in sorted((tmp_path / "d").iterdir())] == ["19700101"] * 3
+
+
+def test_runs_of_one_millisecond_have_parts_of_their_own(tmp_path: Path) -> None:
+    """A clock that does not go on until it is set: the runs follow each other, as the parts of each do."""
+    for run in range(3):
+        writer = DirectoryWriter(tmp_path / "d", HEADER, part_bytes=2000)
+        writer.write(delivered(100 * run + number, 400) for number in range(16))
+        writer.close()
+    assert [record.span for record in records_of(tmp_path / "d")] == [
+        100 * run + number for run in range(3) for number in range(16)
+    ]
+
+
+def test_the_parts_of_earlier_versions_come_first_and_go_first(tmp_path: Path) -> None:
+    """They have no numbers, and are in the order of their names."""
+    names = ["20270115T080000.123Z-000009.trace", "20270115T080000.123Z-000010.trace", "20990101T000000.000Z-x.trace"]
+    for name in reversed(names):
+        (tmp_path / name).touch()
+    for name in "ba":
+        new_part(tmp_path, 0.0, name).touch()
+    assert [path.name.partition("Z-")[2] for path in parts_of(tmp_path)[2:]] == ["x.trace", "b.1.trace", "a.2.trace"]
+    keep_newest(tmp_path, 3)
+    assert parts_of(tmp_path)[0].name == names[2]
 
 
 def test_a_part_that_cannot_be_deleted_does_not_end_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

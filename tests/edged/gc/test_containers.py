@@ -68,6 +68,13 @@ def test_of_each_name_the_newest_dead_ones_stay() -> None:
     assert gone(*both, per_pod=1) == ["p/a/0", "p/b/0"]
 
 
+def test_of_one_tick_of_the_clock_the_newest_attempts_stay_and_the_oldest_go_first() -> None:
+    """Attempt 10 is newer than attempt 9."""
+    frozen = [container("p", "a", n, created=0) for n in (10, 8, 11, 9)]
+    assert gone(*frozen, per_pod=1) == ["p/a/8", "p/a/9", "p/a/10"]
+    assert gone(*frozen, total=1, ended=True) == ["p/a/8", "p/a/9", "p/a/10"]
+
+
 def test_the_newest_attempts_stay_also_when_the_clock_was_set_back() -> None:
     """A wall clock goes back at a boot; the restart count and the back-off go by the newest attempt."""
     back = [container("p", "a", n, created=100 - 10 * n) for n in range(4)]

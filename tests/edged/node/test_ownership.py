@@ -110,12 +110,14 @@ def node(uid: str = "u", version: str = "5", made: Time | None = None) -> Node:
         (node("other", "1"), True),
         (node("other", "1", made=Time("2026-01-02T00:00:00Z")), True),
         (node("other", "9", made=Time("2025-01-02T00:00:00Z")), False),
-        (node("other", "1", made=Time("2026-01-01T00:00:00Z")), True),
+        (node("other", "10", made=Time("2026-01-01T00:00:00Z")), True),
+        (node("other", "4", made=Time("2026-01-01T00:00:00Z")), False),
+        (node("other", "", made=Time("2026-01-01T00:00:00Z")), True),
     ],
 )
 def test_no_older_state_takes_the_place_of_a_newer_one(state: Node, *, newer: bool) -> None:
     """Of two objects of the name the later made one counts: a cloud that has lost its database begins to count anew. Of
-    two objects of one second, the later arrival counts.
+    two objects of one second, the one with the higher version counts.
     """
     known = node(made=Time("2026-01-01T00:00:00Z"))
     assert is_newer(state, known) is newer

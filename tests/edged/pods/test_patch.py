@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edged.api import (
     ContainerState,
@@ -25,6 +26,7 @@ from edged.api import (
     decode,
     to_value,
 )
+from edged.pods.pod_status.conditions import with_parts_of_others
 from edged.pods.pod_status.patch import diff_node, diff_pod_status
 from tests.interop.traces import messages, recordings
 
@@ -117,9 +119,35 @@ def test_no_change_is_no_patch() -> None:
 
 
 def test_a_restated_status_has_the_nodes_own_disruption_but_not_known_conditions_of_others() -> None:
-    gate, ours = PodCondition(type="Custom", status="True"), PodCondition(type="DisruptionTarget", status="True")
+    gate = PodCondition(type="Custom", status="True")
+    ours = PodCondition(type="DisruptionTarget", status="True", reason="TerminationByKubelet")
     patch = diff_pod_status(PodStatus(conditions=(gate,)), PodStatus(conditions=(gate, ours)), "u", sure=False)
     assert [each["type"] for each in json.loads(patch or "")["status"]["conditions"]] == ["DisruptionTarget"]
+
+
+@pytest.mark.parametrize("sure", [True, False])
+@pytest.mark.parametrize("name", ["DisruptionTarget", "example.com/gate", "PodResizePending"])
+def test_a_status_from_before_anothers_write_does_not_undo_it(name: str, *, sure: bool) -> None:
+    """The cloud has a condition and a nominated node that the node's status, which is older, lacks or has otherwise."""
+    theirs = PodCondition(type=name, status="True", reason="TheirReason")
+    ready = PodCondition(type="Ready", status="True")
+    cloud = PodStatus(phase="Running", conditions=(theirs, ready), nominated_node_name="n2")
+    for before in ((), (replace(theirs, status="False"),)):
+        mine = PodStatus(phase="Running", conditions=(*before, replace(ready, status="False")))
+        patch = diff_pod_status(cloud, mine, "u", sure=sure)
+        assert patch is not None
+        assert "nominatedNodeName" not in patch
+        assert [each["type"] for each in json.loads(patch)["status"]["conditions"]] == ["Ready"]
+        assert to_value(theirs) in apply_patch(to_value(cloud), json.loads(patch)["status"])["conditions"]
+
+
+def test_the_nodes_own_disruption_takes_the_place_of_anothers() -> None:
+    theirs = PodCondition(type="DisruptionTarget", status="True", reason="EvictionByEvictionAPI")
+    mine = replace(theirs, reason="TerminationByKubelet")
+    patch = diff_pod_status(PodStatus(conditions=(theirs,)), PodStatus(conditions=(mine,)), "u")
+    assert json.loads(patch or "")["status"]["conditions"] == [
+        {"reason": "TerminationByKubelet", "type": "DisruptionTarget"}
+    ]
 
 
 def test_addresses_of_a_node_are_replaced() -> None:
@@ -161,7 +189,7 @@ _containers = st.lists(
 _ips = st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "fd00::1"]), unique=True)
 _statuses = st.builds(
     PodStatus,
-    phase=_words,
+    phase=st.sampled_from(["Pending", "Running"]),
     reason=_words,
     conditions=_conditions,
     container_statuses=_containers,
@@ -174,8 +202,8 @@ _statuses = st.builds(
 
 @given(_statuses, _statuses)
 def test_applying_the_difference_gives_the_new_status(old: PodStatus, new: PodStatus) -> None:
-    """apply(diff(a, b), a) == b, order of lists included."""
-    patch = diff_pod_status(old, new, "u")
+    """apply(diff(a, b), a) == b, order of lists included; but for others' conditions, which stay as in a."""
+    patch, new = diff_pod_status(old, new, "u"), with_parts_of_others(new, old)
     if patch is None:
         assert old == new
         return
@@ -199,8 +227,5 @@ def test_a_whole_status_gives_the_new_one_from_any_state_of_the_cloud(
     for each in wanted.get("conditions", []):
         if each["type"] != "Custom":
             assert conditions[each["type"]] == each
-    mine, theirs, known = (
-        {each.type: each for each in status.conditions}.get("Custom") for status in (new, cloud, old)
-    )
-    if mine == known and theirs is not None:
-        assert conditions["Custom"] == to_value(theirs)
+    theirs = {each.type: each for each in cloud.conditions}.get("Custom")
+    assert conditions.get("Custom") == (None if theirs is None else to_value(theirs))

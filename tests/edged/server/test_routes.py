@@ -265,6 +265,16 @@ def test_a_protocol_that_names_its_ports_later_names_none(node: Node) -> None:
     assert node.runtime.asked == (node.sandbox, ())
 
 
+def test_ports_are_forwarded_to_the_newest_of_two_sandboxes_of_one_tick(node: Node) -> None:
+    """Or of a clock that was set back."""
+    made = {}
+    for attempt in (10, 9):
+        metadata = cri.PodSandboxMetadata(name="p", namespace="ns", uid="u", attempt=attempt)
+        made[attempt] = node.runtime.run_pod_sandbox(cri.PodSandboxConfig(metadata=metadata, labels=LABELS))
+    assert place(node, "/portForward/ns/p?port=80")[0] == 302
+    assert node.runtime.asked == (made[10], (80,))
+
+
 @pytest.mark.parametrize(
     ("target", "headers", "status", "says"),
     [

@@ -256,6 +256,16 @@ def test_a_file_that_changes_is_another_pod_which_begins_when_the_first_is_gone(
     assert bench.runtime.running() == ["main"]
 
 
+def test_a_file_that_is_written_again_within_one_tick_of_the_clock_is_read_again(bench: Bench, files: Path) -> None:
+    """In its place, with as many bytes: nothing but its content tells that it has changed."""
+    file, now = files / "web.yaml", bench.bee.clock.now()
+    for act, command in ((bench.start, "one"), (lambda: bench.run(30), "two")):
+        file.write_text(manifest().replace("inf", command))
+        os.utime(file, (now, now))
+        act()
+    assert [list(config.command) for config in bench.runtime.configs.values()] == [["sleep", "two"]]
+
+
 def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
     put(files, manifest())
     bench.start()

@@ -3,7 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import ContainerState, ContainerStateWaiting, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from edged.api import (
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_SOURCE
@@ -62,6 +71,27 @@ def test_one_patch_is_under_way_and_the_newest_status_follows(requests: MetaRequ
     requests.answer({"metadata": {"resourceVersion": "6"}})
     assert requests.answer({}).value["status"] == {"phase": "Failed", "podIP": None}
     assert requests.open == []
+
+
+@pytest.mark.parametrize("name", ["DisruptionTarget", "example.com/gate"])
+def test_what_another_has_set_while_the_status_was_under_way_or_held_back_stays(
+    requests: MetaRequests, reporter: StatusManager, name: str
+) -> None:
+    """An eviction or a readiness gate: neither the status that waits for its turn nor the next one was computed with
+    it.
+    """
+    condition = PodCondition(type=name, status="True", reason="EvictionByEvictionAPI")
+    ready = PodCondition(type="Ready", status="False")
+    reporter.set_pod_status(UID, replace(RUNNING, conditions=(ready,)))
+    reporter.set_pod_status(UID, replace(RUNNING, conditions=(replace(ready, status="True"),)))
+    evicted = a_pod(replace(RUNNING, conditions=(condition, ready)), version="7")
+    reporter.add_pod(ref_of(evicted), evicted)
+    patches = [requests.answer({"metadata": {"resourceVersion": "6"}}).value]
+    reporter.correct_pod_status(UID)
+    reporter.set_pod_status(UID, replace(FAILED, conditions=(ready,)))
+    patches += [requests.answer({"metadata": {"resourceVersion": "8"}}).value for _ in requests.open]
+    written = [one for patch in patches for one in patch["status"].get("conditions", ())]
+    assert [one["type"] for one in written] == ["Ready"] * len(written) != []
 
 
 def test_a_calm_pending_waits_a_moment_and_is_left_out_when_it_has_passed(

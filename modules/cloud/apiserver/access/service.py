@@ -15,7 +15,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply, Response
 from beehive.http.router import HttpService
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.errors import ApiStatusError, unread
 from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
@@ -162,7 +162,7 @@ class AccessService:
         except ApiError as error:
             return ApiStatusError(int(error.status()["code"]), error.message).response()
         except HttpStatusError as error:
-            return ApiStatusError(error.status, str(error)).response()
+            return unread(error)
 
     def _reply(self, request: Request) -> Reply:
         if is_sent_by_another_site(request) and not request.header("authorization"):

@@ -15,7 +15,7 @@ from metamanager.application import Target
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, unread
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
@@ -123,7 +123,8 @@ def check_subresource(target: Target, resource: Resource) -> None:
         raise _with("containers are not resized in place here: make the pod again with other resources")
     if target.subresource == SCALE and SCALE not in resource.subresources:
         raise _with(
-            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets and StatefulSets are scaled"
+            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets, ReplicationControllers and "
+            "StatefulSets are scaled"
         )
 
 
@@ -194,7 +195,7 @@ class ApiService:
         except ApiError as error:
             return _refusal(error.status())
         except HttpStatusError as error:
-            return ApiStatusError(error.status, str(error)).response()
+            return unread(error)
 
     def _reply(self, request: Request) -> Reply:
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)

@@ -114,7 +114,7 @@ def _with_conditions(namespace: JsonObject, reasons: dict[str, tuple[str, str]],
     """Return the namespace with its conditions; the same object if it has them already."""
     status = namespace.get("status") or {}
     before = {one.get("type"): one for one in status.get("conditions") or [] if isinstance(one, dict)}
-    conditions: list[JsonObject] = []
+    conditions = [one for kind, one in before.items() if kind not in _SETTLED]
     for kind, settled in _SETTLED.items():
         reason, message = reasons.get(kind, settled)
         told = {"type": kind, "status": str(kind in reasons), "reason": reason, "message": message}

@@ -1,5 +1,5 @@
-"""The rules of a pod's claims (kube-scheduler 1.32, `plugins/volumebinding` for bound claims, and the mode
-ReadWriteOncePod of `plugins/volumerestrictions`).
+"""The rules of a pod's claims (kube-scheduler 1.32, `plugins/volumebinding`, and the mode ReadWriteOncePod of
+`plugins/volumerestrictions`). Every claim is bound before its pod has a node, also where its class would wait for that.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Final
 from edged.api.persistent import VolumeNodeAffinity
 from edged.api.scheduling import NodeSelector
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 
 ELSEWHERE: Final = "node(s) had volume node affinity conflict"
 TAKEN: Final = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
@@ -19,7 +19,7 @@ Find = Callable[[ObjectKey], JsonObject | None]
 
 
 def selectors_of_volumes(pod: JsonObject, find: Find) -> list[NodeSelector]:
-    """Return the selectors of nodes that a pod's volumes have. A claim that has no volume yet has none."""
+    """Return the selectors of nodes that a pod's volumes have."""
     found = []
     for key in _claims_of(pod):
         bound = _spec(find(key)).get("volumeName")
@@ -28,6 +28,22 @@ def selectors_of_volumes(pod: JsonObject, find: Find) -> list[NodeSelector]:
         if required is not None:
             found.append(required)
     return found
+
+
+def missing_volume(pod: JsonObject, find: Find) -> str:
+    """Return which claim of a pod keeps it waiting on any node: it is not there, goes, or has no volume; "" for none.
+
+    A volume that is bound later may be out of reach of a node that was chosen before.
+    """
+    for key in _claims_of(pod):
+        claim = find(key)
+        if claim is None:
+            return f'persistentvolumeclaim "{key.name}" not found'
+        if is_being_deleted(claim):
+            return f'persistentvolumeclaim "{key.name}" is being deleted'
+        if not _spec(claim).get("volumeName"):
+            return "pod has unbound immediate PersistentVolumeClaims"
+    return ""
 
 
 def has_taken_claim(pod: JsonObject, others: Iterable[JsonObject], find: Find) -> bool:

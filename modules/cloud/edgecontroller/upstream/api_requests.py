@@ -1,6 +1,8 @@
 """The requests of the Kubernetes API that follow from the messages of nodes."""
 
-from typing import Any
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 from modules.apimachinery.api_errors import RefusedError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
@@ -12,6 +14,13 @@ _UNCHECKED = {"fieldValidation": "Ignore"}
 
 _PAGE = 500
 """Objects of a page."""
+
+_ATTEMPTS = 5
+"""Attempts to write a status beside others who write the object (client-go's `DefaultRetry`). A pod that is being
+deleted would not end: its node reports the end of its containers once.
+"""
+
+_Written = TypeVar("_Written")
 
 
 def get(key: ObjectKey) -> ApiCall:
@@ -86,6 +95,17 @@ def find(key: ObjectKey) -> Steps[JsonObject | None]:
         if error.is_not_found:
             return None
         raise
+
+
+def retried(write: Callable[[], Steps[_Written]]) -> Steps[_Written]:
+    """Read and write an object, again when somebody else has written it in between."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return (yield from write())
+        except RefusedError as error:
+            if error.code != HTTPStatus.CONFLICT:
+                raise
+    return (yield from write())
 
 
 def _call(verb: str, key: ObjectKey, subresource: str = "", **fields: Any) -> ApiCall:

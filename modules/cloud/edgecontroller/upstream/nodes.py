@@ -1,5 +1,6 @@
 """Handlers of a node's own messages: registration, queries, patches, reports of 2019 (docs/protocol.md, "Upstream")."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -94,19 +95,18 @@ def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     key = request.key(_NODE)
     content: JsonObject = request.content_as(dict)
     convert(content, _NodeStatusRequest, "NodeStatusRequest")
-    node = (yield from api_requests.find(key)) or (yield api_requests.create(_bare_node(key)))
-    merged = merged_node(node, content, request.now, _STATUS_UPDATE_FREQUENCY)
-    annotations = merged["metadata"].get("annotations")
-    if annotations != node["metadata"].get("annotations"):
-        yield api_requests.patch_metadata(key, {"annotations": annotations})
-    new = yield api_requests.update_status(_without_version(merged))
+    new = yield from api_requests.retried(partial(_write_status, key, content, request.now))
     return [UpstreamResponse(OK, version_of(new), ResourceType.NODE)]
 
 
-def _without_version(obj: JsonObject) -> JsonObject:
-    """Return an object that replaces any state of the stored one."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    return {**obj, "metadata": metadata}
+def _write_status(key: ObjectKey, content: JsonObject, now: float) -> Steps[JsonObject]:
+    node = (yield from api_requests.find(key)) or (yield api_requests.create(_bare_node(key)))
+    merged = merged_node(node, content, now, _STATUS_UPDATE_FREQUENCY)
+    annotations = merged["metadata"].get("annotations")
+    if annotations != node["metadata"].get("annotations"):
+        annotated = yield api_requests.patch_metadata(key, {"annotations": annotations})
+        merged = {**merged, "metadata": annotated["metadata"]}
+    return (yield api_requests.update_status(merged))
 
 
 def _bare_node(key: ObjectKey) -> JsonObject:

@@ -1,5 +1,6 @@
 """Handlers of nodes' messages about pods: statuses, patches, mirror pods, deletions (docs/protocol.md, "Upstream")."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -24,12 +25,6 @@ from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 _POD = kind_named("Pod")
 _UNKNOWN = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Responses to a patch of a pod that does not exist, or has another uid."""
-_ATTEMPTS = 5
-"""Attempts to write a status beside others who write the pod (client-go's `DefaultRetry`). A pod that is being deleted
-would not end: its node reports the end of its containers once.
-"""
-
-
 _MOST_REPORTS = 500
 """Pods in one report: each is read and written on its own."""
 
@@ -74,22 +69,23 @@ def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
 
 
 def _report_one(request: UpstreamRequest, one: PodStatusRequest) -> Steps[list[UpstreamResult]]:
+    try:
+        return (yield from api_requests.retried(partial(_write_status, request, one)))
+    except RefusedError as error:
+        if error.code not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):  # of one; the others count
+            raise
+    return []
+
+
+def _write_status(request: UpstreamRequest, one: PodStatusRequest) -> Steps[list[UpstreamResult]]:
     key = ObjectKey(_POD.name, request.key(_POD).namespace, one.name or request.name)
-    for attempt in range(_ATTEMPTS):
-        pod = yield from api_requests.find(key)
-        if pod is None or (one.uid and uid_of(pod) != one.uid):
-            return (yield from _end_of_unknown(request, key, one.uid))
-        convert(one.status, PodStatus, f"status of {key}")
-        try:
-            new = yield api_requests.update_status({**pod, "status": merged_pod_status(pod, one.status, request.now)})
-            if is_deletion_complete(new):
-                yield api_requests.delete(key, 0, uid_of(new))
-        except RefusedError as error:
-            if error.code == HTTPStatus.CONFLICT and attempt + 1 < _ATTEMPTS:
-                continue  # somebody else has just written the pod
-            if error.code not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):  # of one; the others count
-                raise
-        break
+    pod = yield from api_requests.find(key)
+    if pod is None or (one.uid and uid_of(pod) != one.uid):
+        return (yield from _end_of_unknown(request, key, one.uid))
+    convert(one.status, PodStatus, f"status of {key}")
+    new = yield api_requests.update_status({**pod, "status": merged_pod_status(pod, one.status, request.now)})
+    if is_deletion_complete(new):
+        yield api_requests.delete(key, 0, uid_of(new))
     return []
 
 

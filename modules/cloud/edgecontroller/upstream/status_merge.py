@@ -6,17 +6,22 @@ Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, 
 
 import json
 
+from edged.node.ownership import foreign_resources
+from edged.pods.pod_status.conditions import BY_A_NODE, DISRUPTION_TARGET, OURS
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 _TRANSITIONS_KEPT = ("Ready", "Initialized")
+_OF_OTHERS_OF_POD = ("nominatedNodeName", "resize", "resourceClaimStatuses")
+_OF_OTHERS_OF_NODE = ("volumesAttached", "daemonEndpoints")
 _GPU_RESOURCE = "nvidia.com/gpu"
 _GPU_ANNOTATION = "huawei.com/gpu-status"
 
 
 def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> JsonObject:
-    """Return the status to store: the reported one, with transition and start times that the cloud keeps.
+    """Return the status to store: the reported one, with transition and start times that the cloud keeps, and with the
+    parts of others as the cloud has them: the report may be older (kubelet's mergePodStatus).
 
     Args:
         pod: the stored pod, with the old status.
@@ -26,7 +31,10 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
     old = pod.get("status") or {}
     status = _cut_times(copied(reported))
     before = {condition.get("type"): condition for condition in old.get("conditions") or []}
-    for condition in status.get("conditions") or []:
+    conditions = _with_conditions_of_others(status.pop("conditions", None) or [], old.get("conditions") or [])
+    status |= {"conditions": conditions} if conditions else {}
+    status |= {name: old[name] for name in _OF_OTHERS_OF_POD if name in old}
+    for condition in conditions:
         if condition.get("type") in _TRANSITIONS_KEPT:
             previous = before.get(condition["type"], {})
             same = previous.get("status") == condition.get("status") and previous.get("lastTransitionTime")
@@ -43,8 +51,18 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
     return status
 
 
+def _with_conditions_of_others(reported: list[JsonObject], stored: list[JsonObject]) -> list[JsonObject]:
+    own = [
+        one
+        for one in reported
+        if one.get("type") in OURS or (one.get("type") == DISRUPTION_TARGET and one.get("reason") == BY_A_NODE)
+    ]
+    names = OURS.union(str(one.get("type")) for one in own)
+    return [*(copied(one) for one in stored if one.get("type") not in names), *own]
+
+
 def merged_node(node: JsonObject, request: JsonObject, now: float, update_frequency: float) -> JsonObject:
-    """Return the node with a reported status.
+    """Return the node with a reported status, and the conditions and extended resources that others have added.
 
     Args:
         node: the stored node.
@@ -59,9 +77,15 @@ def merged_node(node: JsonObject, request: JsonObject, now: float, update_freque
         if heartbeat is None or now - heartbeat > update_frequency:
             condition["lastHeartbeatTime"] = format_rfc3339(now)
     old = node.get("status") or {}
-    for kept in ("volumesAttached", "daemonEndpoints"):
-        if kept in old:
-            status[kept] = old[kept]
+    status |= {name: old[name] for name in _OF_OTHERS_OF_NODE if name in old}
+    reported = {condition.get("type") for condition in status.get("conditions") or []}
+    others = [condition for condition in old.get("conditions") or [] if condition.get("type") not in reported]
+    if others:
+        status["conditions"] = [*others, *(status.get("conditions") or [])]
+    own = status.get("capacity") or {}
+    for name in ("capacity", "allocatable"):
+        if foreign := foreign_resources(own, old.get(name) or {}):
+            status[name] = {**(status.get(name) or {}), **foreign}
     merged["status"] = status
     _annotate_extended_resources(merged, request.get("ExtendResources") or {})
     return merged

@@ -40,9 +40,3 @@ def head_of(program: str, name: str) -> BackupManifest:
 def files_of(manifest: BackupManifest) -> str:
     """Return how many files a backup has, in words."""
     return f"{len(manifest.parts)} file{'' if len(manifest.parts) == 1 else 's'}"
-
-
-def suffix() -> str:
-    """Return the suffix for the names of files that a restore replaces."""
-    now = RealClock().now()
-    return f"{strftime('.before-restore-%Y%m%dT%H%M%S', gmtime(now))}.{int(now % 1 * 1000):03}Z"

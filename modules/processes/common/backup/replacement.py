@@ -5,7 +5,9 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from time import gmtime, strftime
 from typing import NamedTuple
 
 from beehive.files.advice import advice
@@ -67,6 +69,14 @@ def check_places(replacements: Sequence[Replacement]) -> None:
         check_room(directories[device], size)
 
 
+def suffix_for(replacements: Sequence[Replacement], now: float) -> str:
+    """Return the suffix under which a restore keeps the present files: of now, or of the first millisecond after it
+    whose names are free.
+    """
+    suffixes = map(_suffix_of, count(int(now * 1000)))
+    return next(one for one in suffixes if not any(os.path.lexists(each.kept(one)) for each in replacements))
+
+
 def replace_all(replacements: Sequence[Replacement], suffix: str) -> list[Path]:
     """Put all files in place, each durably, and return the names under which present ones are kept: with `suffix`.
 
@@ -110,6 +120,10 @@ def _stage(each: Replacement) -> None:
         file.flush()
         os.fchmod(descriptor, each.mode)
         os.fsync(descriptor)
+
+
+def _suffix_of(millis: int) -> str:
+    return f"{strftime('.before-restore-%Y%m%dT%H%M%S', gmtime(millis // 1000))}.{millis % 1000:03}Z"
 
 
 def _undo(done: Sequence[tuple[Path, Path | None]]) -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from beehive import RealClock
 from modules.processes.common.backup.archive import (
     BackupManifest,
     check_database,
@@ -19,10 +20,9 @@ from modules.processes.common.backup.commands import (
     head_of,
     scratch_beside,
     scratch_for_a_backup,
-    suffix,
 )
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.common.backup.replacement import check_places, replace_all
+from modules.processes.common.backup.replacement import check_places, replace_all, suffix_for
 from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles
 from modules.processes.edgecore.config import EdgeCoreConfig, load
@@ -80,7 +80,7 @@ def restore(chosen: argparse.Namespace) -> None:
             node.forget_completeness(extracted / node.DATABASE)
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
             take_root_directory(directory, stack)
-        kept = replace_all(replacements, suffix())
+        kept = replace_all(replacements, suffix_for(replacements, RealClock().now()))
     print_lines([f"node {manifest.node}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
     print_lines([f"next: edgecore run {' '.join(node_location(chosen).options)}"])

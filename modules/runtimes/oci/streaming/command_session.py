@@ -25,15 +25,13 @@ from modules.runtimes.oci.streaming.channels import (
     exit_status,
     failure,
 )
-from modules.runtimes.oci.streaming.ending import MOST_ANSWERS, linger
+from modules.runtimes.oci.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
 from modules.runtimes.oci.streaming.requests import StreamRequest
 
 _log = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 30.0
 """Seconds that a client has to open its streams."""
-IDLE_SECONDS: Final = 4 * 3600.0
-"""Without any data, after which a session ends."""
 MOST_BEHIND: Final = 1 << 20
 """Bytes of output that are held for a client."""
 STALL_SECONDS: Final = 5.0
@@ -80,10 +78,11 @@ class CommandSession:
         except (RequestRefusedError, OSError) as error:
             _log.info("the %s of a client was refused: %s", self._request.kind, clipped(str(error)))
             self._channels.finish(failure(str(error)))
+            is_over = True
         else:
             with closing(process):
-                _ProcessStreams(process, self._channels, self._request, self._clock).serve(self._early)
-        linger(self._link, self._clock)
+                is_over = _ProcessStreams(process, self._channels, self._request, self._clock).serve(self._early)
+        linger(self._link, self._clock, whole=is_over)
 
     def _start(self) -> StreamProcess:
         request = self._request
@@ -131,8 +130,8 @@ class _ProcessStreams:
         self._stalled: float | None = None
         self._last = clock.monotonic()
 
-    def serve(self, early: list[ChannelEvent]) -> None:
-        """Serve until the command ends or the client goes."""
+    def serve(self, early: list[ChannelEvent]) -> bool:
+        """Serve until the command ends, or the client goes or is given up; return whether the command has ended."""
         for descriptor in {*self._outputs, *([self._stdin] if self._stdin is not None else [])}:
             os.set_blocking(descriptor, False)
         self._take(early)
@@ -145,6 +144,7 @@ class _ProcessStreams:
                 self._process.wait()
         if self._is_over:
             self._channels.finish(exit_status(self._process.wait()))
+        return self._is_over
 
     def _step(self) -> bool:
         """Wait once, and copy the bytes that can be copied; return False when the client has closed or is given up."""

@@ -8,24 +8,42 @@ from modules.runtimes.oci.streaming.link import ByteLink
 
 MOST_ANSWERS: Final = 2 << 20
 """Bytes that wait to be sent to a client that is still read: above that it sends pings and takes no answers."""
+IDLE_SECONDS: Final = 4 * 3600.0
+"""Without any data, after which a session ends; also while its last bytes are sent."""
 FLUSH_SECONDS: Final = 30.0
-"""Seconds that a client has to take the last bytes of a stream."""
+"""Seconds that a client which has ended its side, or was given up, may take none of the last bytes."""
 LINGER_SECONDS: Final = 5.0
 """Seconds that a client has to end its side. Its late bytes are read: otherwise the kernel resets the connection, and
 the client loses bytes that we have sent.
 """
 
 
-def linger(link: ByteLink, clock: Clock) -> None:
-    """Send the unsent bytes, end our side, and wait a while for the end of the other."""
+def linger(link: ByteLink, clock: Clock, *, whole: bool) -> None:
+    """Send the unsent bytes, end our side, and wait a while for the end of the other.
+
+    Args:
+        link: the connection.
+        clock: for the deadlines.
+        whole: whether the streams have come to their end: then the client may read the rest as slowly as the rest
+            before it.
+    """
     poll = select.poll()
     poll.register(link, select.POLLIN | select.POLLOUT)
-    deadline = clock.monotonic() + FLUSH_SECONDS
+    patience = IDLE_SECONDS if whole else FLUSH_SECONDS
+    deadline = clock.monotonic() + patience
+    hears = True
     link.send()
+    least = link.unsent
     while link.unsent:
-        if link.unsent > 2 * MOST_ANSWERS or not _wait(poll, deadline, clock) or not _discard(link):
+        if link.unsent > 2 * MOST_ANSWERS or not _wait(poll, deadline, clock):
             return
+        if hears and not _discard(link):
+            hears, patience = False, FLUSH_SECONDS
+            deadline = min(deadline, clock.monotonic() + patience)
+            poll.modify(link, select.POLLOUT)  # its end can be read for ever
         link.send()
+        if link.unsent < least:
+            least, deadline = link.unsent, clock.monotonic() + patience
     link.finish()
     poll.modify(link, select.POLLIN)
     deadline = clock.monotonic() + LINGER_SECONDS

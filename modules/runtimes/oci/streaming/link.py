@@ -19,7 +19,7 @@ class ByteLink(Protocol):
 
     @property
     def has_received(self) -> bool:
-        """Whether `receive` has bytes that came earlier, which `poll` does not report."""
+        """Whether `receive` has something that came earlier, which `poll` does not report."""
 
     def fileno(self) -> int:
         """Return the connection's descriptor."""
@@ -111,8 +111,8 @@ class TunnelLink:
 
     @property
     def has_received(self) -> bool:
-        """See `ByteLink`."""
-        return self._link.has_received
+        """See `ByteLink`; the client's end may have come with its last message."""
+        return self._link.has_received or self._messages.has_ended
 
     def fileno(self) -> int:
         """See `ByteLink`."""

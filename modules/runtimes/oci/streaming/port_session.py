@@ -12,8 +12,7 @@ from beehive import Clock
 from beehive.printable import clipped
 from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.streaming.backend import StreamingBackend
-from modules.runtimes.oci.streaming.command_session import IDLE_SECONDS
-from modules.runtimes.oci.streaming.ending import MOST_ANSWERS, linger
+from modules.runtimes.oci.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
 from modules.runtimes.oci.streaming.port_streams import PortData, PortEnd, PortEvent, PortOpened, PortStreams
 
 _log = logging.getLogger(__name__)
@@ -90,7 +89,7 @@ class PortForwardSession:
             for each in self._open.values():
                 each.connection.close()
                 self._places.release()
-        linger(self._link, self._clock)
+        linger(self._link, self._clock, whole=self._streams.over)
 
     def _poll(self) -> "select.poll":
         poll = select.poll()
@@ -148,9 +147,9 @@ class PortForwardSession:
                 del each.held[: each.connection.send(memoryview(each.held)[:_READ_BYTES].tobytes())]
         except BlockingIOError:
             return
-        except OSError as error:
-            self._close(each, str(error))
-            return
+        except OSError:  # the pod takes no more; what it has sent before is still read
+            each.held.clear()
+            each.is_shut = True
         if each.client_ended and not each.is_shut:
             each.is_shut = True
             with suppress(OSError):

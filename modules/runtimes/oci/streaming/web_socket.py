@@ -31,8 +31,13 @@ class WebSocketLink:
         self._pieces = bytearray()
         self._protocol = ServerProtocol(state=OPEN, max_size=LONGEST_MESSAGE)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client has closed, or sent something that is no frame; our own close does not end it."""
+        return self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None
+
     def receive(self) -> list[bytes] | None:
-        """Return the messages that have come; None at the end. Pings are answered."""
+        """Return the messages that have come; None when the client has ended. Pings are answered."""
         data = self.link.receive()
         if data is None:
             return None
@@ -48,7 +53,7 @@ class WebSocketLink:
                     messages.append(bytes(self._pieces))
                     self._pieces.clear()
         self._pass_on()
-        return messages if messages or not self._protocol.close_expected() else None
+        return None if self.has_ended and not messages else messages
 
     def queue(self, message: bytes, *, is_text: bool = False) -> None:
         """Have a message sent, unless the other side has closed."""

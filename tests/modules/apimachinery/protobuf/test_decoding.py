@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.event_versions import EVENTS
 from modules.apimachinery.kinds import KINDS
 from modules.apimachinery.limits import VALUES
 from modules.apimachinery.protobuf import decoding, generate
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
+from modules.apimachinery.served_resources import RESOURCES, REVIEWS
+from modules.apimachinery.structural_schema.rules import DEPTH
 
 _KUBECTL = Path("/usr/lib/google-cloud-sdk/bin/kubectl.1.32")
 
@@ -69,9 +77,17 @@ def _member(number: int, data: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
-def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
+def _field(number: int, value: float | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return _member(number, value)
+    is_double = isinstance(value, float)
+    return _varint(number << 3 | is_double) + (struct.pack("<d", value) if is_double else _varint(int(value)))
+
+
+def _sample(kind: str, depth: int = 0) -> tuple[float | bytes, Any]:
     """Return a value of a kind in protobuf, and as it is read; messages have all their fields, to some depth."""
-    known: dict[str, tuple[int | bytes, Any]] = {
+    known: dict[str, tuple[float | bytes, Any]] = {
+        "d": (0.5, 0.5),
         "s": ("ü".encode(), "ü"),
         "b": (b"\x00", "AA=="),
         "t": (1, True),
@@ -81,6 +97,10 @@ def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
         "resource.Quantity": (_member(1, b"100m"), "100m"),
         "intstr.IntOrString": (b"\x08\x00\x10\x50", 80),
         "meta.v1.FieldsV1": (_member(1, b'{"f:a":{}}'), {"f:a": {}}),
+        "apiextensions.v1.JSON": (_member(1, b"[null]"), [None]),
+        "apiextensions.v1.JSONSchemaPropsOrArray": (_member(2, b"") + _member(2, b""), [{}, {}]),
+        "apiextensions.v1.JSONSchemaPropsOrBool": (_field(1, 0), False),
+        "apiextensions.v1.JSONSchemaPropsOrStringArray": (_member(2, b"a"), ["a"]),
         "runtime.RawExtension": (_member(1, b'{"spec":{"$patch":"replace"}}'), {"spec": {"$patch": "replace"}}),
     }
     if kind in known:
@@ -91,11 +111,10 @@ def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
     for number, field in decoding.fields_of(kind).items() if depth < 6 else ():
         value, shown = _sample(field.kind, depth + 1)
         if field.form == "{":
-            inner = _member(2, value) if isinstance(value, bytes) else _varint(2 << 3) + _varint(value)
-            data += _member(number, _member(1, b"k") + inner)
+            data += _member(number, _member(1, b"k") + _field(2, value))
             read[field.name] = {"k": shown}
             continue
-        data += _member(number, value) if isinstance(value, bytes) else _varint(number << 3) + _varint(value)
+        data += _field(number, value)
         if field.form == "[":
             read[field.name] = [shown]
         elif field.name:
@@ -147,13 +166,93 @@ def test_a_body_of_too_many_members_is_refused_before_they_are_read(meta: Callab
         decode_protobuf(many)
 
 
-def test_every_kind_that_kubernetes_programs_write_is_known() -> None:
-    """kube-controller-manager rolled out no DaemonSet, as its ControllerRevisions were refused, and a kubelet ended
-    within a minute, as its CSINode was. CustomResourceDefinitions are JSON always; the others are served for who lists
-    them.
+def _body(version: str, kind: str, data: bytes) -> bytes:
+    about = _member(1, version.encode()) + _member(2, kind.encode())
+    return b"k8s\x00" + _member(1, about) + _member(2, data)
+
+
+def definition(schema: bytes) -> bytes:
+    """Return the body of a CustomResourceDefinition, as client-go 0.32 writes it."""
+    versions = _member(1, b"v1") + _field(2, 1) + _field(3, 1) + _member(4, _member(1, schema))
+    names = b"".join(_member(number, name) for number, name in ((1, b"tones"), (2, b""), (4, b"Tone"), (5, b"")))
+    spec = _member(1, b"example.com") + _member(3, names) + _member(4, b"Namespaced") + _field(10, 0)
+    spec += _member(7, versions + _member(5, _member(1, b"")))
+    whole = _member(1, _member(1, b"tones.example.com") + _member(2, b"")) + _member(2, spec) + _member(3, b"")
+    return _body("apiextensions.k8s.io/v1", "CustomResourceDefinition", whole)
+
+
+OBJECT = _member(5, b"object")
+"""The schema of any object."""
+
+
+def test_every_served_kind_is_known() -> None:
+    """kube-controller-manager rolled out no DaemonSet, as its ControllerRevisions were refused; a kubelet ended within
+    a minute, as its CSINode was; and operators could not install their CustomResourceDefinitions, which client-go 0.32
+    writes in protobuf.
     """
-    unknown = {kind.name for kind in KINDS if f"{kind.api_version}/{kind.name}" not in decoding._table().kinds}
-    assert unknown == {"CustomResourceDefinition", "ResourceClaim", "ResourceSlice", "DeviceClass"}
+    served = {f"{kind.api_version}/{kind.name}" for kind in KINDS}
+    served |= {f"{review.group_version}/{review.kind}" for review in (*REVIEWS, EVENTS)}
+    made = [(one, each) for one in RESOURCES for each in one.created_subresources]
+    served |= {f"{each.group}/{each.version}/{each.kind}" if each.group else f"v1/{each.kind}" for _, each in made}
+    assert served | {"autoscaling/v1/Scale", "/DeleteOptions"} <= decoding._table().kinds.keys()
+
+
+def test_a_schema() -> None:
+    """Its parts that are a schema, a list or a switch; its numbers, which JSON writes without an empty fraction; and
+    the names of its extensions.
+    """
+    text = _member(5, b"string")
+    parts = [
+        OBJECT,
+        _member(
+            29, _member(1, b"list") + _member(2, _member(24, _member(1, text)) + _field(9, 3.0) + _field(11, -0.5))
+        ),
+        _member(
+            29,
+            _member(1, b"map")
+            + _member(2, _member(30, _field(1, 1) + _member(2, text)) + _member(8, _member(1, b"{}"))),
+        ),
+        _member(29, _member(1, b"open") + _member(2, _field(38, 1) + _member(4, b"") + _member(30, _field(1, 1)))),
+        _member(44, _member(1, b"self.x")),
+    ]
+    read = decode_protobuf(definition(b"".join(parts)))
+    (version,) = read["spec"]["versions"]
+    assert version == {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {
+            "openAPIV3Schema": {
+                "type": "object",
+                "properties": {
+                    "list": {"items": {"type": "string"}, "maximum": 3, "minimum": -0.5},
+                    "map": {"additionalProperties": {"type": "string"}, "default": {}},
+                    "open": {"x-kubernetes-preserve-unknown-fields": True, "additionalProperties": True},
+                },
+                "x-kubernetes-validations": [{"rule": "self.x"}],
+            }
+        },
+    }
+    assert json.dumps(read["spec"]["versions"]).count("3.0") == 0
+
+
+def test_a_schema_as_deep_as_one_may_be() -> None:
+    """A list at each level: two messages."""
+    deep, deeper = b"", b""
+    for level in range(50):
+        deeper = _member(24, _member(1, deeper))
+        deep = deeper if level < DEPTH else deep
+    assert decode_protobuf(definition(deep))
+    with pytest.raises(ProtobufError, match="messages in messages"):
+        decode_protobuf(definition(deeper))
+
+
+@pytest.mark.parametrize("value", [struct.pack("<d", float("inf")), struct.pack("<d", float("nan")), b"1234"])
+def test_what_is_no_number_is_refused(value: bytes) -> None:
+    """The last one ends too early."""
+    with pytest.raises(ProtobufError):
+        decode_protobuf(definition(_varint(9 << 3 | 1) + value))
 
 
 def test_zeros_that_json_leaves_out_are_left_out() -> None:
@@ -205,7 +304,29 @@ def test_a_kind_that_is_not_known_is_refused(version: str, kind: str) -> None:
         decode_protobuf(b"k8s\x00" + _member(1, about) + _member(2, b""))
 
 
+def _files(program: bytes) -> Iterator[FileDescriptorProto]:
+    """Yield the descriptors in a Go program, which has each compressed."""
+    for found in re.finditer(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00", program):
+        reader = zlib.decompressobj(31)
+        try:
+            text = reader.decompress(program[found.start() : found.start() + (1 << 20)])
+            file = FileDescriptorProto.FromString(text) if reader.eof else FileDescriptorProto()
+        except (zlib.error, DecodeError):
+            continue
+        if file.name.startswith("k8s.io/"):
+            yield file
+
+
 @pytest.mark.skipif(not _KUBECTL.exists(), reason="kubectl 1.32 is not here")
 def test_the_table_equals_kubectls() -> None:
-    table = Path(decoding.__file__).with_name("messages.json").read_text()
-    assert generate.main(_KUBECTL) == table.replace("?", ""), "the marks are from Kubernetes' sources"
+    """Of the messages that a kubectl has: all but those of apiextensions and resource.k8s.io/v1."""
+    table, compared = decoding._table().types, 0
+    for file in _files(_KUBECTL.read_bytes()):
+        for message in file.message_type:
+            known = table.get(generate.short_name(f"{file.package}.") + message.name)
+            if known is not None:
+                there = {number: kind for number, kind, _ in generate.field_kinds(message)}
+                assert {number: text.partition(":")[2].rstrip("?") for number, text in known.items()} == there
+                compared += 1
+    others = [name for name in table if name.startswith(("apiextensions.", "resource.v1."))]
+    assert compared == len(table) - len(others)

@@ -206,6 +206,8 @@ _CONTAINERS = [
     (pod({"containers": [{"name": "a", "image": "i"}] * 2}), "spec.containers[1].name", 'Duplicate value: "a"'),
     (pod({"initContainers": [{"name": "main", "image": "i"}]}), "spec.initContainers[0].name", 'Duplicate value: "main"'),
     (container(image=""), f"{_C}.image", "Required value"),
+    (init(image="i "), "spec.initContainers[0].image", 'Invalid value: "i ": must not have leading or trailing whitespace'),
+    (volume(image={}), "spec.volumes[0].image.reference", "Required value"),
     (container(image=" i"), f"{_C}.image", 'Invalid value: " i": must not have leading or trailing whitespace'),
     (container(terminationMessagePolicy="X"), f"{_C}.terminationMessagePolicy", 'Unsupported value: "X": supported values: "File", "FallbackToLogsOnError"'),
     (container(imagePullPolicy="Sometimes"), f"{_C}.imagePullPolicy", 'Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"'),
@@ -508,6 +510,7 @@ _TOGETHER = {
     "data[password]": ["data[username]"],
     f"{_C}.volumeMounts[0].name": [f"{_C}.volumeDevices[0].name"],
     "spec.capacity": ["spec.capacity[cpu]"],
+    "status.capacity[cpu]": ["status.allocatable[cpu]"],
     "metadata.finalizers": ["metadata.finalizers[0]"],
     "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.labels": [
         "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes",

@@ -60,6 +60,74 @@ def test_right_objects_are_accepted(kind: str) -> None:
     assert causes_of(workload(kind), workload(kind)) == []
 
 
+def _with_template(kind: str, **fields: Any) -> JsonObject:
+    """A workload whose pods have these fields."""
+    ends = kind in ("Job", "CronJob")
+    template = _pods(**fields, **({"restartPolicy": "Never"} if ends else {}))
+    spec = {"jobTemplate": {"spec": {"template": template}}} if kind == "CronJob" else {"template": template}
+    return workload(kind, **spec)
+
+
+def _container(**fields: Any) -> list[JsonObject]:
+    return [{"name": "main", "image": "i", **fields}]
+
+
+_OF_PODS_ONLY = (
+    {"hostNetwork": True, "containers": _container(ports=[{"containerPort": 9100}, {"containerPort": 53}])},
+    {"containers": _container(image=" i ")},
+    {"initContainers": [{"name": "init", "image": " "}]},
+    {"volumes": [{"name": "v", "image": {}}]},
+)
+"""Templates that leave something to the pods that are made of them."""
+
+
+@pytest.mark.parametrize("fields", _OF_PODS_ONLY, ids=str)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "PodDisruptionBudget"])
+def test_rules_of_pods_are_no_rules_of_templates(kind: str, fields: JsonObject) -> None:
+    made = _with_template(kind, **fields)
+    assert causes_of(made) == []
+    assert causes_of(made, made) == []
+
+
+def _mounting(*names: str) -> JsonObject:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return {"containers": _container(volumeMounts=mounts)}
+
+
+_CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        _mounting("data"),
+        {**_mounting("data", "tmp"), "volumes": [{"name": "tmp", "emptyDir": {}}]},
+        {**_mounting("data"), "volumes": [{"name": "data", "emptyDir": {}, "hostPath": {"path": "/"}}]},
+        {"containers": _container(volumeDevices=[{"name": "data", "devicePath": "/dev/x"}])},
+        {"hostname": "Not-A-Label", "subdomain": "neither.is.this"},
+    ],
+)
+def test_the_template_of_a_stateful_set_is_checked_as_its_controller_completes_it(fields: JsonObject) -> None:
+    """With a volume of each claim, in place of one of its name, and with names of the controller's."""
+    assert causes_of(workload("StatefulSet", template=_pods(**fields), volumeClaimTemplates=[_CLAIM])) == []
+
+
+def test_a_stateful_set_mounts_its_volumes_and_its_claims_only() -> None:
+    made = workload("StatefulSet", template=_pods(**_mounting("data", "logs")), volumeClaimTemplates=[_CLAIM])
+    where = "spec.template.spec.containers[0].volumeMounts[1].name"
+    assert causes_of(made) == [(where, 'Not found: "logs"')]
+
+
+def test_a_port_of_the_node_in_a_template_is_the_containers() -> None:
+    ports = [{"containerPort": 9100, "hostPort": 9101}]
+    made = _with_template("DaemonSet", hostNetwork=True, containers=_container(ports=ports))
+    why = "Invalid value: 9101: must match `containerPort` when `hostNetwork` is true"
+    assert causes_of(made) == [("spec.template.spec.containers[0].ports[0].hostPort", why)]
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "field", "words"),
     [

@@ -258,7 +258,7 @@ def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) ->
     if kind == "Job":
         template["spec"]["restartPolicy"] = "Never"
     else:
-        given["selector"] = {"matchLabels": labels}
+        given["selector"] = labels if kind == "ReplicationController" else {"matchLabels": labels}
     return {"apiVersion": kind_named(kind).api_version, "kind": kind, "metadata": {"name": name}, "spec": given}
 
 

@@ -28,6 +28,9 @@ from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus
 from modules.cloud.controllers.view import View, controller_of, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
+OF_REPLICAS = {"ReplicaSet": "replicaset-controller", "ReplicationController": "replication-controller"}
+"""The kinds of one controller, with its name in Events (KCM's)."""
+
 
 def deployment(replicas: int = 3, **spec: Any) -> JsonObject:
     return workload("Deployment", replicas=replicas, **spec)
@@ -313,35 +316,46 @@ def test_a_pod_whose_label_is_edited_is_replaced_and_one_too_many_deleted() -> N
     assert len(site.pods()) == 2
 
 
-def test_an_orphan_that_matches_is_adopted() -> None:
+@pytest.mark.parametrize("kind", OF_REPLICAS)
+def test_an_orphan_that_matches_is_adopted_and_released_when_it_no_longer_does(kind: str) -> None:
     site = Site()
     labels = {"app": "web"}
     template = {"containers": [{"name": "main", "image": "app:1"}]}
     site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
-    site.apply(workload("ReplicaSet", replicas=2))
+    site.apply(workload(kind, replicas=2))
     site.run_for(5)
     assert len(site.pods("web")) == 2
     assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
+    reference = controller_of(site.get("Pod", "lone")) or {}
+    assert (reference["kind"], reference["blockOwnerDeletion"]) == (kind, True)
+    site.patch(ObjectKey("Pod", "default", "lone"), {"metadata": {"labels": {"app": "other"}}})
+    site.run_for(5)
+    assert controller_of(site.get("Pod", "lone")) is None
+    assert site.get(kind, "web")["status"] == {
+        "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1,
+    }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_an_orphan_that_has_ended_is_not_adopted(phase: str) -> None:
+def test_an_orphan_that_has_ended_is_not_adopted(kind: str, phase: str) -> None:
     """It would count as a pod that its node has ended, and others would be made later for it (FilterActivePods)."""
     site = Site()
     template = {"containers": [{"name": "main", "image": "app:1"}]}
     metadata = {"name": "lone", "labels": {"app": "web"}}
     lone = site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template})
     site.report(lone, phase)
-    site.apply(workload("ReplicaSet", replicas=2))
+    site.apply(workload(kind, replicas=2))
     assert len(site.pods("web")) == 2
     assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
 
 
-def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
+@pytest.mark.parametrize("kind", OF_REPLICAS)
+def test_a_replica_set_that_is_being_deleted_adopts_nothing(kind: str) -> None:
     site = Site()
-    site.apply(workload("ReplicaSet", replicas=1))
-    site.call("delete", site.get("ReplicaSet", "web"), options={"propagationPolicy": "Foreground"})
-    assert is_being_deleted(site.get("ReplicaSet", "web"))
+    site.apply(workload(kind, replicas=1))
+    site.call("delete", site.get(kind, "web"), options={"propagationPolicy": "Foreground"})
+    assert is_being_deleted(site.get(kind, "web"))
     labels = {"app": "web"}
     template = {"containers": [{"name": "main", "image": "app:1"}]}
     site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
@@ -349,6 +363,7 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
     assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
 
 
+@pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize(
     ("phase", "status"),
     [
@@ -358,11 +373,11 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing() -> None:
     ],
     ids=["refused", "failed", "succeeded"],
 )
-def test_pods_that_nodes_end_are_not_recreated_immediately(phase: str, status: dict[str, Any]) -> None:
+def test_pods_that_nodes_end_are_not_recreated_immediately(kind: str, phase: str, status: dict[str, Any]) -> None:
     """Nor kept without end: a node that ends each pod of a ReplicaSet cannot fill the database."""
     site = Site()
     site.ready_after = lambda _: None
-    site.apply(workload("ReplicaSet", replicas=1))
+    site.apply(workload(kind, replicas=1))
     made = 0
     for _ in range(600):
         for pod in site.pods("web"):
@@ -374,7 +389,8 @@ def test_pods_that_nodes_end_are_not_recreated_immediately(phase: str, status: d
     assert sum(pod["status"]["phase"] == phase for pod in site.all("Pod")) <= 6
 
 
-def test_a_refused_creation_is_reported_once_and_tried_again() -> None:
+@pytest.mark.parametrize("kind", OF_REPLICAS)
+def test_a_refused_creation_is_reported_once_and_tried_again(kind: str) -> None:
     site = Site()
     forbidden = {"code": 403, "reason": "Forbidden", "message": "exceeded quota"}
     asked: list[ApiCall] = []
@@ -386,19 +402,20 @@ def test_a_refused_creation_is_reported_once_and_tried_again() -> None:
         return None
 
     site.answer = answer
-    site.apply(workload("ReplicaSet", replicas=50))
+    site.apply(workload(kind, replicas=50))
     assert len(asked) == 3  # one, then two, and the second is refused
-    condition = site.get("ReplicaSet", "web")["status"]["conditions"][0]
+    condition = site.get(kind, "web")["status"]["conditions"][0]
     assert (condition["type"], condition["reason"]) == ("ReplicaFailure", "FailedCreate")
     site.run_for(300)
     assert [event for event in site.events() if event[0] == "FailedCreate"] == [
         ("FailedCreate", "Error creating: exceeded quota")
     ]
+    assert {event["source"]["component"] for event in site.all("Event")} == {OF_REPLICAS[kind]}
     assert len(asked) < 100
     site.answer = lambda _: None
     site.run_for(120)
     assert len(site.pods("web")) == 50
-    assert "conditions" not in site.get("ReplicaSet", "web")["status"]
+    assert "conditions" not in site.get(kind, "web")["status"]
 
 
 def test_an_event_that_is_gone_is_made_again_when_it_happens_again() -> None:
@@ -443,31 +460,32 @@ def test_nothing_is_doubled_when_cloudcore_is_killed_at_any_write(seed: int) -> 
     assert images(site) == ["app:2"] * 6
 
 
-def test_the_scale_subresource_sets_the_replicas() -> None:
+@pytest.mark.parametrize("kind", ["Deployment", *OF_REPLICAS, "StatefulSet"])
+def test_the_scale_subresource_sets_the_replicas(kind: str) -> None:
     site = Site()
-    rolled_out(site, 2)
-    found = site.call("get", site.get("Deployment", "web"), subresource="scale").object
+    site.apply(workload(kind, replicas=2))
+    site.run_for(30)
+    found = site.call("get", site.get(kind, "web"), subresource="scale").object
     assert found is not None
     assert (found["kind"], found["spec"], found["status"]) == (
         "Scale", {"replicas": 2}, {"replicas": 2, "selector": "app=web"},
     )  # fmt: skip
-    site.call("update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": 5}})
+    site.call("update", site.get(kind, "web"), subresource="scale", body={**found, "spec": {"replicas": 5}})
     site.run_for(10)
     assert len(site.pods()) == 5
-    refusal = site.call(
-        "update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": -1}}
-    )
+    refusal = site.call("update", site.get(kind, "web"), subresource="scale", body={**found, "spec": {"replicas": -1}})
     assert (refusal.refusal or {}).get("code") == 422
     former = {"name": "web", "uid": "of the one before"}
-    refusal = site.call("update", site.get("Deployment", "web"), subresource="scale", body={"metadata": former})
+    refusal = site.call("update", site.get(kind, "web"), subresource="scale", body={"metadata": former})
     assert (refusal.refusal or {}).get("code") == 409
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
+@pytest.mark.parametrize("kind", ["Deployment", *OF_REPLICAS, "DaemonSet"])
 def test_what_would_make_pods_without_end_makes_none(kind: str) -> None:
     site = Site()
     wrong = workload(kind)
-    wrong["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+    other = {"app": "other"}
+    wrong["spec"]["selector"] = other if kind == "ReplicationController" else {"matchLabels": other}
     site.cluster.storage.create({**wrong, "metadata": {"name": "web", "namespace": "default"}})
     site.run_for(60)
     assert site.pods() == []
@@ -901,6 +919,7 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
     return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": given.get("node", "n1")}, "status": status}
 
 
+@pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize(
     ("goes", "stays"),
     [
@@ -925,12 +944,12 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
         "a cost that is no number", "of one container", "no containers yet",
     ],
 )  # fmt: skip
-def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays: dict[str, Any]) -> None:
+def test_pods_are_deleted_in_the_order_of_kubernetes(kind: str, goes: dict[str, Any], stays: dict[str, Any]) -> None:
     """Each reason comes before the next ones."""
     view = View()
     view.put({"kind": "Node", "metadata": {"name": "silent", "resourceVersion": "1"},
               "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})  # fmt: skip
-    replica_set = workload("ReplicaSet")
+    replica_set = workload(kind)
     replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1"}
     view.put(replica_set)
     first, second = aged_pod("z", **goes), aged_pod("a", **stays)  # by their uids they would go the other way
@@ -941,6 +960,7 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
     assert to_delete(view, replica_set, [second, first], NOW) == [first, second]
 
 
+@pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize(
     ("replicas", "pods", "expected", "status"),
     [
@@ -953,10 +973,10 @@ def test_pods_are_deleted_in_the_order_of_kubernetes(goes: dict[str, Any], stays
     ],
 )
 def test_a_look_at_a_replica_set_makes_or_deletes_the_difference(
-    replicas: int, pods: list[JsonObject], expected: list[str], status: JsonObject
+    kind: str, replicas: int, pods: list[JsonObject], expected: list[str], status: JsonObject
 ) -> None:
     """Pods are available after 60 s. The first one has not all labels of the template."""
-    replica_set = workload("ReplicaSet", replicas=replicas, minReadySeconds=60)
+    replica_set = workload(kind, replicas=replicas, minReadySeconds=60)
     replica_set["metadata"] |= {"namespace": "default", "uid": "of-web", "resourceVersion": "1", "generation": 3}
     labels = replica_set["spec"]["template"]["metadata"]["labels"] | {"extra": "yes"}
     replica_set["spec"]["template"]["metadata"]["labels"] = labels

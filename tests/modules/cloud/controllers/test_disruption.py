@@ -184,7 +184,7 @@ def test_a_percentage_is_of_the_pods_that_are_wanted(spec: JsonObject, expected:
     assert (status["expectedPods"], status["desiredHealthy"]) == expected
 
 
-@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet", "ReplicationController"])
 def test_the_owner_of_a_workload_does_not_matter(kind: str) -> None:
     """An EdgeApplication has made it, or a controller that the API server does not know."""
     view = View()

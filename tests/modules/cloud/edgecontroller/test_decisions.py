@@ -183,6 +183,57 @@ def test_a_reported_status_keeps_the_time_of_an_old_transition() -> None:
     assert changed["conditions"][0]["lastTransitionTime"] == "2026-11-20T01:54:50Z"
 
 
+@pytest.mark.parametrize(
+    ("reported", "stored", "kept"),
+    [
+        ([], [("DisruptionTarget", "EvictionByEvictionAPI")], [("DisruptionTarget", "EvictionByEvictionAPI")]),
+        ([("example.com/gate", "Old")], [("example.com/gate", "New")], [("example.com/gate", "New")]),
+        ([("example.com/gate", "Old")], [], []),
+        (
+            [("DisruptionTarget", "TerminationByKubelet")],
+            [("DisruptionTarget", "EvictionByEvictionAPI")],
+            [("DisruptionTarget", "TerminationByKubelet")],
+        ),
+        ([("Initialized", "")], [("Ready", "")], [("Initialized", "")]),
+    ],
+)
+def test_a_whole_status_leaves_to_others_what_is_theirs(
+    reported: list[tuple[str, str]], stored: list[tuple[str, str]], kept: list[tuple[str, str]]
+) -> None:
+    """The report may be older than an eviction, or than the condition of a readiness gate."""
+
+    def status(conditions: list[tuple[str, str]]) -> dict[str, Any]:
+        return {"conditions": [{"type": name, "status": "True", "reason": why} for name, why in conditions]}
+
+    old = {**PLACED, "status": {**status(stored), "nominatedNodeName": "n2"}}
+    merged = merged_pod_status(old, status(reported), NOW)
+    assert [(one["type"], one["reason"]) for one in merged.get("conditions", ())] == kept
+    assert merged["nominatedNodeName"] == "n2"
+
+
+def test_a_whole_node_status_leaves_to_others_what_is_theirs() -> None:
+    """Conditions of a network plug-in, and extended resources that an administrator has patched in."""
+    dongles = {"example.com/dongle": "4"}
+    network = {"type": "NetworkUnavailable", "status": "False"}
+    before = {
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {
+            "capacity": {"cpu": "1", "example.com/gpu": "9", **dongles},
+            "allocatable": {"cpu": "1", **dongles},
+            "conditions": [network, {"type": "Ready", "status": "Unknown"}],
+        },
+    }
+    own = {"cpu": "2", "example.com/gpu": "1"}
+    request = {"Status": {"capacity": own, "allocatable": own, "conditions": [{"type": "Ready", "status": "True"}]}}
+    after = merged_node(before, request, NOW, update_frequency=10)["status"]
+    assert [(one["type"], one["status"]) for one in after["conditions"]] == [
+        ("NetworkUnavailable", "False"),
+        ("Ready", "True"),
+    ]
+    assert after["capacity"] == after["allocatable"] == {**own, **dongles}
+
+
 def test_container_statuses_are_sorted_and_init_ones_follow_the_spec() -> None:
     spec = {"initContainers": [{"name": "z"}, {"name": "a"}]}
     reported = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -69,6 +70,20 @@ def test_a_form_of_a_web_page_creates_nothing(port: int) -> None:
     """The content types that a page may send without being asked are no objects."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         assert ask(port, "POST", "/api/v1/namespaces/default/pods", _POD, **{"Content-Type": kind}) == 415
+
+
+def test_a_body_that_is_too_long_is_refused_with_a_status(port: int) -> None:
+    """In kube-apiserver's words, and without reading it."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection.putrequest("POST", "/api/v1/namespaces/default/configmaps")
+    connection.putheader("Content-Length", str(4 << 20))
+    connection.endheaders()
+    response = connection.getresponse()
+    status = json.load(response)
+    connection.close()
+    assert (response.status, response.headers["Content-Type"]) == (413, "application/json")
+    assert (status["kind"], status["reason"], status["code"]) == ("Status", "RequestEntityTooLarge", 413)
+    assert status["message"] == "Request entity too large: limit is 3145728"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from beehive.http.responses import Response, Stream
 from modules.apimachinery.limits import VALUES
-from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
+from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT, definition
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
 
@@ -263,13 +263,19 @@ def test_a_client_names_itself_in_an_apply(api: Serving) -> None:
 
 
 def test_bodies_in_protobuf(api: Serving) -> None:
-    """`kubectl create configmap` and its like send them, a typed client's deletion too; the answer is JSON."""
+    """`kubectl create configmap` and its like send them, a typed client's deletion and an operator's definition too;
+    the answer is JSON.
+    """
     media = "application/vnd.kubernetes.protobuf"
     made = api.ask("POST", MAPS, bytes.fromhex(CONFIG_MAP), media, accept=f"{media},application/json")
     assert (made.status, body_of(made)["data"]) == (201, {"a": "b"})
     options = b"k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x06\x12\x04\x0a\x02no"
     refused = api.ask("DELETE", f"{MAPS}/two", options, media)
     assert (refused.status, "the UID in the precondition (no)" in body_of(refused)["message"]) == (409, True)
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = api.ask("POST", definitions, definition(OBJECT), media, accept=f"{media},application/json")
+    assert (made.status, body_of(made)["metadata"]["name"]) == (201, "tones.example.com")
+    assert api.ask("GET", "/apis/example.com/v1/namespaces/default/tones").status == 200
 
 
 def test_reviews_of_who_needs_no_credentials(api: Serving) -> None:

@@ -48,8 +48,11 @@ def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
     """Its conditions name them. Nothing new gets in meanwhile."""
     world.make("p", plural="pods", body=POD)
     world.make("held", metadata={"finalizers": [FINALIZER]})
+    theirs = {"type": "example.com/Checked", "status": "True", "reason": "ByHand", "message": ""}
+    world.cluster.replace_status(ObjectKey("Namespace", "", "ns"), {"phase": "Active", "conditions": [theirs]})
     delete(world)
     told = conditions(world)
+    assert told["example.com/Checked"] == ("True", "ByHand", "")
     assert told["NamespaceContentRemaining"] == (
         "True", "SomeResourcesRemain",
         "Some resources are remaining: configmaps. has 1 resource instances, pods. has 1 resource instances",

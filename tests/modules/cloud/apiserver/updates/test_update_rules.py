@@ -323,7 +323,7 @@ ROWS = (
     Row("ResourceSlice", _spec(nodeName="n2"), "spec.nodeName", _IMMUTABLE),
     Row("ResourceSlice", _spec(pool={"name": "n2"}), "spec.pool.name", _IMMUTABLE),
     Row("ResourceSlice", _spec(pool={"generation": 2})),
-    Row("DeviceClass", _spec(selectors=[])),
+    Row("DeviceClass", _spec(selectors=[{"cel": {"expression": "true"}}])),
 )
 
 

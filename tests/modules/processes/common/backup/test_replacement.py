@@ -10,7 +10,7 @@ import pytest
 from beehive.files import durable
 from beehive.files.removal import remove_tree
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database
+from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database, suffix_for
 
 
 @pytest.fixture
@@ -48,6 +48,20 @@ def test_all_are_replaced(files: tuple[Path, Path]) -> None:
     assert content(place / "below") == {"c": "new c"}
     assert kept == [place / "a.was", place / "a-wal.was", place / ".b.was"]
     assert ((place / "a").stat().st_mode & 0o777, (place / "b").stat().st_mode & 0o777) == (0o600, 0o644)
+
+
+def test_restores_of_one_millisecond_keep_all_former_files(files: tuple[Path, Path]) -> None:
+    """The files of one restore have one suffix, also where the second one replaces fewer of them."""
+    new, place = files
+    wanted = [Replacement(new / "a", place / "a"), Replacement(new / "b", place / "b", hidden=True)]
+    kept = []
+    for number, several in enumerate([wanted, wanted[1:], wanted]):
+        (place / "b").write_text(str(number))
+        kept += replace_all(several, suffix_for(several, 1_800_000_000.0625))
+    assert [path.name.partition(".before-restore-20270115T080000.")[::2] for path in kept] == [
+        ("a", "062Z"), (".b", "062Z"), (".b", "063Z"), ("a", "064Z"), (".b", "064Z"),
+    ]  # fmt: skip
+    assert [path.read_text() for path in kept if path.name[0] == "."] == ["0", "1", "2"]
 
 
 def test_a_place_may_lie_deeper_than_pythons_stack(files: tuple[Path, Path]) -> None:

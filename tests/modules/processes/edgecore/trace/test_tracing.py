@@ -2,6 +2,7 @@
 
 import signal
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from beehive import Hive, Message, Module, Threads, handles
 from beehive.errors import StartError, TraceError
 from beehive.trace import read
+from beehive.trace.writer import parts_of
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.value_kinds import SecretText
 from modules.processes.edgecore.tracing import FILES, Tracing, configuration
@@ -60,7 +62,7 @@ def test_a_module_that_fails_has_the_recorder_written_once_a_minute(tmp_path: Pa
         wait_until(lambda: bool(bed.dumps()), "the file")
         wait_until(lambda: bed.hive.restarts()["failing"] >= 2, "the second failure")
     [path] = bed.dumps()
-    assert path.name.endswith("failing-failed.trace")
+    assert path.name.endswith("failing-failed.1.trace")
     with read(path) as trace:
         notes = [record.text for record in trace if hasattr(record, "text")]
     assert "ValueError: on purpose" in notes
@@ -73,23 +75,29 @@ def test_an_unforeseen_end_of_the_process_has_it_written(tmp_path: Path, error: 
         stack.callback(bed.runtime.close)
         bed.tracing.attach(stack)
         raise error
-    assert [path.name.partition("Z-")[2] for path in bed.dumps()] == ["crash.trace"] * written
+    assert [path.name.partition("Z-")[2] for path in bed.dumps()] == ["crash.1.trace"] * written
 
 
-def test_the_last_few_files_are_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tick", [0.0, 0.01, -3600.0], ids=["frozen", "10 ms", "clock set back"])
+def test_the_last_few_files_are_kept_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tick: float
+) -> None:
+    """Also those of one reason, and after as many that number 10 follows number 9."""
     bed = Bed(tmp_path)
+    times = (1_800_000_000.0 + number // 2 * tick for number in count())
+    monkeypatch.setattr(bed.runtime.clock, "now", lambda: next(times))
     with ExitStack() as stack:
         stack.callback(bed.runtime.close)
         bed.tracing.attach(stack)
-        paths = [bed.tracing.dump(f"number {number}").path for number in range(FILES + 3)]
-    assert bed.dumps() == sorted(paths[-FILES:])
+        paths = [bed.tracing.dump(f"number {number // 2}").path for number in range(FILES + 3)]
+    assert parts_of(bed.directory) == paths[-FILES:]
 
 
 @pytest.mark.parametrize("is_failing", [False, True])
-def test_files_from_before_the_clock_was_set_back_go_first_also_while_the_disk_is_full(
+def test_files_of_earlier_versions_go_first_also_while_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_failing: bool
 ) -> None:
-    """A board without a battery begins in 1970 after a loss of power."""
+    """They have no numbers, and their times may be later: a board without a battery begins in 1970."""
     bed = Bed(tmp_path)
     bed.directory.mkdir(parents=True)
     for number in range(FILES):
@@ -102,8 +110,8 @@ def test_files_from_before_the_clock_was_set_back_go_first_also_while_the_disk_i
         for number in range(2):
             with suppress(TraceError):
                 bed.tracing.dump(f"number {number}")
-    names = [path.name.partition("Z-")[2] for path in bed.dumps()]
-    assert names == ["number-0.trace", "number-1.trace", *["crash.trace"] * (FILES - 2)]
+    names = [path.name.partition("Z-")[2] for path in parts_of(bed.directory)]
+    assert names == [*["crash.trace"] * (FILES - 2), "number-0.1.trace", "number-1.2.trace"]
 
 
 def _full(*_: object) -> None:

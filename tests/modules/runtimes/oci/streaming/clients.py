@@ -21,10 +21,13 @@ SPDY = ("Connection: Upgrade", "Upgrade: SPDY/3.1")
 
 
 @contextmanager
-def connected(url: str) -> Iterator[socket.socket]:
-    """A connection to the server."""
-    port = int(url.split(":")[2].partition("/")[0])
-    with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+def connected(url: str, buffer: int | None = None) -> Iterator[socket.socket]:
+    """A connection to the server; with a bound, it has room for about so many received bytes."""
+    with socket.socket() as connection:
+        if buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connection.settimeout(SECONDS)
+        connection.connect(("127.0.0.1", int(url.split(":")[2].partition("/")[0])))
         yield connection
 
 

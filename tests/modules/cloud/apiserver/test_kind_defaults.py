@@ -1,0 +1,61 @@
+"""Defaults: an empty value of a field that Go's JSON always has is none, and sources of volumes have theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.kind_defaults import with_defaults
+from tests.modules.apimachinery.validation.test_workloads import workload
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def _complete(kind: str, version: str, **fields: Any) -> JsonObject:
+    """An object with its defaults."""
+    return with_defaults({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **fields})
+
+
+@pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
+@pytest.mark.parametrize("given", [{}, {"apiGroup": ""}])
+def test_an_empty_api_group_of_a_role_and_of_users_is_the_default(kind: str, given: JsonObject) -> None:
+    subjects = [{"kind": each, "name": "x", **given} for each in ("User", "Group", "ServiceAccount")]
+    made = _complete(kind, f"{_GROUP}/v1", roleRef={"kind": "ClusterRole", "name": "r", **given}, subjects=subjects)
+    assert made["roleRef"] == {"kind": "ClusterRole", "name": "r", "apiGroup": _GROUP}
+    assert [each.get("apiGroup") for each in made["subjects"]] == [_GROUP, _GROUP, None]
+
+
+@pytest.mark.parametrize("given", [{}, {"status": ""}])
+def test_an_empty_status_of_a_pods_condition_in_a_policy_is_true(given: JsonObject) -> None:
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", **given}]}
+    made = workload("Job", podFailurePolicy={"rules": [rule]})
+    assert made["spec"]["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
+        ({"rollingUpdate": {}}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
+        ({"type": "RollingUpdate"}, {"type": "RollingUpdate"}),
+        ({"type": "OnDelete"}, {"type": "OnDelete"}),
+    ],
+)
+def test_a_stateful_set_that_names_its_strategy_gets_no_partition(given: JsonObject, made: JsonObject) -> None:
+    assert workload("StatefulSet", updateStrategy=given)["spec"]["updateStrategy"] == made
+
+
+def test_volumes_of_the_network_have_their_defaults_in_pods_and_in_persistent_volumes() -> None:
+    source = {"iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2026-01.com.example:disk", "lun": 0}}
+    pod = _complete("Pod", "v1", spec={"containers": [], "volumes": [{"name": "v", **source}]})
+    volume = _complete("PersistentVolume", "v1", spec=source)
+    wanted = {**source["iscsi"], "iscsiInterface": "default"}
+    assert pod["spec"]["volumes"][0]["iscsi"] == volume["spec"]["iscsi"] == wanted
+
+
+@pytest.mark.parametrize(("given", "made"), [({}, "4"), ({"cpu": "3"}, "3")])
+def test_what_a_node_has_is_allocatable_unless_it_says_otherwise(given: JsonObject, made: str) -> None:
+    status = {"capacity": {"cpu": "4"}, **({"allocatable": given} if given else {})}
+    assert _complete("Node", "v1", status=status)["status"]["allocatable"] == {"cpu": made}
