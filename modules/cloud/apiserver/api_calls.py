@@ -337,7 +337,7 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
         encode_string_data(wanted)
     manager = Manager(name, APPLIED, request.subresource, _stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
-    made, outcome = cluster.apply_as(manager, wanted, force=bool(request.options.get("force")))
+    made, outcome = cluster.apply_as(manager, wanted, _object(request), force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
 
 

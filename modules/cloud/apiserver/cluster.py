@@ -46,7 +46,8 @@ from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest, shaped
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
+from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
+from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries, with_kept_times
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.fields.types import with_stored_quantities
@@ -66,6 +67,7 @@ from modules.cloud.apiserver.service_addresses import service_ranges as default_
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.workload_defaults import with_job_selector
+from modules.cloud.storage.object_meta import prepared_for_update
 from modules.cloud.storage.object_storage import Storage, check_version
 from modules.cloud.storage.preview import StoragePreview
 
@@ -208,8 +210,16 @@ class Cluster:
         now = format_rfc3339(computed(self.clock.now))
         return _Tracked(kind.name, None if custom is None else custom.schema, now, has_status)
 
-    def apply_as(self, manager: Manager, config: JsonObject, *, force: bool) -> tuple[JsonObject, ApplyOutcome]:
+    def apply_as(
+        self, manager: Manager, config: JsonObject, given: JsonObject | None = None, *, force: bool
+    ) -> tuple[JsonObject, ApplyOutcome]:
         """Carry out a server-side apply of an object, or of its status, and return the object with the outcome.
+
+        Args:
+            manager: who applies it.
+            config: the object, decoded, with what its manager can set.
+            given: the object as the manager has sent it; None: as `config`.
+            force: whether other managers' values are replaced.
 
         Raises:
             ApplyConflictError: other managers have set fields to other values, and it is not forced.
@@ -220,6 +230,7 @@ class Cluster:
         if live is not None:
             self._admit(live, live)
         new = computed(_applied, self._tracked(config), live, config, manager, force=force)
+        new = computed(with_last_applied, new, given or config, manager)
         self._track = _as_given
         try:
             if live is None:
@@ -326,7 +337,7 @@ class Cluster:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
         self._check_admitted(new, live)
-        stored = self.storage.replace(self._addressed(new, live))
+        stored = self.storage.replace(_with_kept_times(self._addressed(new, live), live))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
@@ -366,7 +377,9 @@ class Cluster:
         live = self.storage.get(key_of(obj), uid_of(obj))
         self._admit(live, obj)
         check_finalizers(live, obj)
-        return self._without_finalizers(self.storage.replace(self._track(live, obj), is_checked=is_checked))
+        return self._without_finalizers(
+            self.storage.replace(_with_kept_times(self._track(live, obj), live), is_checked=is_checked)
+        )
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Remove an object that is being deleted and has lost its last finalizer; return its state."""
@@ -574,6 +587,12 @@ def _applied(
 def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
     kept = computed(with_stored_quantities, new, live)
     return with_kept_addresses(kept, live) if new["kind"] == _SERVICE.name else kept
+
+
+def _with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of an object with the stored managers if only their times are new: nothing is written."""
+    kept = computed(with_kept_times, new, live)
+    return kept if kept is not new and prepared_for_update(kept, live) == live else new
 
 
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:

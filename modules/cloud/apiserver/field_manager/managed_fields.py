@@ -135,6 +135,21 @@ def encoded(entries: list[JsonObject], live: JsonObject | None) -> msgspec.Raw |
     return stored if isinstance(stored, msgspec.Raw) and bytes(stored) == bytes(made) else made
 
 
+def with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of an object with the stored entries if its own differ from those by their times only. A
+    write that changes nothing else changes no times (IgnoreManagedFieldsTimestampsTransformer).
+    """
+    stored, made = (metadata_of(obj).get("managedFields") for obj in (live, new))
+    if not stored or not made or made is stored:
+        return new
+    before, after = (
+        [{name: value for name, value in each.items() if name != "time"} for each in listed(entries)]
+        for entries in (stored, made)
+    )
+    is_same = len(before) == len(after) and all(each in before for each in after)
+    return with_entries(new, stored) if is_same else new
+
+
 def is_reset(obj: JsonObject) -> bool:
     """Return whether a client asks for the entries to be forgotten, by a single empty one."""
     found = metadata_of(obj).get("managedFields")
