@@ -256,7 +256,7 @@ class Cluster:
                 computed(validate_object, wanted)
             self._check_admitted(wanted)
             made = self._create(self._custom.prepared(wanted, None))
-            return self._bound(made), ApplyOutcome.CREATED
+            return self._bound(made, is_new=True), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
@@ -271,12 +271,19 @@ class Cluster:
         self.scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
-    def _bound(self, obj: JsonObject) -> JsonObject:
-        """Bind volumes after a change of a claim or volume, and return the object."""
+    def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
+        """Bind volumes after a change of a claim or volume, and return the object. An Event says why a new claim
+        waits.
+        """
         if obj["kind"] not in volume_binder.KINDS:
             return obj
         self._change_volumes(volume_binder.bind_volumes)
-        return self.storage.get(key_of(obj))
+        found = self.storage.get(key_of(obj))
+        if is_new and found["kind"] == volume_binder.CLAIM:
+            why = volume_binder.why_unbound(found, self.storage.find, format_rfc3339(self.clock.now()))
+            if why is not None:
+                self._events.keep(why)
+        return found
 
     def note_phases_of_volumes(self) -> None:
         """Note which claims and volumes are available, bound, released or lost."""
@@ -308,7 +315,7 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
         self._check_admitted(new)
-        return self._bound(self._create(new, uid))
+        return self._bound(self._create(new, uid), is_new=True)
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
