@@ -151,7 +151,7 @@ def _with_data_source(claim: JsonObject) -> JsonObject:
     """
     spec = claim["spec"]
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source and not reference:
+    if source is not None and not reference:
         if (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
             return {**claim, "spec": {name: value for name, value in spec.items() if name != "dataSource"}}
         return {**claim, "spec": {**spec, "dataSourceRef": dict(source)}}
