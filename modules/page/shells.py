@@ -379,7 +379,7 @@ class _Talk:
             return self._browser.write()
         said = self._node.read(_READ_BYTES)
         if said == b"":
-            self._browser.end()
+            self._browser.end(self._clock)
             return None
         if said:
             self._to_browser(said)
@@ -408,5 +408,5 @@ class _Talk:
         """Tell the browser why its shell ends, if that can be said between two messages of the node."""
         if self._bounds.is_between and not self._browser.writes:
             self._browser.write(_failure(why))
-            self._browser.end()
+            self._browser.end(self._clock)
         return why
