@@ -49,6 +49,7 @@ from modules.apimachinery.kinds import (
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
+from modules.apimachinery.structural_schema.rules import has_validations
 from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
@@ -96,6 +97,7 @@ _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_DEFINITION: Final = "CustomResourceDefinition"
 _HALF_SERVED: Final = {
     ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
     "hostNetwork of a pod opens a port of its node)",
@@ -170,6 +172,7 @@ def serve(
         *warnings,
         *_placement_warnings(cluster, request, result),
         *_kind_warnings(request, result),
+        *_definition_warnings(request, result),
         *_deletion_warnings(request, result),
     )
     if warnings:
@@ -216,6 +219,15 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     why = waits_because(obj)
     advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
+
+
+def _definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a written definition has rules that are not evaluated."""
+    obj, is_write = result.object, request.verb in ("create", "update", "patch") and not request.subresource
+    if request.node or not is_write or obj is None or obj.get("kind") != _DEFINITION or not has_validations(obj):
+        return ()
+    why = "its rules in CEL (x-kubernetes-validations) are stored and not evaluated: objects that break them are taken"
+    return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
 
 
 def _kind_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ class Cluster:
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
         tokens: issues the tokens of service accounts; None: with keys in memory.
         room: bytes of memory that the objects of a namespace may take; None: any number.
+        takes_validations: whether definitions with rules in CEL are stored, though nothing evaluates them.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Cluster:
         service_ranges: ServiceRanges | None = None,
         tokens: TokenIssuer | None = None,
         room: int | None = None,
+        takes_validations: bool = False,
     ) -> None:
         self.clock = clock
         self._room = room
@@ -143,7 +145,8 @@ class Cluster:
         self._chain = AdmissionChain(self.storage, plugins)
         self.quotas = QuotaLedger(self.storage, clock)
         """What objects count for in their namespaces' ResourceQuotas; handles all changes."""
-        self._custom = CustomResources(self.storage, clock, self._admissions)
+        self._takes_validations = takes_validations
+        self._custom = CustomResources(self.storage, clock, self._admissions, takes_validations=takes_validations)
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(
             self.storage, self._events, clock, default_node, self.delete, is_enabled=schedules
@@ -159,6 +162,7 @@ class Cluster:
         return Cluster(
             self.clock, storage=StoragePreview(self.storage), admissions=self._admissions, schedules=False,
             plugins=self._plugins, service_ranges=self._service_ranges, tokens=self.tokens,
+            takes_validations=self._takes_validations,
         )  # fmt: skip
 
     @contextmanager

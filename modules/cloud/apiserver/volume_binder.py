@@ -68,13 +68,17 @@ def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | 
 
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the claims and volumes that have another phase now: a volume is Available until it is bound, and Released
-    when its claim is gone; a bound claim whose volume is gone is Lost.
+    when its claim is gone; a bound claim whose volume is gone is Lost, and one that its volume names is Bound, whatever
+    somebody has written.
     """
     uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
     names = {each["metadata"]["name"] for each in volumes}
     found = [(volume, _phase_of(volume, uids)) for volume in volumes]
     lost = [each for each in claims if _is_bound(each) and str(_spec(each).get("volumeName")) not in names]
     found += [(claim, _LOST) for claim in lost]
+    owners = {each["metadata"]["name"]: _owner(each).get("uid") for each in volumes}
+    bound = [each for each in claims if owners.get(str(_spec(each).get("volumeName")), "") == uid_of(each)]
+    found += [(claim, _BOUND) for claim in bound]
     return [
         {**obj, "status": {**_status(obj), "phase": phase}}
         for obj, phase in found
