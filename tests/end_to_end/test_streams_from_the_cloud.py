@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, IncompleteRead
+from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
@@ -51,6 +52,12 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     connection.request("GET", f"{POD}/log?follow=true&tailLines=1")
     answer = connection.getresponse()
     assert [answer.readline()[:5] for _ in range(3)] == [b"tick "] * 3
+    protocols: list[Any] = ["binary.k8s.io"]
+    with connect(f"ws://127.0.0.1:{api}{POD}/log?limitBytes=7", subprotocols=protocols) as messages:
+        assert b"".join(each for each in messages if isinstance(each, bytes)) == b"tick 1\n"
+    with connect(f"ws://127.0.0.1:{api}/api/v1/namespaces/default/pods?watch=true") as events:
+        event = json.loads(events.recv(timeout=PATIENCE))
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "p")
     usage = kubectl.ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p").body
     assert [each["name"] for each in usage["containers"]] == ["app"]
     assert usage["containers"][0]["usage"]["memory"] != "0Ki"

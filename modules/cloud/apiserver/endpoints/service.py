@@ -36,6 +36,7 @@ from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, Resource
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
+from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
@@ -186,7 +187,16 @@ class ApiService:
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
-        return self._served(without_watch_path(request))
+        request = without_watch_path(request)
+        if not wants_web_socket(request) or is_proxied(request.parts):
+            return self._served(request)
+        reply = self._served(without_upgrade(request))
+        if not isinstance(reply, Stream):
+            return reply
+        try:
+            return in_web_socket(request, reply, self._clock)
+        except ApiStatusError as error:
+            return error.response()
 
     def _served(self, request: Request) -> Reply:
         try:
