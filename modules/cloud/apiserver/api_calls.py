@@ -258,10 +258,12 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
-    unknown = computed(unknown_fields, request.body, custom.schema) if custom is not None and is_checked else ()
     is_whole = request.verb in ("create", "update")
     if not is_checked:
         return ()
+    unknown: tuple[str, ...] = ()
+    if custom is not None and not _is_managed_apply(request):
+        unknown = computed(unknown_fields, request.body, custom.schema)
     if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
         computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
@@ -343,7 +345,9 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     if not name:
         made, outcome = cluster.apply(wanted)
         return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
-    if unknown := () if kind.is_custom else unknown_paths(kind, wanted):
+    custom = cluster.storage.kinds.custom().get((kind.api_version, kind.plural))
+    unknown = unknown_paths(kind, wanted) if custom is None else computed(unknown_fields, wanted, custom.schema)
+    if unknown:
         raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
     if kind == _SECRET:
         encode_string_data(wanted)
@@ -351,6 +355,11 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
     made, outcome = cluster.apply_as(manager, wanted, _object(request), force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def _is_managed_apply(request: ApiCall) -> bool:
+    """Return whether it is a server-side apply, which refuses fields that the schema does not have in any mode."""
+    return request.patch_type == APPLY and bool(request.options.get("fieldManager"))
 
 
 class UntypedPatchError(ApiError):

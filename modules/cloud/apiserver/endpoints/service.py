@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -287,7 +288,7 @@ class ApiService:
         """Answer `/openapi/v2`."""
         if request.header("accept").startswith(V2_PROTOBUF):
             return Response(HTTPStatus.OK, V2_PROTOBUF_TYPE, swagger_protobuf())
-        return json(msgspec.json.encode(swagger(self._resources(), openapi_schemas)))
+        return json(msgspec.json.encode(swagger(self._resources(), partial(openapi_schemas, is_v2=True))))
 
     def _resource(self, target: Target) -> Resource:
         """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""

@@ -76,7 +76,15 @@ def _name(kind: str) -> str:
     return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"
 
 
-def openapi_schemas(resources: Sequence[Resource]) -> dict[str, Any]:
-    """Return the schemas of resources, by name: of the built-in kinds, and of CustomResourceDefinitions."""
-    built_in = schemas_of(one for one in resources if not one.is_custom)
-    return built_in | {name: schema for one in resources if one.is_custom for name, schema in custom_schemas(one)}
+def openapi_schemas(resources: Sequence[Resource], *, is_v2: bool = False) -> dict[str, Any]:
+    """Return the schemas of resources, by name: of the built-in kinds, and of CustomResourceDefinitions.
+
+    Args:
+        resources: the resources.
+        is_v2: whether they are for a document of OpenAPI v2.
+    """
+    found = schemas_of(one for one in resources if not one.is_custom)
+    for one in resources:
+        if one.is_custom:
+            found |= custom_schemas(one, is_v2=is_v2)
+    return found

@@ -100,11 +100,10 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         raise BadRequestError(f"fieldValidation: Unsupported value: {mode[:40]!r}: supported values: {known}")
     if mode == IGNORE or not isinstance(obj, dict):
         return ()
-    custom = [f'unknown field "{name[:_LONGEST]}"' for name in unknown]
     faults = (
-        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
-        *custom,
+        *(f'unknown field "{name[:_LONGEST]}"' for name in unknown),
         *unknown_fields(kind, obj),
+        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
     )
     if faults and mode == STRICT:
         version = kind.api_version.rpartition("/")[2]

@@ -388,6 +388,65 @@ def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:
     assert "protocol" in schemas["io.example.devices.v1.Device"]["properties"]["spec"]["properties"]
 
 
+@pytest.mark.parametrize("mode", ["Strict", "Warn", "Ignore"])
+def test_a_server_side_apply_refuses_fields_that_the_schema_has_not(serving: Serving, mode: str) -> None:
+    """In the words of structured-merge-diff, whatever the field validation."""
+    obj = {**device(), "unknownField": 1}
+    media = "application/apply-patch+yaml"
+    reply = serving.ask("PATCH", f"{DEVICES}/pump", obj, media, fieldManager="kubectl", fieldValidation=mode)
+    assert reply.status == 500
+    assert json.loads(reply.body)["message"].endswith(": .unknownField: field not declared in schema")
+    reply = serving.ask("POST", DEVICES, obj, fieldValidation="Strict")
+    assert 'strict decoding error: unknown field "unknownField"' in json.loads(reply.body)["message"]
+
+
+def test_openapi_describes_what_every_kind_has(serving: Serving) -> None:
+    """`explain` prints it, also where the definition's schema has these fields without a description."""
+    schemas = answer(serving, "GET", "/openapi/v3/apis/devices.example.io/v1")["components"]["schemas"]
+    properties = schemas["io.example.devices.v1.Device"]["properties"]
+    assert properties["apiVersion"]["description"].startswith("APIVersion defines")
+    assert properties["kind"]["description"]
+    assert properties["metadata"]["description"] == "Standard object's metadata."
+    metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    assert all(each["description"] for each in metadata.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "string"}}}, None),
+        (
+            {"properties": {"a": {"type": "object", "x-kubernetes-preserve-unknown-fields": True,
+                                  "description": "any", "properties": {"b": {"type": "string"}}}}},
+            {"x-kubernetes-preserve-unknown-fields": True, "description": "any"},
+        ),
+        ({"properties": {"a": {"type": "array", "nullable": True, "items": {"type": "string"}}}}, {}),
+        (
+            {"properties": {"a": {"type": "array", "items": {
+                "x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}},
+            {"type": "array", "items": {"x-kubernetes-int-or-string": True}},
+        ),
+        (
+            {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string", "nullable": True}}}},
+            {"type": "object", "additionalProperties": {}},
+        ),
+    ],
+)  # fmt: skip
+def test_openapi_v2_refuses_no_unknown_fields(given: Any, expected: Any) -> None:
+    """Its clients take the properties of a schema for all that there may be."""
+    made = definition()
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", **given}
+    serving = Serving()
+    assert serving.ask("POST", DEFINITIONS, made).status == 201
+    schema = answer(serving, "GET", "/openapi/v2")["definitions"]["io.example.devices.v1.Device"]
+    assert schema["x-kubernetes-group-version-kind"] == [
+        {"group": "devices.example.io", "kind": "Device", "version": "v1"}
+    ]
+    assert schema["type"] == "object"
+    assert schema.get("properties", {}).get("a") == expected
+    assert ("properties" in schema) == ("x-kubernetes-preserve-unknown-fields" not in given)
+
+
 def test_a_table_has_the_printer_columns(serving: Serving) -> None:
     """`kubectl get` is answered with the definition's columns."""
     answer(serving, "POST", DEVICES, device())

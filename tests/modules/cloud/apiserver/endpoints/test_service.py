@@ -311,6 +311,10 @@ def test_field_validation(api: Serving) -> None:
     message = body_of(api.ask("POST", MAPS, twice, fieldValidation="Strict"))["message"]
     assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "metadata.name"')
     assert api.ask("POST", MAPS, twice, fieldValidation="Ignore").headers == ()
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: b\n  a: c\n"
+    refused = api.ask("PATCH", f"{MAPS}/x", text, "application/apply-patch+yaml", fieldManager="m")
+    assert refused.status == 400
+    assert body_of(refused)["message"].endswith(': line 6: key "a" already set in map')
 
 
 def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None:
