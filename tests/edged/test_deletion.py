@@ -126,6 +126,21 @@ def test_a_deleted_pod_that_never_ran_is_finished_too(bench: Bench) -> None:
     assert bench.meta.deletions == ["default/pod/web"]
 
 
+def test_a_deleted_pod_whose_container_always_fails_does_not_wait_for_its_next_start(bench: Bench) -> None:
+    failing = {"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}
+    bench.start()
+    bench.tell("insert", pod(containers=[failing]))
+    bench.run(60)
+    status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
+    assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    starts = bench.runtime.calls["start_container"]
+    gone = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 1}
+    bench.tell("update", pod(containers=[failing], metadata=gone))
+    bench.run(3)
+    assert bench.meta.deletions == ["default/pod/web"]
+    assert bench.runtime.calls["start_container"] == starts
+
+
 def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> None:
     """The cloud would let a successor begin elsewhere while this one runs."""
     bench.start()

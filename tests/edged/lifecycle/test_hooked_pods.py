@@ -214,6 +214,18 @@ def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: 
     assert (bench.runtime.running(), limits) == ([], [22])
 
 
+def test_a_stop_hook_is_a_request_too(bench: Bench, limits: list[int]) -> None:
+    wanted = hooked(stop=HTTP)
+    bench.network.statuses[IP, 80] = 200
+    bench.start()
+    bench.tell("insert", wanted)
+    assert bench.network.requests == []
+    bench.tell("update", going(wanted))
+    bench.run(1)
+    assert [(each.host, each.path) for each in bench.network.requests] == [(IP, "/hook")]
+    assert (bench.runtime.running(), len(limits)) == ([], 1)
+
+
 @pytest.mark.parametrize(
     ("hook", "seconds", "limit"),
     [

@@ -61,11 +61,11 @@ def sandboxed(containers: tuple[Container, ...] = (), **spec: Any) -> cri.PodSan
 
 def test_container_is_described_completely() -> None:
     """Names, image, command with its variables, environment, log file and identity are all there."""
-    container = a_container(command=("sh", "-c"), args=("echo $(A) $(B)",), working_dir="/w", tty=True, stdin=True)
+    container = a_container(command=("sh", "-c$(A)"), args=("echo $(A) $(B)",), working_dir="/w", tty=True, stdin=True)
     config = made(container, environment={"A": "1", "RAW": "\udcff"})
     assert (config.metadata.name, config.metadata.attempt) == ("bb", 2)
     assert (config.image.image, config.image.user_specified_image) == ("sha256:a1", "busybox:1.35")
-    assert (list(config.command), list(config.args)) == (["sh", "-c"], ["echo 1 $(B)"])
+    assert (list(config.command), list(config.args)) == (["sh", "-c1"], ["echo 1 $(B)"])
     assert [(e.key, e.value) for e in config.envs] == [("A", b"1"), ("RAW", b"\xff")]
     assert (config.log_path, config.working_dir, config.tty, config.stdin) == ("bb/2.log", "/w", True, True)
     assert dict(config.labels) == {

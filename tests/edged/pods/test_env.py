@@ -178,6 +178,7 @@ def test_all_variables_together_have_the_room_that_linux_has(monkeypatch: pytest
         ("status.hostIP", "192.0.2.2"),
         ("status.podIP", "10.0.0.1"),
         ("status.podIPs", "10.0.0.1,fd00::1"),
+        ("status.hostIPs", "192.0.2.2"),
     ],
 )
 def test_fields_of_the_pod(path: str, value: str) -> None:

@@ -42,6 +42,7 @@ def test_the_end_of_a_log_is_80_lines_and_2048_bytes_at_most(log: bytes, end: by
     ("words", "end", "message"),
     [
         pytest.param("enough", {"exit_code": 1}, "enough", id="the file says it"),
+        pytest.param("enough", {"exit_code": 0}, "enough", id="the file says it of a success"),
         pytest.param("", {"exit_code": 1}, "of the log\n", id="the file is empty"),
         pytest.param(None, {"exit_code": 1}, "of the log\n", id="the file is not there"),
         pytest.param("", {"exit_code": 0}, "", id="it did not fail"),

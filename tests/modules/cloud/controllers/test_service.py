@@ -280,6 +280,13 @@ def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> 
     assert {each["metadata"]["labels"][MANAGED_BY] for each in slices(site)} == {
         "endpointslicemirroring-controller.k8s.io"
     }
+    subsets = [{"addresses": [{"ip": "10.9.0.2"}], "ports": [{"port": 6}]}]
+    site.call("patch", made, patch_type=MERGE, body={"subsets": subsets})
+    site.run_for(3)
+    (changed,) = slices(site)
+    assert (changed["endpoints"][0]["addresses"], changed["ports"][0]["port"]) == (["10.9.0.2"], 6)
+    (owner,) = changed["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Endpoints", made["metadata"]["uid"]), "it goes with them"
     skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
     site.call("patch", made, patch_type=MERGE, body=skip)
     site.run_for(3)

@@ -362,6 +362,28 @@ def test_services_become_names(world: World) -> None:
     assert (changed["spec"]["externalName"], "clusterIP" in changed["spec"]) == ("foo.example.com", False)
 
 
+def _has_a_node_port(world: World) -> bool:
+    (port,) = world.get(path_of("v1/services", "one"))["spec"]["ports"]
+    return "nodePort" in port
+
+
+def test_names_become_services_with_a_node_port(world: World) -> None:
+    """[sig-network] Services should be able to change the type from ExternalName to NodePort [Conformance]"""
+    make(world, "v1/services", type="ExternalName", externalName="foo.example.com")
+    spec = {"type": "NodePort", "externalName": None, "ports": [{"port": 80, "name": "http", "protocol": "TCP"}]}
+    changed = world.request("PATCH", path_of("v1/services", "one"), {"spec": spec})
+    assert (bool(changed["spec"]["clusterIP"]), _has_a_node_port(world)) == (True, True)
+
+
+def test_services_with_a_node_port_become_names(world: World) -> None:
+    """[sig-network] Services should be able to change the type from NodePort to ExternalName [Conformance]"""
+    make(world, "v1/services", type="NodePort", ports=[{"port": 80, "name": "http", "protocol": "TCP"}])
+    assert _has_a_node_port(world)
+    spec = {"type": "ExternalName", "externalName": "foo.example.com", "clusterIP": None, "clusterIPs": None}
+    changed = world.request("PATCH", path_of("v1/services", "one"), {"spec": spec})
+    assert ("clusterIP" in changed["spec"], _has_a_node_port(world)) == (False, False)
+
+
 def test_services_are_found_in_all_namespaces(world: World) -> None:
     """[sig-network] Services should find a service from listing all namespaces [Conformance]"""
     make(world, "v1/services", ports=[{"port": 80}])
@@ -582,3 +604,25 @@ def test_qos_classes(world: World) -> None:
     container = {**CONTAINERS[0], "resources": {"requests": amounts, "limits": amounts}}
     made = make(world, "v1/pods", containers=[container], schedulerName="nobody")
     assert made["status"]["qosClass"] == "Guaranteed"
+
+
+def test_quotas(world: World) -> None:
+    """[sig-api-machinery] ResourceQuota should manage the lifecycle of a ResourceQuota [Conformance]"""
+    status = {"hard": {"pods": "5"}, "used": {"pods": "1"}}
+    world.supports_operations("v1/resourcequotas", {"spec": {"hard": {"pods": "5"}}}, status=status)
+
+
+def test_limits(world: World) -> None:
+    """[sig-scheduling] LimitRange should list, patch and delete a LimitRange by collection [Conformance]"""
+    limits = [{"type": "Container", "max": {"cpu": "1"}}]
+    world.supports_operations("v1/limitranges", {"spec": {"limits": limits}}, status=None)
+
+
+def test_priority_classes(world: World) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] PriorityClass endpoints verify PriorityClass endpoints can be
+    operated with different HTTP methods [Conformance]
+    """
+    kind = "scheduling.k8s.io/v1/priorityclasses"
+    world.create(path_of(kind, "", ""), {"metadata": {"name": "lasting"}, "value": 1})
+    world.request("PATCH", path_of(kind, "lasting", ""), {"value": 2}, 422)
+    world.supports_operations(kind, {"value": 10}, "", status=None)

@@ -38,7 +38,7 @@ def options(policy: str) -> Json:
     return {"propagationPolicy": policy}
 
 
-def definition(plural: str = "foos", /, **schema: Any) -> Json:
+def definition(plural: str = "foos", group: str = "example.com", /, **schema: Any) -> Json:
     """Return a CustomResourceDefinition of two served versions."""
     kind = plural.removesuffix("s").capitalize()
     whole = {"openAPIV3Schema": {"type": "object", **schema}}
@@ -47,12 +47,12 @@ def definition(plural: str = "foos", /, **schema: Any) -> Json:
         for name in ("v1", "v2")
     ]
     spec = {
-        "group": "example.com",
+        "group": group,
         "scope": "Namespaced",
         "names": {"plural": plural, "kind": kind},
         "versions": versions,
     }
-    return {"metadata": {"name": f"{plural}.example.com", "labels": LABELS}, "spec": spec}
+    return {"metadata": {"name": f"{plural}.{group}", "labels": LABELS}, "spec": spec}
 
 
 def foos(version: str = "v1") -> str:
@@ -299,11 +299,11 @@ def test_a_watch_of_custom_resources(world: World) -> None:
     assert told == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a"), ("DELETED", "b")]
 
 
-def _schemas(world: World, version: str) -> set[str]:
-    reply = world.ask("GET", f"/openapi/v3/apis/example.com/{version}")
-    if reply.status == 404:
+def _schemas(world: World, version: str, group: str = "example.com") -> set[str]:
+    path = f"/openapi/v3/apis/{group}/{version}"
+    if world.gone(path):
         return set()
-    schemas = world.get(f"/openapi/v3/apis/example.com/{version}")["components"]["schemas"]
+    schemas = world.get(path)["components"]["schemas"]
     return {each.rpartition(".")[2] for each in schemas}
 
 
@@ -322,6 +322,16 @@ def test_openapi_of_several_kinds(world: World) -> None:
     for plural in ("foos", "bars"):
         world.create(DEFINITIONS, definition(plural, properties=_SPEC))
     assert {"Foo", "Bar"} <= _schemas(world, "v1")
+
+
+def test_openapi_of_several_groups(world: World) -> None:
+    """[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAdmin] works for multiple CRDs of different
+    groups [Conformance]
+    """
+    world.create(DEFINITIONS, definition(properties=_SPEC))
+    world.create(DEFINITIONS, definition("bars", "other.example.com", properties=_SPEC))
+    assert "Foo" in _schemas(world, "v1") - _schemas(world, "v1", "other.example.com")
+    assert "Bar" in _schemas(world, "v1", "other.example.com") - _schemas(world, "v1")
 
 
 def test_openapi_without_a_version(world: World) -> None:

@@ -171,6 +171,34 @@ def test_other_kinds(world: World) -> None:
     assert "requested: services.nodeports=2" in world.refusal({**made, "spec": grown}, is_update=True)
 
 
+_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("secrets", an_object("Secret", "a")),
+        ("configmaps", an_object("ConfigMap", "a")),
+        ("services", an_object("Service", "a", spec={"ports": [{"port": 80}]})),
+        ("replicationcontrollers", an_object("ReplicationController", "a", spec={"template": _TEMPLATE})),
+        (
+            "count/replicasets.apps",
+            an_object(
+                "ReplicaSet", "a", "apps/v1", spec={"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}
+            ),
+        ),
+    ],
+)
+def test_an_object_counts_while_it_is_there(world: World, name: str, made: JsonObject) -> None:
+    world.ask(an_object("ResourceQuota", "q", spec={"hard": {name: "3"}}))
+    assert world.used == {name: "0"}
+    world.ask(made)
+    assert world.used == {name: "1"}
+    world.storage.remove(key_of(made))
+    world.settle()
+    assert world.used == {name: "0"}
+
+
 def test_node_ports_that_are_given_count_also_where_none_are_allocated(world: World) -> None:
     world.ask(a_quota(services__nodeports="0"))
     spec: JsonObject = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}
