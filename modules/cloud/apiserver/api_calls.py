@@ -171,7 +171,7 @@ def serve(
     warnings = (
         *warnings,
         *_placement_warnings(cluster, request, result),
-        *_kind_warnings(request, result),
+        *_kind_warnings(cluster, request, result),
         *_definition_warnings(request, result),
         *_deletion_warnings(request, result),
     )
@@ -230,13 +230,20 @@ def _definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]
     return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
 
 
-def _kind_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that not every node, or nobody at all, acts on a new or applied object of its kind."""
+def _kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that no node, or nobody at all, acts on a new or applied object of its kind."""
     is_asked = request.verb == "create" or request.patch_type == APPLY
     about = _HALF_SERVED.get((request.api_version, request.plural))
     if request.node or not is_asked or about is None or result.object is None or request.subresource:
         return ()
+    if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
+        return ()
     return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",)
+
+
+def _has_proxy(node: JsonObject) -> bool:
+    """Return whether a node answers for Services, as it reports."""
+    return bool(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeProxyVersion"))
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:

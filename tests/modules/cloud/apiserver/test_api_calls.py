@@ -181,6 +181,16 @@ def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
     assert serve(cluster, create).warnings == (), "it is there already"
 
 
+def test_a_new_service_gets_no_warning_where_a_node_has_a_proxy_of_services() -> None:
+    cluster = Cluster(Simulation(0).clock)
+    for name, version in (("n1", ""), ("n2", "v1.32.10")):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        cluster.create({**node, "status": {"nodeInfo": {"kubeProxyVersion": version}}})
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    create = ApiCall(verb="create", api_version="v1", plural="services", namespace="ns", body=service)
+    assert serve(cluster, create).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("kind", "told"),
     [

@@ -43,6 +43,15 @@ def images(site: Site) -> dict[str, str]:
     return {node_of(pod): image_of(pod) for pod in site.pods()}
 
 
+def test_pods_on_the_nodes_network_get_the_ports_that_their_template_leaves_out() -> None:
+    container = {"name": "main", "image": "app:1", "ports": [{"containerPort": 9100}]}
+    pods = {"metadata": {"labels": {"app": "agent"}}, "spec": {"hostNetwork": True, "containers": [container]}}
+    site = site_with(("n1",), template=pods)
+    (pod,) = site.pods()
+    assert pod["spec"]["containers"][0]["ports"] == [{"containerPort": 9100, "hostPort": 9100, "protocol": "TCP"}]
+    assert "hostPort" not in daemon_set(site)["spec"]["template"]["spec"]["containers"][0]["ports"][0]
+
+
 def test_each_node_has_one_and_a_new_one_gets_one() -> None:
     site = site_with()
     assert places(site) == ["n1", "n2", "n3"]
