@@ -367,7 +367,7 @@ def test_the_pace_waits_until_virtual_time_has_passed_at_its_speed() -> None:
     begin = clock.monotonic()
     pace(0.0)
     pace(20.0)
-    assert clock.monotonic() - begin >= 0.02
+    assert clock.monotonic() - begin >= 0.02 - 1e-6  # floats: neither number is exact
 
 
 def test_a_run_whose_contents_do_not_fit_into_memory_is_refused(
