@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,6 +139,28 @@ def test_exec_and_attach(api: int, stopped_machine: Machine) -> None:
             message = attached.recv(timeout=PATIENCE)
             assert isinstance(message, bytes)
             seen += message[1:]
+
+
+_OUTPUT = 8 << 20
+"""Bytes of a command: more than the sockets, relays and the runtime on its way hold."""
+
+
+@pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+def test_a_slow_reader_has_all_of_a_commands_output(api: int, stopped_machine: Machine) -> None:
+    """And the exit code: by the protocols of kubectl over WebSocket, through runtime, node, tunnel and API."""
+    kubectl = Kubectl(api)
+    wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
+    script = f"head+-c+{_OUTPUT}+%2Fdev%2Fzero%3B+exit+3"
+    protocols: list[Any] = ["v4.channel.k8s.io", "v5.channel.k8s.io"]
+    for each in protocols:
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+            connection.connect(("127.0.0.1", api))
+            url = f"ws://127.0.0.1:{api}{POD}/exec?command=sh&command=-c&command={script}&stdout=true"
+            with connect(url, sock=connection, subprotocols=[each], max_queue=1, compression=None) as command:
+                said = channels(command)
+        assert len(said[STDOUT]) == _OUTPUT, each
+        assert json.loads(said[ERROR])["details"]["causes"][0]["message"] == "3"
 
 
 _SERVER = (

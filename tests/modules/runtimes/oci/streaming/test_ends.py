@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from beehive import RealClock
+from edged.server.streaming import relay
 from modules.runtimes.oci.streaming import StreamingServer, ending
 from modules.runtimes.oci.streaming.command_session import MOST_BEHIND
 from modules.runtimes.oci.streaming.link import SocketLink
@@ -54,8 +58,28 @@ def at_the_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return begun
 
 
-def _exec_url(server: StreamingServer) -> str:
-    return server.exec_url(cri.ExecRequest(container_id="c", cmd=_COMMAND, stdout=True))
+@pytest.fixture(params=["the runtime", "the node"])
+def exec_url(request: pytest.FixtureRequest, server: StreamingServer) -> Iterator[str]:
+    """The address of a command, at the runtime or behind the relay of the node's server."""
+    url = server.exec_url(cri.ExecRequest(container_id="c", cmd=_COMMAND, stdout=True))
+    if request.param == "the runtime":
+        yield url
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=_relay_one, args=(listening, server.port))
+        thread.start()
+        yield url.replace(f":{server.port}/", f":{listening.getsockname()[1]}/")
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def _relay_one(listening: socket.socket, port: int) -> None:
+    client, _ = listening.accept()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    with client, socket.create_connection(("127.0.0.1", port)) as runtime:
+        runtime.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        with suppress(ConnectionError):
+            relay(client, runtime, b"", RealClock(), 3600.0)
 
 
 def _begun(connection: socket.socket, url: str, protocol: str) -> SocketClient:
@@ -68,13 +92,10 @@ def _begun(connection: socket.socket, url: str, protocol: str) -> SocketClient:
 
 
 @pytest.mark.parametrize("protocol", _WEB_SOCKETS)
-def test_a_web_socket_that_is_read_late_is_whole(
-    server: StreamingServer, at_the_end: threading.Event, protocol: str
-) -> None:
+def test_a_web_socket_that_is_read_late_is_whole(exec_url: str, at_the_end: threading.Event, protocol: str) -> None:
     """Our own close, which waits behind the output, is no end of the client."""
-    url = _exec_url(server)
-    with connected(url, _BUFFER) as connection:
-        client = _begun(connection, url, protocol)
+    with connected(exec_url, _BUFFER) as connection:
+        client = _begun(connection, exec_url, protocol)
         assert at_the_end.wait(SECONDS)
         connection.recv(_FEW, socket.MSG_PEEK)
         messages = list(client.messages())
@@ -88,11 +109,10 @@ def test_a_web_socket_that_is_read_late_is_whole(
     assert client.protocol.close_rcvd is not None
 
 
-def test_spdy_that_is_read_late_is_whole(server: StreamingServer, at_the_end: threading.Event) -> None:
+def test_spdy_that_is_read_late_is_whole(exec_url: str, at_the_end: threading.Event) -> None:
     """All of the output, and the exit code."""
-    url = _exec_url(server)
-    with connected(url, _BUFFER) as connection:
-        client = SpdyClient(connection, url, "v4.channel.k8s.io")
+    with connected(exec_url, _BUFFER) as connection:
+        client = SpdyClient(connection, exec_url, "v4.channel.k8s.io")
         error, output = client.open("error", "stdout")
         assert at_the_end.wait(SECONDS)
         texts = client.texts()
@@ -102,15 +122,14 @@ def test_spdy_that_is_read_late_is_whole(server: StreamingServer, at_the_end: th
 
 @pytest.mark.parametrize("protocol", ["spdy", *_WEB_SOCKETS])
 def test_a_client_that_has_ended_its_side_has_the_rest(
-    server: StreamingServer, at_the_end: threading.Event, protocol: str
+    exec_url: str, at_the_end: threading.Event, protocol: str
 ) -> None:
     """It sends no more; it may read on."""
-    url = _exec_url(server)
-    with connected(url, _BUFFER) as connection:
-        client = SpdyClient(connection, url, "v4.channel.k8s.io") if protocol == "spdy" else None
+    with connected(exec_url, _BUFFER) as connection:
+        client = SpdyClient(connection, exec_url, "v4.channel.k8s.io") if protocol == "spdy" else None
         if client is not None:
             client.open("error", "stdout")
-        messages = _begun(connection, url, protocol) if client is None else None
+        messages = _begun(connection, exec_url, protocol) if client is None else None
         assert at_the_end.wait(SECONDS)
         connection.shutdown(socket.SHUT_WR)
         if client is not None:
@@ -134,7 +153,7 @@ def test_a_client_that_takes_nothing_is_left(
     """
     if not is_gone:
         monkeypatch.setattr(ending, "IDLE_SECONDS", 0.1)
-    url = _exec_url(server)
+    url = server.exec_url(cri.ExecRequest(container_id="c", cmd=_COMMAND, stdout=True))
     with connected(url, _BUFFER) as connection:
         if protocol == "spdy":
             client = SpdyClient(connection, url, "v4.channel.k8s.io")
