@@ -18,6 +18,7 @@ from msgspec import Struct
 from edged.admission.general_predicates import insufficient_resource, taken_host_port
 from edged.admission.tolerations import tolerates, untolerated_taint
 from edged.api import Node, Pod, Taint
+from edged.devices.rules import is_extended_resource
 from edged.eviction_api.signals import Pressure
 from edged.pods.config.security import requires_apparmor
 from edged.pods.critical import is_critical
@@ -79,7 +80,12 @@ def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions
 
 
 def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
-    """Return why the labels and taints of the node reject a pod, or None. A static pod tolerates every taint."""
+    """Return why what the Node object says rejects a pod: labels, taints, and extended resources, which an
+    administrator may have written into it; or None. A static pod tolerates every taint.
+    """
+    short = insufficient_resource(pod, (), node_info.allocatable)
+    if short is not None and is_extended_resource(short[0]):
+        return _refuse(f"OutOf{short[0]}", short[1])
     return _refusal_by_labels(pod, node_info) or _refusal_by_taints(pod, node_info)
 
 

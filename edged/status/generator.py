@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from beehive import Clock
-from edged.api import Nanoseconds, Pod, PodStatus
+from edged.api import ContainerStatus, Nanoseconds, Pod, PodStatus
 from edged.events.pods import PodEvents
 from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.pods.manager import PodManager, PodRecord
@@ -119,12 +119,33 @@ class StatusGenerator:
 
 
 def _ends_early(record: PodRecord, status: PodStatus) -> bool:
-    """Return whether a status shows that a pod has ended although nobody has requested its end.
+    """Return whether a status shows that a pod has ended, or a container that was ready in a sandbox that is there,
+    although nobody has requested the pod's end.
 
-    While a worker has the pod that is uncertain: between the end of a container and the start of its successor all of
-    the pod seems to have ended. (A kubelet generates a status only between two syncs of its pod worker.)
+    While a worker has the pod that is uncertain: between the end of a container and the start of its successor the
+    container, or all of the pod, seems to have ended. (A kubelet generates a status only between two syncs of its pod
+    worker.)
     """
-    return not record.termination_requested and status.phase in FINAL and record.pod.status.phase not in FINAL
+    if record.termination_requested:
+        return False
+    before = record.pod.status
+    if status.phase in FINAL and before.phase not in FINAL:
+        return True
+    has_sandbox = any(sandbox.ready for sandbox in record.facts.sandboxes)
+    return has_sandbox and not _ready_ones(before) <= _running_ones(status)
+
+
+def _ready_ones(status: PodStatus) -> set[str]:
+    return {each.name for each in _running(status) if each.ready}
+
+
+def _running_ones(status: PodStatus) -> set[str]:
+    return {each.name for each in _running(status)}
+
+
+def _running(status: PodStatus) -> list[ContainerStatus]:
+    every = (*status.init_container_statuses, *status.container_statuses)
+    return [each for each in every if each.state.running is not None]
 
 
 def settled_facts(pod: Pod, facts: PodFacts, hooks: HookFacts, *, working: bool) -> PodFacts:
@@ -153,5 +174,4 @@ def _hooked(pod: Pod) -> frozenset[str]:
 
 
 def _reported_running(pod: Pod) -> frozenset[str]:
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return frozenset(s.container_id.partition("://")[2] for s in statuses if s.state.running is not None)
+    return frozenset(each.container_id.partition("://")[2] for each in _running(pod.status))

@@ -339,8 +339,9 @@ class SyncLoop:
         return next((other.ref for other in others if other.ref.uid != pod.metadata.uid), None)
 
     def _holds_back(self, pod: Pod, *, is_stored: bool) -> bool:
-        """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels or
-        taints of the node keep the pod out. It is released later in its newest form, unless it is deleted.
+        """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels,
+        taints or extended resources of the node keep the pod out. It is released later in its newest form, unless it is
+        deleted.
 
         KubeEdge's cloud sends nodes and pods from two loops: a label that was just set may arrive after the pod that
         the scheduler placed here because of it, and a pod that is rejected is rejected for good.

@@ -184,6 +184,35 @@ def test_a_changed_image_restarts_only_that_container(bench: Bench) -> None:
     assert len(bench.runtime.sandboxes) == 1
 
 
+@pytest.mark.parametrize("is_probed", [False, True])
+def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(bench: Bench, *, is_probed: bool) -> None:
+    """Nothing is reported between its end and the start of its successor, as by a kubelet; a successor with a readiness
+    probe is not ready before that has succeeded.
+    """
+    bench.runtime.latency = 0.4
+    bench.start()
+    probe = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}} if is_probed else {}
+    main = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], **probe}
+    bench.tell("insert", pod(containers=[main]))
+    bench.run(20)
+    first, known = bench.runtime.running(), len(bench.meta.statuses("web"))
+    for seconds in range(5):
+        bench.tell("update", pod(containers=[{**main, "command": ["sleep", str(seconds)]}]))
+        bench.run(20)
+    told = bench.meta.statuses("web")[known:]
+    ready = [
+        each["status"]
+        for status in told
+        for each in status.get("conditions", ())
+        if each["type"] == "Ready" and "status" in each
+    ]
+    assert ready == (["False", "True"] * 5 if is_probed else [])
+    states = [each["state"] for status in told for each in status.get("containerStatuses", ())]
+    assert states
+    assert all("running" in state for state in states)
+    assert bench.runtime.running() == first == ["main"]
+
+
 def test_until_the_runtime_has_a_name_only_a_pod_without_containers_has_a_status(bench: Bench) -> None:
     """The ids of containers begin with the name. Once it is known, nothing else has to happen to the pod."""
     bench.runtime.fail("version", unavailable())

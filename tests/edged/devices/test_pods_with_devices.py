@@ -237,13 +237,19 @@ def test_devices_of_a_pod_that_ends_are_the_next_ones(bench: DeviceBench) -> Non
     assert bench.status("next").phase == "Running"
 
 
-def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench) -> None:
-    """An administrator has written it into the Node: a pod with a limit of it starts, now and after a restart."""
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench, *, is_known: bool) -> None:
+    """An administrator has written it into the Node: a pod with a limit of it starts, now and after a restart; also one
+    that comes before the Node does.
+    """
     bench.run(1)
     node = bench.meta.cloud["null/node/n1"]
     capacity = {**node["status"]["capacity"], RESOURCE: "5"}
     metadata = {**node["metadata"], "namespace": "null", "resourceVersion": "9999"}
-    bench.tell("update", {**node, "metadata": metadata, "status": {**node["status"], "capacity": capacity}}, "node")
+    written = {**node, "metadata": metadata, "status": {**node["status"], "capacity": capacity}}
+    bench.meta.cloud["null/node/n1"] = written
+    if is_known:
+        bench.tell("update", written, "node")
     for begun in (wanting(1, "new"), was_here(wanting(1, "old"))):
         bench.tell("insert", begun)
         bench.run(1)
