@@ -12,7 +12,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
-from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.transactions import Transactions
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
@@ -34,6 +34,39 @@ def serving() -> Serving:
     made = Serving()
     assert made.ask("POST", DEFINITIONS, definition()).status == 201
     return made
+
+
+def test_rules_in_cel_are_stored_on_request() -> None:
+    """They are not evaluated, which each write of the definition says. Without the option, a stored definition stays
+    served and may change, and another one is refused.
+    """
+
+    def write(cluster: Cluster, verb: str, body: Any, plural: str = "customresourcedefinitions") -> ApiResult:
+        version = body["apiVersion"]
+        name = body["metadata"]["name"] if verb == "update" else ""
+        place = "default" if plural == "devices" else ""
+        call = ApiCall(verb=verb, api_version=version, plural=plural, namespace=place, name=name, body=body)
+        return serve(cluster, call)
+
+    ruled = definition()
+    schema = ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.rate < 5"}]
+    cluster = Cluster(Simulation(0).clock)
+    refused = write(cluster, "create", ruled).refusal or {}
+    assert "--store-unevaluated-validations" in refused["message"]
+    takes = Cluster(Simulation(0).clock, takes_validations=True)
+    made = write(takes, "create", ruled)
+    assert made.object is not None
+    (warning,) = made.warnings
+    assert warning.startswith("customresourcedefinition devices.devices.example.io: its rules in CEL")
+    assert write(takes, "create", device(rate=9), "devices").refusal is None
+    later = Cluster(Simulation(0).clock, storage=takes.storage)
+    made.object["metadata"]["labels"] = {"a": "b"}
+    assert write(later, "update", made.object).refusal is None
+    assert write(later, "create", {**device(rate=9), "metadata": {"name": "other"}}, "devices").refusal is None
+    other = definition("Sensor", "sensors")
+    other["spec"]["versions"][0]["schema"] = ruled["spec"]["versions"][0]["schema"]
+    assert write(later, "create", other).refusal is not None
 
 
 def conditions(obj: Any) -> dict[str, tuple[str, str]]:
