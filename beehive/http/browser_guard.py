@@ -10,6 +10,7 @@ from beehive.http.router import HttpService
 
 OTHER_SITE = "a page of another site may not use the certificate of its reader's browser"
 _LOCAL = "localhost"
+_ORIGIN_OF_CLIENTS = "http://localhost"
 
 
 def is_from_page(request: Request, names: Iterable[str] = ()) -> bool:
@@ -38,11 +39,24 @@ def is_sent_by_another_site(request: Request) -> bool:
     """Return whether a browser states that it sends the request for a page of another site than this server's.
 
     A browser presents its reader's client certificate with such a request, too. Libraries of websockets send an
-    `Origin` of their own accord: the server's.
+    `Origin` of their own accord: the server's, or `http://localhost`, as golang.org/x/net/websocket for clients of
+    Kubernetes. Browsers send no `Sec-Fetch-Site` with a WebSocket (Chromium 150), so that its absence proves nothing:
+    from `http://localhost`, too, they are refused, by what all of them send.
     """
     origin = request.header("origin")
     is_foreign = bool(origin) and origin.rpartition("/")[2] != request.header("host")
+    if is_foreign and origin == _ORIGIN_OF_CLIENTS and not _is_of_browser(request):
+        is_foreign = False
     return is_foreign or request.header("sec-fetch-site") in ("cross-site", "same-site")
+
+
+def _is_of_browser(request: Request) -> bool:
+    """Return whether a request has what browsers send with every one, and scripts of pages cannot leave out."""
+    return (
+        request.header("user-agent").startswith("Mozilla/")
+        or bool(request.header("accept-language"))
+        or any(name.startswith(("sec-fetch-", "sec-ch-")) for name, _ in request.headers)
+    )
 
 
 class BrowserGuard:

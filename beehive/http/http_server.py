@@ -25,7 +25,7 @@ from beehive.http.connections import OpenConnection, OpenConnections, Phase, Str
 from beehive.http.errors import HttpStatusError
 from beehive.http.lingering_close import linger
 from beehive.http.request import MAX_HEAD, Request, read_request
-from beehive.http.responses import Reply, Response, Stream, Takeover, text
+from beehive.http.responses import Reply, Response, Stream, StreamHead, Takeover, text
 from beehive.http.router import HttpService
 from beehive.rate import TokenBucket
 from beehive.tls import peer_certificate
@@ -253,7 +253,8 @@ class _Connection:
         another request can come.
         """
         self.socket.settimeout(REQUEST_SECONDS)
-        headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
+        headers = [("Content-Type", response.content_type)] if response.content_type else []
+        headers.append(("Content-Length", str(len(response.body))))
         headers += [("Location", response.location)] if response.location else []
         headers += response.headers
         head = self._exchange.response(response.status, headers, keeps=keeps)
@@ -267,11 +268,18 @@ class _Connection:
 
     def send_stream(self, stream: Stream) -> None:
         """Send a response in pieces; when the pieces raise, the connection closes without the last chunk."""
+        peer = _SocketPeer(self.socket)
+        head: StreamHead | Response = StreamHead(200, (("Content-Type", stream.content_type),))
+        if stream.begin is not None:
+            head = stream.begin(peer)
+        if isinstance(head, Response):
+            self.send(head)
+            return
         self.socket.settimeout(STREAM_SECONDS)
-        headers = [("Content-Type", stream.content_type), ("X-Content-Type-Options", "nosniff")]
-        self.socket.sendall(self._exchange.response(200, headers))
+        headers = [*head.headers, ("X-Content-Type-Options", "nosniff")]
+        self.socket.sendall(self._exchange.response(head.status, headers))
         if not self._exchange.is_head:
-            with contextlib.closing(stream.pieces(_SocketPeer(self.socket))) as pieces:
+            with contextlib.closing(stream.pieces(peer)) as pieces:
                 for piece in pieces:
                     self.socket.sendall(self._exchange.data(piece))
             self.socket.sendall(self._exchange.end())

@@ -1,6 +1,10 @@
 """The end of a connection whose client may still send."""
 
+import fcntl
+import select
 import socket
+import struct
+import termios
 from contextlib import suppress
 from typing import Final
 
@@ -10,6 +14,9 @@ LINGERING_SECONDS: Final = 5.0
 """Seconds that a client has to end its side."""
 _MOST_BYTES: Final = 4 << 20
 _READ_BYTES: Final = 64 * 1024
+_LOOK_SECONDS: Final = 0.5
+"""Seconds after which the kernel is asked again how much the peer has taken: no event tells that."""
+_RESET: Final = struct.pack("ii", 1, 0)
 
 
 def linger(connection: socket.socket, clock: Clock) -> None:
@@ -29,3 +36,43 @@ def linger(connection: socket.socket, clock: Clock) -> None:
             if not (data := socket.socket.recv(connection, _READ_BYTES)):
                 return
             count += len(data)
+
+
+def linger_for_reader(connection: socket.socket, clock: Clock, patience: float) -> None:
+    """Discard what comes until the peer ends its side: for `LINGERING_SECONDS` once it has taken all that was sent, and
+    before, until it has taken nothing for `patience` seconds; in all at most 4 MiB.
+
+    A peer that reads slowly leaves megabytes in the kernel's buffer. If it sends something meanwhile, such as a ping,
+    and the connection is closed already, the kernel answers with a reset and drops them. The sending side has been
+    ended; the caller closes the socket. This function blocks.
+    """
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    count, least = 0, undelivered(connection)
+    deadline = clock.monotonic() + (patience if least else LINGERING_SECONDS)
+    with suppress(OSError):
+        while count < _MOST_BYTES and (left := deadline - clock.monotonic()) > 0:
+            if poll.poll(min(left, _LOOK_SECONDS) * 1000):
+                if not (data := socket.socket.recv(connection, _READ_BYTES)):
+                    return
+                count += len(data)
+            if (waiting := undelivered(connection)) < least:
+                least = waiting
+                deadline = clock.monotonic() + (patience if least else LINGERING_SECONDS)
+
+
+def undelivered(connection: socket.socket) -> int:
+    """Return the sent bytes that the peer's kernel has not confirmed, or a peer on a unix socket has not read; 0 after
+    an error (tcp(7), SIOCOUTQ).
+    """
+    with suppress(OSError):
+        return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), "little")
+    return 0
+
+
+def reset_at_close(connection: socket.socket) -> None:
+    """Have the connection reset when it is closed, so that its peer takes what has come for no whole; a unix socket is
+    only closed.
+    """
+    with suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

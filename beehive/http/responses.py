@@ -33,8 +33,15 @@ class Peer(Protocol):
         """
 
 
+class StreamHead(NamedTuple):
+    """The head of a response in pieces."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+
 class Stream(msgspec.Struct, frozen=True):
-    """A response with status 200 that is sent piece by piece, until the pieces end or the client goes."""
+    """A response that is sent piece by piece, until the pieces end or the client goes. Its status is 200."""
 
     content_type: str
     pieces: Callable[[Peer], Generator[bytes, None, None]]
@@ -43,6 +50,10 @@ class Stream(msgspec.Struct, frozen=True):
     steps: Callable[[Callable[[], None]], Iterator[bytes | float]] | None = None
     """The same for a client in this process, without a thread that waits. Its argument is a function to call when there
     is more. The client goes on then, and after each number of seconds that it yields among the pieces.
+    """
+    begin: Callable[[Peer], StreamHead | Response] | None = None
+    """Waits for another head than that of status 200 with the content type; or returns a response in its place, which
+    is sent instead. For clients with a connection.
     """
 
 

@@ -55,6 +55,12 @@ class Inventory:
         """Return the endpoint of a resource; None if it never had one, or lost it GRACE_SECONDS ago."""
         return self._endpoints.get(resource)
 
+    def is_known(self, resource: str) -> bool:
+        """Return whether a resource is a device plug-in's: one has registered for it, with this agent or an earlier
+        one (kubelet's isDevicePluginResource). Others are numbers that an administrator has written into the Node.
+        """
+        return resource in self._endpoints or resource in self._removed
+
     def names(self, resource: str) -> frozenset[str]:
         """Return the ids of a resource's devices in the last report."""
         return frozenset(self._endpoints.get(resource, PluginEndpoint()).devices)
@@ -108,8 +114,9 @@ class Inventory:
         }
 
     def devices(self) -> dict[str, tuple[Device, ...]]:
-        """Return all reported devices, for the checkpoint."""
-        return {name: tuple(each.devices.values()) for name, each in sorted(self._endpoints.items())}
+        """Return all reported devices, for the checkpoint. A vanished resource has none: it stays a plug-in's."""
+        there = {name: tuple(each.devices.values()) for name, each in self._endpoints.items()}
+        return dict(sorted({**dict.fromkeys(self._removed, ()), **there}.items()))
 
     def healthy(self) -> dict[str, tuple[Device, ...]]:
         """Return the healthy devices by resource."""

@@ -75,7 +75,9 @@ class _DeviceRequest(msgspec.Struct, frozen=True):
 class DeviceManager:
     """Allocates devices to containers, and frees them when their pod has ended.
 
-    A pod gets the devices of all its containers before anything of it is made, as at kubelet's admission. But where
+    A pod gets the devices of all its containers before anything of it is made, as at kubelet's admission. An extended
+    resource for which no plug-in has ever registered needs no device: an administrator has written its amount into the
+    Node, and the pod starts. But where
     kubelet refuses a pod whose devices are not available (a plug-in is away, as all are after a reboot; a device is
     unhealthy; an ending pod still has it), here the pod waits: an edge node may have nobody to create it again.
 
@@ -160,7 +162,7 @@ class DeviceManager:
                 allocation = self._allocated(request)
                 if allocation is not None:
                     self._check(request, allocation, anew=anew)
-                elif request.container.name not in running:
+                elif request.container.name not in running and self._is_plugins(request.resource):
                     self._allocate(request)
                     given.append(request)
         except DeviceError:
@@ -300,12 +302,13 @@ class DeviceManager:
         with self._lock:
             self._pod_devices.release(resource, frozenset(devices))
 
+    def _is_plugins(self, resource: str) -> bool:
+        with self._lock:
+            return self._inventory.is_known(resource)
+
     def _endpoint(self, resource: str) -> PluginEndpoint:
         with self._lock:
-            endpoint = self._inventory.get(resource)
-        if endpoint is None:
-            hint = "no device plug-in has registered for it; waiting for one"
-            raise DevicesPendingError("find devices", resource, hint)
+            endpoint = self._inventory.get(resource) or PluginEndpoint()
         self._plugin(endpoint, resource)
         return endpoint
 

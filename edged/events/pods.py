@@ -112,6 +112,16 @@ class PodEvents:
         """Make the event: a volume could not be mounted."""
         self._record(pod, WARNING, Reason.FAILED_MOUNT, f"Unable to attach or mount volumes: {error}")
 
+    def cgroup_failed(self, pod: Pod, error: Exception) -> None:
+        """Make the event: the control group of the pod could not be made."""
+        self._record(
+            pod, WARNING, Reason.FAILED_CREATE_POD_CONTAINER, f"unable to ensure pod container exists: {error}"
+        )
+
+    def not_synced(self, pod: Pod, error: Exception) -> None:
+        """Make the event: the pod waits until something else than its containers is there or works."""
+        self._record(pod, WARNING, Reason.FAILED_SYNC, f"error syncing pod: {error}")
+
     def sync_failed(self, pod: Pod, error: Exception) -> None:
         """Make the event: a sync of the pod failed unexpectedly; the log has the details."""
         self._record(pod, WARNING, Reason.FAILED_SYNC, f"Error syncing pod: {type(error).__name__}")

@@ -21,6 +21,8 @@ class Reason(StrEnum):
     INSPECT_FAILED = "InspectFailed"
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
 
+    FAILED_CREATE_POD_CONTAINER = "FailedCreatePodContainer"
+    """The pod's control group could not be made."""
     FAILED_CREATE_POD_SANDBOX = "FailedCreatePodSandBox"
     SANDBOX_CHANGED = "SandboxChanged"
 

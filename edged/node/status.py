@@ -47,6 +47,8 @@ class NodeReport(msgspec.Struct, frozen=True):
     max_pods: int
     port: int
     agent_version: str
+    proxy_version: str = ""
+    """Of what answers for Services on the node; empty without."""
     runtime_version: str = ""
     """`containerd://1.6.20`; empty while the runtime has not answered."""
     runtime_problem: str = ""
@@ -154,7 +156,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
             os_image=machine.os_image,
             container_runtime_version=report.runtime_version,
             kubelet_version=report.agent_version,
-            kube_proxy_version="",
+            kube_proxy_version=report.proxy_version,
             operating_system="linux",
             architecture=machine.architecture,
         ),

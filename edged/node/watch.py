@@ -47,7 +47,7 @@ class NodeWatch(Actor):
         settings: edged's.
         runtime: the container runtime.
         reports: take each report.
-        version: of the agent, as `kubeletVersion`.
+        version: of the agent, as `kubeletVersion`, and as `kubeProxyVersion` where the agent is a proxy of Services.
         machine_info: facts of the machine.
         volumes: returns the attachable volumes that the node uses.
     """
@@ -101,6 +101,7 @@ class NodeWatch(Actor):
             max_pods=settings.max_pods,
             port=settings.server_port,
             agent_version=self._version,
+            proxy_version=self._version if settings.has_service_proxy else "",
             runtime_version=self._runtime_version,
             runtime_problem=runtime_problem,
             network_problem=network_problem,

@@ -7,7 +7,6 @@ from typing import Any
 from beehive import Runtime
 from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
-from edged.cri.errors import CriError
 from edged.events.pods import PodEvents
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.lifecycle.stop_container import ContainerStop
@@ -123,11 +122,7 @@ class ContainerKiller:
                 self._events.killing(pod, container.name)
         ordering = TerminationOrdering(self._lifecycle.waits, stop_order(pod, facts.containers))
         stop = ContainerStop(self._actors, self._lifecycle, pod, ordering=ordering, events=self._events)
-        try:
-            kill_pod(self._actors, self._runtime, facts, stop)
-        except CriError as error:
-            self._events.kill_failed(pod, error)
-            raise
+        kill_pod(self._actors, self._runtime, facts, stop)
 
     def kill_orphan(self, facts: PodFacts) -> None:
         """Stop the containers and sandboxes of a pod that is no longer known. Raises CriError."""

@@ -12,6 +12,7 @@ from beehive.files.durable import make_directories
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
+from edged.errors import ConfigError
 from edged.logs.files import remove_log
 from edged.pods.config.sandbox_config import domain_of, hostname_of
 from edged.pods.labels import ref_of
@@ -30,6 +31,8 @@ from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750
 _HOSTS = Path("/etc/hosts")
+_LONGEST_FILE_NAME = 255
+"""Characters (Linux's NAME_MAX)."""
 _LONGEST_HOSTS = 1024 * 1024
 """Maximum of bytes of the machine's /etc/hosts that are copied."""
 
@@ -82,8 +85,17 @@ class PodDirectories:
         )
 
     def make_log_directory(self, pod: Pod) -> None:
-        """Make the directory into which the runtime writes the logs of the pod's containers."""
-        self._paths.pod_logs(ref_of(pod)).mkdir(mode=0o755, parents=True, exist_ok=True)
+        """Make the directory into which the runtime writes the logs of the pod's containers.
+
+        Namespace, name and uid are its name, so a pod may have names that are too long for Linux, and can never run
+        (as on a kubelet: Kubernetes' issue 104288).
+        """
+        path = self._paths.pod_logs(ref_of(pod))
+        if (surplus := len(path.name) - _LONGEST_FILE_NAME) > 0:
+            length = len(pod.metadata.namespace) + len(pod.metadata.name)
+            hint = f"give it a shorter one: namespace and name have {length} characters, {length - surplus} at most"
+            raise ConfigError("name the log directory of a pod", path.name, hint)
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def pods(self) -> list[PodUid]:
         """Return the pods that have files on the node, whether or not they are known."""

@@ -104,19 +104,15 @@ class ContainerStarter:
 
     def ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
         """Return the sandbox to start containers in, made if necessary. Raises CriError, ConfigError, OSError."""
-        try:
-            config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
-            config.annotations[labels.OWNER] = self._owner
-            if actions.sandbox is not None and not actions.create_sandbox:
-                ips = facts.sandbox.ips if facts.sandbox is not None else None
-                return PodSandbox(SandboxId(actions.sandbox), config, ips or ())
-            self._resources.directories.make_log_directory(pod)
-            handler = runtime_handler(pod)
-            made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
-            sandbox = PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
-        except POD_FAILURES as error:
-            self._events.sandbox_failed(pod, error)
-            raise
+        config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
+        config.annotations[labels.OWNER] = self._owner
+        if actions.sandbox is not None and not actions.create_sandbox:
+            ips = facts.sandbox.ips if facts.sandbox is not None else None
+            return PodSandbox(SandboxId(actions.sandbox), config, ips or ())
+        self._resources.directories.make_log_directory(pod)
+        handler = runtime_handler(pod)
+        made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
+        sandbox = PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
         self._events.sandbox_made(pod)
         return sandbox
 

@@ -1,7 +1,8 @@
 """PodSyncer: carries out the jobs of pods, one job of a pod at a time."""
 
 import logging
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -18,7 +19,6 @@ from edged.pleg.reader import RuntimeReader
 from edged.pod_workers.container_killer import ContainerKiller
 from edged.pod_workers.errors import POD_FAILURES, ContainerStartError, ImagePendingError, StartError
 from edged.pod_workers.job import Done, Job
-from edged.pod_workers.pod_objects import PodObjects
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.start_containers import ContainerStarter, StartContext
@@ -45,6 +45,8 @@ class _Progress(Struct):
     replaced: set[ContainerId] = set()
     pending: bool = False
     terminated: bool = False
+    told: bool = False
+    """Whether an Event tells why the job failed."""
     inspected: tuple[float, PodFacts] | None = None
     """When the pod was read, in monotonic seconds, and its facts, if nothing had to change."""
 
@@ -115,6 +117,9 @@ class PodSyncer:
             kill_options = self._refuse(job, refusal)
         except POD_FAILURES as failure:
             error = failure
+            # a container has its own event, and the node one of a runtime that is away
+            if job.pod is not None and not (progress.told or isinstance(failure, StartError | UnavailableError)):
+                self._events.not_synced(job.pod, failure)
         except Exception as failure:  # noqa: BLE001 - see above
             _log.exception("%s of pod %s failed unexpectedly", job.state.value, job.ref)
             error = failure
@@ -154,7 +159,7 @@ class PodSyncer:
         if actions.kill_pod and actions.create_sandbox:
             self._events.sandbox_changed(pod)
         if actions.kill_pod:
-            self._killer.kill_pod(pod, facts)
+            self._kill_pod(pod, facts, progress)
         progress.replaced |= {k.container.id for k in actions.kill if k.reason is KillReason.DEFINITION_CHANGED}
         self._killer.kill_containers(pod, actions.kill)
         failures = _failed_hooks(job, actions.kill)
@@ -173,7 +178,7 @@ class PodSyncer:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
         containers stay, for status and logs.
         """
-        self._killer.kill_pod(pod, self._reader.read_pod(job.ref))
+        self._kill_pod(pod, self._reader.read_pod(job.ref), progress)
         progress.terminated = True
         self._resources.release(job.ref)
 
@@ -183,7 +188,7 @@ class PodSyncer:
         """
         facts = self._reader.read_pod(job.ref)
         if job.pod is not None:
-            self._killer.kill_pod(job.pod, facts)
+            self._kill_pod(job.pod, facts, progress)
         else:
             self._killer.kill_orphan(facts)
         progress.terminated = True
@@ -199,7 +204,8 @@ class PodSyncer:
 
     def _update_resources(self, job: Job, pod: Pod, facts: PodFacts, actions: PodActions, progress: _Progress) -> bool:
         """Update the resources of a pod, even if it only runs: a configmap in its volumes may have changed. Then
-        start its containers. Return as `sync_pod`.
+        start its containers. Return as `sync_pod`. A failure is also the reason why containers wait, where a kubelet
+        only records an event.
         """
         sources = self._resources.objects.of(pod, job.delivered)
         starts = bool(actions.starts or actions.create_sandbox)
@@ -208,11 +214,14 @@ class PodSyncer:
         try:
             if starts:
                 self._allocate_devices(pod, facts, actions)
-            volumes = self._update_volumes(pod, sources)
+            with _telling(self._events.mount_failed, pod, progress):
+                volumes = self._resources.directories.prepare(pod, sources)
             if starts:
                 self._events.volumes_ready(pod)
-            self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
-            sandbox = self._starter.ensure_sandbox(pod, facts, actions) if starts else None
+            with _telling(self._events.cgroup_failed, pod, progress):
+                self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
+            with _telling(self._events.sandbox_failed, pod, progress):
+                sandbox = self._starter.ensure_sandbox(pod, facts, actions) if starts else None
         except POD_FAILURES as error:
             reason = INITIALIZING if pod.spec.init_containers else CREATING
             waiting = ContainerStateWaiting(reason=reason, message=str(error))
@@ -258,15 +267,9 @@ class PodSyncer:
         running = {container.name for container in facts.containers if container.running}
         self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
 
-    def _update_volumes(self, pod: Pod, sources: PodObjects) -> dict[str, Path]:
-        """Set up or update the pod's volumes; return the path of each by name. A failure is also the reason why
-        containers wait, where a kubelet only records an event.
-        """
-        try:
-            return self._resources.directories.prepare(pod, sources)
-        except POD_FAILURES as error:
-            self._events.mount_failed(pod, error)
-            raise
+    def _kill_pod(self, pod: Pod, facts: PodFacts, progress: _Progress) -> None:
+        with _telling(self._events.kill_failed, pod, progress):
+            self._killer.kill_pod(pod, facts)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:
@@ -306,6 +309,17 @@ class PodSyncer:
 
     def _now(self) -> Nanoseconds:
         return Nanoseconds(self._clock.now_ns())
+
+
+@contextmanager
+def _telling(tell: Callable[[Pod, Exception], None], pod: Pod, progress: _Progress) -> Iterator[None]:
+    """Make an event of a failure."""
+    try:
+        yield
+    except POD_FAILURES as error:
+        tell(pod, error)
+        progress.told = True
+        raise
 
 
 def _failed_hooks(job: Job, kills: tuple[ContainerKill, ...]) -> list[StartError]:

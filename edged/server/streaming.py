@@ -24,6 +24,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.http.errors import HttpStatusError
+from beehive.http.lingering_close import reset_at_close
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Takeover, json, text
 from edged.api import Pod
@@ -212,6 +213,9 @@ class _Direction:
     def __init__(self, source: socket.socket, target: socket.socket, first: bytes = b"") -> None:
         self.source, self.target = source, target
         self._held = memoryview(first)
+        self._takes = True
+        """Whether the target takes bytes. Those for one that has gone are read and dropped: what it has sent before is
+        still on its way, and unread bytes would reset the source's connection."""
         self._ended = self.over = False
 
     @property
@@ -228,13 +232,17 @@ class _Direction:
         """Read once from the source."""
         with contextlib.suppress(BlockingIOError):
             data = self.source.recv(_READ_BYTES)
-            self._held, self._ended = memoryview(data), not data
+            self._held, self._ended = memoryview(data if self._takes else b""), not data
 
     def write(self) -> None:
         """Write as much as the target accepts; end the target's direction after the last byte."""
         if self._held:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 self._held = self._held[self.target.send(self._held) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._takes, self._held = False, memoryview(b"")
         if self._ended and not self._held and not self.over:
             self.over = True
             with contextlib.suppress(OSError):
@@ -250,9 +258,23 @@ def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clo
         first: bytes that the server receives before the client's.
         clock: for the idle time.
         idle: seconds of silence after which the connection is given up.
+
+    Raises:
+        OSError: one of the connections has broken off; the other is reset, too, when it is closed.
     """
     client.settimeout(0)
     server.settimeout(0)
+    is_whole = False
+    try:
+        is_whole = _relay(client, server, first, clock, idle)
+    finally:
+        if not is_whole:
+            reset_at_close(client)
+            reset_at_close(server)
+
+
+def _relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clock, idle: float) -> bool:
+    """Relay bytes; return whether those of the server have come to their end. Raise OSError."""
     directions = (_Direction(client, server, first), _Direction(server, client))
     last = clock.monotonic()
     while not all(each.over for each in directions):
@@ -260,8 +282,9 @@ def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clo
         left = last + longest - clock.monotonic()
         if left <= 0 or not _serve(directions, left):
             _log.debug("a stream to the runtime was given up: nothing was said for %g s", longest)
-            return
+            return directions[1].over
         last = clock.monotonic()
+    return True
 
 
 def _serve(directions: tuple[_Direction, ...], seconds: float) -> bool:

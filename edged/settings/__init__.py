@@ -95,6 +95,9 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     resync_period: float = 60.0
     """Seconds after which a healthy pod is synced again, longer by up to a half (KubeEdge 2019)."""
 
+    has_service_proxy: bool = False
+    """Whether connections to the addresses of Services are answered on the node (`modules.edgeMesh`)."""
+
     has_stream_tunnel: bool = False
     """Whether the node dials a stream tunnel (`modules.edgeStream.enable`). The kubelet's port in the Node's status is
     then the cloud's to write: it is the cloud's port for streams of the node."""

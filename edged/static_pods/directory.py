@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from beehive import Actor
+from beehive.files.stamps import FileStamp, stamp_of
 from edged.errors import ManifestError
 from edged.static_pods.manifest import LARGEST, static_pod
 from edged.sync_events import SyncEvents
@@ -21,15 +22,7 @@ PERIOD = 1.0
 JsonPod = dict[str, Any]
 """A pod as a JSON object of the API."""
 
-_Stamp = tuple[int, int, int, bool]
-"""Inode, size in bytes, time of the last change in nanoseconds, and whether that is `_SETTLED` ago: the file is read
-again then, because a change before the reading and one after it may have the same time.
-"""
-
-_SETTLED = 2.0
-"""Seconds: the coarsest time of a change (FAT's)."""
-
-_UNREAD = (0, 0, 0, False)
+_UNREAD = FileStamp()
 """Stamp of a file that is read again at the next scan."""
 
 
@@ -64,7 +57,7 @@ class StaticPodDirectory(Actor):
         self._directory = directory
         self._node = node
         self._events = events
-        self._stamps: dict[Path, _Stamp] | None = None
+        self._stamps: dict[Path, FileStamp] | None = None
         self._pods: dict[Path, JsonPod] = {}
         self._problem = ""
 
@@ -98,7 +91,9 @@ class StaticPodDirectory(Actor):
                 self._read(path, changes)
             except (ManifestError, OSError) as error:
                 again = isinstance(error, OSError) or error.retryable
-                if not again or known.get(path) != _UNREAD:
+                seen = known.get(path)
+                is_known = seen is not None and (seen == _UNREAD if again else seen.is_of_state(stamps[path]))
+                if not is_known:
                     _log.error("%s", error)
                 if again:
                     stamps[path] = _UNREAD
@@ -123,7 +118,7 @@ class StaticPodDirectory(Actor):
         changes.added.append(pod)
 
 
-def _stamps(directory: Path, known: Mapping[Path, _Stamp], now: float) -> dict[Path, _Stamp]:
+def _stamps(directory: Path, known: Mapping[Path, FileStamp], now: float) -> dict[Path, FileStamp]:
     """Return the stamps of all files whose names do not begin with a dot; none for a missing directory. A file that a
     worn disk cannot look up keeps its known stamp.
     """
@@ -143,8 +138,7 @@ def _stamps(directory: Path, known: Mapping[Path, _Stamp], now: float) -> dict[P
             found[path] = known.get(path, _UNREAD)
         else:
             if stat.S_ISREG(status.st_mode):
-                is_settled = abs(now - status.st_mtime) >= _SETTLED
-                found[path] = (status.st_ino, status.st_size, status.st_mtime_ns, is_settled)
+                found[path] = stamp_of(status, now)
     return found
 
 

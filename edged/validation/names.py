@@ -40,6 +40,17 @@ def faults_of_subdomain(text: str) -> Iterator[str]:
         yield f"a lowercase RFC 1123 subdomain {rule} alphanumeric character {example}"
 
 
+def faults_of_wildcard(text: str) -> Iterator[str]:
+    """Yield the faults of a name that stands for all hosts of a domain: `*.example.com`."""
+    if len(text) > _LONGEST_SUBDOMAIN:
+        yield _too_long(_LONGEST_SUBDOMAIN)
+    if not text.startswith("*.") or not _READ_SUBDOMAIN.fullmatch(text[2:]):
+        rule = "must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric"
+        ends = "characters, '-' or '.' and end with an alphanumeric character"
+        example = f"(e.g. '*.example.com', regex used for validation is '\\*\\.{_SUBDOMAIN}')"
+        yield f"a wildcard DNS-1123 subdomain {rule} {ends} {example}"
+
+
 def faults_of_label(text: str) -> Iterator[str]:
     """Yield the faults of the name of a namespace, container or volume."""
     if len(text) > _LONGEST_NAME:

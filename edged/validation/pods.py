@@ -234,7 +234,7 @@ pod_spec = Fields(
         "runtimeClassName": pointer(_subdomain),
         "preemptionPolicy": pointer(one_of("PreemptLowerPriority", "Never")),
         "overhead": on_nodes(_overhead, amounts),
-        "os": _operating_system,
+        "os": pointer(_operating_system),
     },
     on_nodes(_unique_volumes),
     on_nodes(_unique_containers),

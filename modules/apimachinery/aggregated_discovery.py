@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.version_order import preferred_first
 
 GROUP: Final = "apidiscovery.k8s.io"
 _VERSIONS: Final = ("v2", "v2beta1")
@@ -39,7 +40,7 @@ def aggregated(resources: Sequence[Resource], version: str, *, core: bool) -> di
     """Return the document of `/api` or `/apis`.
 
     Args:
-        resources: everything that is served; of a group's versions, the first is preferred.
+        resources: everything that is served.
         version: of the document.
         core: whether it describes the core group, at `/api`.
     """
@@ -53,8 +54,12 @@ def aggregated(resources: Sequence[Resource], version: str, *, core: bool) -> di
 
 def _group(name: str, versions: dict[str, list[Resource]]) -> dict[str, Any]:
     served = [
-        {"version": of, "freshness": "Current", "resources": [_resource(one) for one in sorted(found, key=_plural)]}
-        for of, found in versions.items()
+        {
+            "version": of,
+            "freshness": "Current",
+            "resources": [_resource(one) for one in sorted(versions[of], key=_plural)],
+        }
+        for of in preferred_first(versions)
     ]
     return {"metadata": {"name": name, "creationTimestamp": None}, "versions": served}
 

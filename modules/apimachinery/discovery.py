@@ -9,6 +9,7 @@ from typing import Any
 
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.version_order import preferred_first
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
@@ -17,7 +18,7 @@ class Discovery:
     """The discovery documents of a server.
 
     Args:
-        resources: everything that it serves; of a group's versions, the first is preferred.
+        resources: everything that it serves.
         version: the server's, such as `v1.32.10-kubeedge-v1.22.0`.
     """
 
@@ -54,7 +55,7 @@ class Discovery:
         for one in self._resources:
             if one.group and one.version not in found.setdefault(one.group, []):
                 found[one.group].append(one.version)
-        return dict(sorted(found.items()))
+        return {group: preferred_first(versions) for group, versions in sorted(found.items())}
 
     def _paths(self) -> list[str]:
         groups = [

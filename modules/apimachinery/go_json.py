@@ -1,4 +1,4 @@
-"""The refusals of Go's `encoding/json`, which an API server passes on to its clients."""
+"""Go's `encoding/json`: its escapes, and its refusals, which an API server passes on to its clients."""
 
 import json
 import re
@@ -15,12 +15,22 @@ _AFTER: Final = {
     "Invalid control character at": "in string literal",
 }
 """By the beginning of Python's message, where Go stumbles."""
+_ESCAPED: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"), ("\u2028".encode(), rb"\u2028"),
+                   ("\u2029".encode(), rb"\u2029"))  # fmt: skip
+"""Characters that Go escapes in JSON."""
 _TYPES: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "object"}
 _SHOWN: Final = 40
 _NUMBER: Final = re.compile("[+-]?[0-9]+")
 _LONGEST_INT64: Final = 40
 _VALUE: Final = "looking for beginning of value"
 _END: Final = "unexpected end of JSON input"
+
+
+def escaped(text: bytes) -> bytes:
+    """Return JSON as Go writes it."""
+    for character, escape in _ESCAPED:
+        text = text.replace(character, escape)
+    return text
 
 
 def type_error(value: Any, wanted: str) -> str:

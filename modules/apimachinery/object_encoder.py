@@ -9,6 +9,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
+from modules.apimachinery.go_json import escaped
 from modules.apimachinery.options import Form
 from modules.apimachinery.resources import Elements, PrinterColumn, Resource
 from modules.tools.printing.ages import ago
@@ -19,9 +20,6 @@ _INITIAL_END: Final = "k8s.io/initial-events-end"
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
 _META: Final = "meta.k8s.io/v1"
 _DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
-_ESCAPED: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"), ("\u2028".encode(), rb"\u2028"),
-                   ("\u2029".encode(), rb"\u2029"))  # fmt: skip
-"""Characters that Go escapes in JSON."""
 
 
 def encoded(obj: JsonObject) -> bytes:
@@ -29,10 +27,7 @@ def encoded(obj: JsonObject) -> bytes:
     data with its own encoding.
     """
     text = msgspec.json.encode(obj)
-    if obj.get("kind") == REVISION:
-        for character, escape in _ESCAPED:
-            text = text.replace(character, escape)
-    return text
+    return escaped(text) if obj.get("kind") == REVISION else text
 
 
 def custom_column(column: PrinterColumn) -> Column:

@@ -17,7 +17,7 @@ _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "ResourceQuota",
-    "CustomResourceDefinition",
+    "CustomResourceDefinition", "Ingress", "FlowSchema", "PriorityLevelConfiguration",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _IN_ALL: Final = (
@@ -34,13 +34,16 @@ _CREATED: Final = {
     "ServiceAccount": (CreatedSubresource("token", "TokenRequest", "authentication.k8s.io", "v1"),),
 }
 
+_PROXIED: Final = ("create", "delete", "get", "patch", "update")
 _CONNECTED: Final = {
     "Pod": (
         ConnectedSubresource("log", "Pod", ("get",)),
         ConnectedSubresource("exec", "PodExecOptions"),
         ConnectedSubresource("attach", "PodAttachOptions"),
         ConnectedSubresource("portforward", "PodPortForwardOptions"),
+        ConnectedSubresource("proxy", "PodProxyOptions", _PROXIED),
     ),
+    "Service": (ConnectedSubresource("proxy", "ServiceProxyOptions", _PROXIED),),
     "Node": (ConnectedSubresource("proxy", "NodeProxyOptions", ("get",)),),
 }
 

@@ -2,30 +2,38 @@
 
 A strategic merge patch is a partial object. Objects are merged field by field, `null` removes a field, and lists follow
 the schema: merged element by element on a key, merged as a set, or replaced. A patch may have these directives, which
-Kubernetes documents under "Strategic Merge Patch", and which edged's kubelet code sends:
+Kubernetes documents under "Strategic Merge Patch", and which kubectl and edged's kubelet code send:
 
-* `$patch: replace | delete | merge` in an object or as an element of a merged list,
+* `$patch: replace | delete` in an object or as an element of a merged list,
 * `$setElementOrder/LIST`: the order of the merged list,
-* `$deleteFromPrimitiveList/LIST`: values to remove from a set,
+* `$deleteFromPrimitiveList/LIST`: values to remove from a list,
 * `$retainKeys`: the only keys that an object keeps.
 
+The results are those of apimachinery's `strategicpatch`, also where a list has several elements with one key (the first
+one is merged) and where a directive stands in a new object (which is then left out). It differs in three ways: a
+directive that API servers store, or drop while they decode the result, is left out of what is stored; objects are
+merged also below fields without a type; and a patch that cannot be merged is always the client's fault (400).
+
 All functions are pure: they never change their arguments, and the result shares nothing with the patch. Their time is
-linear in the object and the patch, as nodes choose the length of lists.
+linear in the object and the patch, but for sorting, as nodes choose the length of lists.
 """
 
-from collections import deque
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import copied
+from modules.apimachinery.go_values import go_text
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.merge_schema import PLAIN, MergeField, MergeSchema
+from modules.apimachinery.merge_schema import MERGE, REPLACE, MergeField, MergeSchema
 
-_PATCH = "$patch"
-_RETAIN_KEYS = "$retainKeys"
-_ORDER = "$setElementOrder/"
-_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_PATCH: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_ORDER: Final = "$setElementOrder"
+_DELETE_VALUES: Final = "$deleteFromPrimitiveList"
+_DELETE: Final = "delete"
+_LONGEST: Final = 200
+"""Characters of a value in an error."""
 
 
 def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema) -> JsonObject:
@@ -34,29 +42,27 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
     Raises:
         BadRequestError: the patch has an unknown directive, or does not have the object's form.
     """
-    directive = patch.get(_PATCH)
-    if directive == "replace":
-        return _clean_object({key: value for key, value in patch.items() if key != _PATCH})
-    if directive == "delete":
-        return {}
-    if directive not in (None, "merge"):
-        raise BadRequestError(f"unknown patch directive {directive!r}: replace, delete or merge is wanted")
-    result, fields, directives = _retained(original, patch), schema.fields, []
-    for name, value in patch.items():
-        if name.startswith("$") and (listed := _field_named_by(name)) != name:
-            directives.append(listed)
-        elif value is None:
+    if _PATCH in patch:
+        return _by_directive(patch)
+    result, ordered = _retained(original, patch), set[str]()
+    for key, order in patch.items():
+        if key.startswith(_ORDER):
+            name = _named_by(key, "setElementOrder")
+            ordered.add(name)
+            _merge_ordered(result, patch, name, _list_of(order), schema.field(name))
+    for key, value in patch.items():
+        if key in ordered or key == _RETAIN_KEYS or key.startswith(_ORDER):
+            continue
+        removes = key.startswith(_DELETE_VALUES)
+        name = _named_by(key, "primitive") if removes else key
+        if value is None:
             result.pop(name, None)
-        elif (field := fields.get(name, PLAIN)) is not PLAIN and (field.merge_key or field.is_set):
-            _merge_field(result, patch, name, field)
-        elif isinstance(value, dict):
-            old = result.get(name)
-            result[name] = merge_strategic(old if isinstance(old, dict) else {}, value, field.schema)
-        else:
-            result[name] = _clean(value) if isinstance(value, list) else value
-    for name in directives:
-        if name and name not in patch:
-            _merge_field(result, patch, name, fields.get(name, PLAIN))
+        elif name in result and type(result[name]) is type(value):
+            result[name] = _merged(result[name], value, schema.field(name), removes=removes)
+        elif _has_directive(value) and not removes:
+            result.pop(name, None)
+        elif not removes:
+            result[name] = _new(value)
     return result
 
 
@@ -74,149 +80,256 @@ def merge_json(original: JsonObject, patch: JsonObject) -> JsonObject:
     return result
 
 
-def _field_named_by(key: str) -> str:
-    """Return the field that a key of a patch concerns; "" for directives about the whole object."""
-    for prefix in (_ORDER, _DELETE_VALUES):
-        if key.startswith(prefix):
-            return key.removeprefix(prefix)
-    return "" if key in (_PATCH, _RETAIN_KEYS) else key
+def _by_directive(patch: JsonObject) -> JsonObject:
+    """Return what the directive of an object's patch makes of the object."""
+    match patch[_PATCH]:
+        case "replace":
+            found: JsonObject = _stored(patch)
+            return found
+        case "delete":
+            return {}
+    raise _unknown_directive(patch)
+
+
+def _unknown_directive(patch: JsonObject) -> BadRequestError:
+    return BadRequestError(f"unknown patch type: {_shown(patch[_PATCH])} in map: {_shown(patch)}")
+
+
+def _named_by(key: str, kind: str) -> str:
+    """Return the field that a directive is about."""
+    directive, slash, name = key.partition("/")
+    if directive not in (_ORDER, _DELETE_VALUES) or not slash:
+        raise BadRequestError(f"invalid patch format of {kind} list")
+    return name
 
 
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
+    """Return an object with the keys only that the patch lets it keep."""
     if _RETAIN_KEYS not in patch:
         return dict(original)
-    keep = {key for key in _list_of(patch[_RETAIN_KEYS], _RETAIN_KEYS) if isinstance(key, str)}
-    extra = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in keep]
-    if extra:
-        raise BadRequestError(f"the patch sets {extra[0]!r}, which its $retainKeys does not list")
+    kept = patch[_RETAIN_KEYS]
+    keep = {key for key in kept if isinstance(key, str)} if isinstance(kept, list) else set()
+    given = {
+        key for key, value in patch.items()
+        if value is not None and key != _RETAIN_KEYS and not key.startswith((_ORDER, _DELETE_VALUES))
+    }  # fmt: skip
+    if not isinstance(kept, list) or not given <= keep:
+        raise BadRequestError("invalid patch format of retainKeys")
     return {key: value for key, value in original.items() if key in keep}
 
 
-def _merge_field(result: JsonObject, patch: JsonObject, name: str, field: MergeField) -> None:
-    """Apply the patch's elements and directives for one list to the result."""
-    if not field.merge_key and not field.is_set:
+def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list[Any], field: MergeField) -> None:
+    """Merge the patch's elements of a list, if there are any, into the result, in the order of a directive."""
+    old = _list_of(result[name]) if name in result else None
+    new = _list_of(patch[name]) if name in patch else None
+    _check_order(new or [], order, field.merge_key)
+    if old is None and new is None:
         return
-    old = result.get(name)
-    if not _is_about_list(patch, name):
-        raise BadRequestError(f"{name}: the patch has no list where the object has one")
-    if old is None and not {_ORDER + name, _DELETE_VALUES + name} & patch.keys():
-        result[name] = _clean(patch[name])
-        return
-    merged = _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
-    if old is not None or merged or name in patch:
-        result[name] = merged
+    if old is None or new is None:
+        found = _Elements(_new(new) if old is None else old, old or [])
+    elif field.strategy == MERGE:
+        found = _merged_list(old, new, field)
+    else:
+        found = _Elements(_stored(new), old)
+    _check_types([*(old or []), *(new or [])])
+    result[name] = _arranged(found, order, field.merge_key)
 
 
-def _is_about_list(patch: JsonObject, name: str) -> bool:
-    return name not in patch or isinstance(patch[name], list)
+def _check_order(new: list[Any], order: list[Any], merge_key: str) -> None:
+    """Check that the order of a directive has the patch's elements, one after the other."""
+    elements = [each for each in new if not merge_key or _object(each).get(_PATCH) != _DELETE]
+    at = place = 0
+    while new and at < len(elements) and place < len(order):
+        if _has_directive(elements[at]):
+            at += 1
+            continue
+        at += _key_of(elements[at], merge_key) == _key_of(order[place], merge_key)
+        place += 1
+    if at < len(elements) and place == len(order) and order:
+        mismatch = f" doesn't match {_ORDER} list:\n{_shown(order)}\n"
+        raise BadRequestError(f"The order in patch list:\n{_shown(new)}\n{mismatch}")
 
 
-def _merge_set(old: list[Any], patch: JsonObject, name: str) -> list[Any]:
-    removed = _list_of(patch.get(_DELETE_VALUES + name, []), _DELETE_VALUES + name)
-    taken_out = {_identity(value) for value in removed}
-    kept = [value for value in old if _identity(value) not in taken_out]
-    there = {_identity(value) for value in kept}
-    given = patch.get(name, [])
-    added = [value for value in given if _identity(value) not in there]
-    order = _list_of(patch.get(_ORDER + name, given), _ORDER + name)
-    values = [(_identity(value), value) for value in kept + added]
-    ordered = _ordered([one for one, _ in values], [_identity(one) for one in order], [_identity(one) for one in old])
-    by_identity = {**{_identity(value): value for value in order}, **dict(values)}
-    return [by_identity[identity] for identity in ordered]
+class _Elements(NamedTuple):
+    """The elements of a merged list before they are put in order.
 
-
-def _merge_list(old: list[Any], patch: JsonObject, name: str, field: MergeField) -> list[Any]:
-    elements = _objects(patch.get(name, []), name)
-    key = field.merge_key
-    directives = [element.get(_PATCH) for element in elements]
-    if "replace" in directives:
-        return [_clean_object(e) for e, directive in zip(elements, directives, strict=True) if directive != "replace"]
-    before = [_key_of(element, key, name) for element in _objects(old, name)]
-    merged = dict(zip(before, old, strict=True))
-    for element, directive in zip(elements, directives, strict=True):
-        identity = _key_of(element, key, name)
-        if directive == "delete":
-            merged.pop(identity, None)
-        else:
-            merged[identity] = merge_strategic(merged.get(identity, {}), element, field.schema)
-    given = _objects(patch.get(_ORDER + name, elements), _ORDER + name)
-    order = [_key_of(e, key, name) for e in given]
-    return [merged[identity] for identity in _ordered(list(merged), order, before)]
-
-
-def _ordered(values: list[Hashable], order: list[Hashable], before: list[Hashable]) -> list[Hashable]:
-    """Return the values in the patch's order; those only in the original keep their place relative to their old
-    neighbours, or follow.
+    Args:
+        merged: the elements.
+        places: the list whose order elements have that no other order is about.
     """
-    if not order or order == values:
-        return values
-    present, placed = set(values), set(order)
-    listed = deque(value for value in order if value in present)
-    others = deque(value for value in values if value not in placed)
-    place = {value: at for at, value in reversed(list(enumerate(before)))}
-    result: list[Hashable] = []
-    while listed and others:
-        first, second = place.get(others[0]), place.get(listed[0])
-        in_front = first is not None and second is not None and first < second
-        result.append((others if in_front else listed).popleft())
-    return [*result, *listed, *others]
+
+    merged: list[Any]
+    places: list[Any]
 
 
-def _key_of(element: JsonObject, key: str, name: str) -> Hashable:
-    value = element.get(key)
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, int):
-        raise BadRequestError(f"{name}: an element has no {key!r}, by which the list is merged")
-    return _identity(value)
+def _merged(old: Any, new: Any, field: MergeField, *, removes: bool) -> Any:
+    """Return a value with a patch's value of the same type.
+
+    Args:
+        old: the value.
+        new: the patch's value.
+        field: the strategy.
+        removes: whether the elements of the patch's value are removed from a list of plain values.
+    """
+    if isinstance(old, dict):
+        return _stored(new) if field.strategy == REPLACE else merge_strategic(old, new, field.schema)
+    if not isinstance(old, list) or not (removes or field.strategy == MERGE):
+        return _stored(new)
+    if not old and not new:
+        return old
+    if removes and _check_types([*old, *new]) is not dict:
+        gone = {_identity(each) for each in new}
+        return [each for each in old if _identity(each) not in gone]
+    found = _merged_list(old, new, field)
+    return found.merged
+
+
+def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements:
+    """Return a list with the elements of a patch's list, in that list's order, and the places of the elements for
+    another order. Go appends to the array that the old list is in: after removals, that list has new elements.
+    """
+    key = field.merge_key
+    if not old and not new:
+        return _Elements([], [])
+    if _check_types([*old, *new]) is not dict:
+        values = {_key_of(each, key): each for each in reversed([*old, *new])}
+        return _Elements(_arranged(_Elements([*values.values()], old), new, key), old)
+    if not key:
+        raise BadRequestError("cannot merge lists without merge key for struct")
+    elements = [each for each in new if not _has_directive(each)]
+    removed, is_replaced = _removed(new, key)
+    if is_replaced:
+        return _Elements(_arranged(_Elements(_stored(elements), elements), [], key), old)
+    merged = [each for each in old if key not in each or _identity(each[key]) not in removed]
+    places = _first_places([_key_of(each, key) for each in merged])
+    kept = merged[:]
+    for each in elements:
+        at = places.setdefault(_key_of(each, key), len(merged))
+        if at < len(merged):
+            merged[at] = merge_strategic(merged[at], each, field.schema)
+        else:
+            merged.append(_stored(each))
+    return _Elements(_arranged(_Elements(merged, kept), elements, key), merged[: len(old)])
+
+
+def _removed(new: list[JsonObject], merge_key: str) -> tuple[set[Hashable], bool]:
+    """Return the keys of the elements that directives of a patch's list remove, and whether it replaces the list."""
+    removed, is_replaced = set[Hashable](), False
+    for each in new:
+        match each.get(_PATCH, ""):
+            case "":
+                pass
+            case "delete":
+                removed.add(_key_of(each, merge_key))
+            case "replace":
+                is_replaced = True
+            case "merge":
+                raise BadRequestError("merging lists cannot yet be specified in the patch")
+            case _:
+                raise _unknown_directive(each)
+    return removed, is_replaced
+
+
+def _arranged(elements: _Elements, order: list[Any], merge_key: str) -> list[Any]:
+    """Return elements in an order; those that it lacks keep their place relative to their old neighbours, or follow."""
+    wanted = _first_places([_key_of(each, merge_key) for each in order])
+    before = _first_places([_key_of(each, merge_key) for each in elements.places if not _lacks(each, merge_key)])
+    listed, others, added = list[tuple[Hashable, Any]](), list[tuple[Hashable, Any]](), list[tuple[Hashable, Any]]()
+    for each in elements.merged:
+        identity = _key_of(each, merge_key)
+        (listed if identity in wanted else others if identity in before else added).append((identity, each))
+    listed.sort(key=lambda each: wanted[each[0]])
+    others.sort(key=lambda each: before[each[0]])
+    others = [*reversed(added), *others]
+    result, at = list[Any](), 0
+    for identity, each in listed:
+        place = before.get(identity, -1)
+        while at < len(others) and before.get(others[at][0], place) < place:
+            result.append(others[at][1])
+            at += 1
+        result.append(each)
+    return result + [each for _, each in others[at:]]
+
+
+def _first_places(identities: list[Hashable]) -> dict[Hashable, int]:
+    """Return the places of elements; the first one of several with the same key."""
+    return {identity: at for at, identity in reversed([*enumerate(identities)])}
+
+
+def _lacks(element: Any, merge_key: str) -> bool:
+    return bool(merge_key) and merge_key not in _object(element)
+
+
+def _key_of(element: Any, merge_key: str) -> Hashable:
+    """Return what makes an element of a list the same as another: the value of its merge key, or itself."""
+    if not merge_key:
+        return _identity(element)
+    if _lacks(element, merge_key):
+        raise BadRequestError(f"map: {_shown(element)} does not contain declared merge key: {merge_key}")
+    return _identity(element[merge_key])
 
 
 def _identity(value: Any) -> Hashable:
-    """Return a key that is equal for equal JSON values, and whose hash cannot be made to collide.
+    """Return a key that is equal for equal plain values of the same type, and whose hash cannot be made to collide.
 
     Python hashes a number to itself, and text with a secret, so numbers are represented by their digits.
     """
-    if isinstance(value, float) and not value.is_integer():
+    if isinstance(value, dict | list):
+        raise BadRequestError(f"a plain value is wanted, to compare elements of a list by it: {_shown(value)}")
+    if isinstance(value, float):
         return (value.hex(),)
-    if isinstance(value, int | float):
-        return (hex(int(value)),)
-    if isinstance(value, list):
-        return ("[", *map(_identity, value))
-    if isinstance(value, dict):
-        return frozenset((key, _identity(member)) for key, member in value.items())
-    return value if isinstance(value, str) else None
+    return (hex(value),) if type(value) is int else value
 
 
-def _objects(value: Any, name: str) -> list[JsonObject]:
-    elements = _list_of(value, name)
-    for element in elements:
-        if not isinstance(element, dict):
-            raise BadRequestError(f"{name}: a list of objects is wanted")
-    return elements
+def _check_types(elements: list[Any]) -> type[Any]:
+    """Return the type of a list's elements, which must be the same."""
+    types = {type(each) for each in elements}
+    if types == {list}:
+        raise BadRequestError("lists of lists are not supported")
+    if len(types) != 1 or types == {type(None)}:
+        why = f"list element types are not identical: {_shown(elements)}"
+        raise BadRequestError(why if types else "no elements in any of the given slices")
+    return types.pop()
 
 
-def _list_of(value: Any, name: str) -> list[Any]:
+def _has_directive(value: Any) -> bool:
+    return isinstance(value, dict) and _PATCH in value
+
+
+def _object(value: Any) -> JsonObject:
+    if not isinstance(value, dict):
+        raise BadRequestError(f"expected a map[string]interface {{}}, but received {_shown(value)}")
+    return value
+
+
+def _list_of(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise BadRequestError(f"{name}: a list is wanted")
+        raise BadRequestError(f"expected a []interface {{}}, but received {_shown(value)}")
     return value
 
 
-def _clean(value: Any) -> Any:
-    """Return a new value of the patch as it is stored: without directives and null fields."""
+def _shown(value: Any) -> str:
+    return go_text(value)[:_LONGEST]
+
+
+def _new(value: Any) -> Any:
+    """Return a value for a field that the object lacks: without the objects that have a directive."""
     if isinstance(value, dict):
-        return _clean_object(value)
-    if isinstance(value, list):
-        return [_clean(element) for element in _without_deleted(value)]
-    return value
+        return {
+            key: _new(member) for key, member in value.items()
+            if member is not None and not _is_directive(key) and not _has_directive(member)
+        }  # fmt: skip
+    return [_new(each) for each in value if not _has_directive(each)] if isinstance(value, list) else value
 
 
-def _clean_object(obj: JsonObject) -> JsonObject:
-    return {
-        key: _clean(value) if isinstance(value, (dict, list)) else value
-        for key, value in obj.items()
-        if value is not None and not key.startswith("$")
-    }
+def _stored(value: Any) -> Any:
+    """Return a value that the patch replaces another with: without directives and null members, which API servers drop
+    when they decode it.
+    """
+    if isinstance(value, dict):
+        return {key: _stored(member) for key, member in value.items() if member is not None and not _is_directive(key)}
+    return [_stored(each) for each in value] if isinstance(value, list) else value
 
 
-def _without_deleted(elements: list[Any]) -> Iterable[Any]:
-    return (e for e in elements if not (isinstance(e, dict) and e.get(_PATCH) in ("delete", "replace")))
+def _is_directive(key: str) -> bool:
+    return key in (_PATCH, _RETAIN_KEYS) or key.startswith((f"{_ORDER}/", f"{_DELETE_VALUES}/"))

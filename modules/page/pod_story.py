@@ -10,6 +10,7 @@ from modules.page.nodes import conditions_of
 from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient, path_of
+from modules.tools.printing.event_order import event_order
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ class PodStories:
             found = self._client.get("/api/v1/events", query)
         except KubectlError:
             return None
-        rows = [_event(each) for each in objects_at(found, "items")]
-        return sorted(rows, key=lambda each: each.at)[-_EVENTS_OF_NODE:]
+        newest = sorted(objects_at(found, "items"), key=event_order)[-_EVENTS_OF_NODE:]
+        return [_event(each) for each in newest]
 
     def log(self, namespace: str, name: str, container: str) -> str:
         """Return the last lines of a container's log, bytes that are no UTF-8 as `\\xNN`.

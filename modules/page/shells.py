@@ -183,7 +183,7 @@ class Shells:
             upstream = self._opened(request, where, door)
         except (BeehiveError, KubectlError) as error:
             why = clipped(str(error), _LONGEST_REASON)
-            return Takeover(lambda client: _refuse(client, request, why), lambda: None)
+            return Takeover(lambda client: _refuse(client, request, why, self._clock), lambda: None)
 
         def carry_on(client: socket.socket) -> None:
             client.settimeout(_HEAD_SECONDS)
@@ -302,11 +302,11 @@ def _failure(why: str) -> bytes:
     return Frame(Opcode.BINARY, result).serialize(mask=False) + close.serialize(mask=False)
 
 
-def _refuse(client: socket.socket, request: Request, why: str) -> None:
+def _refuse(client: socket.socket, request: Request, why: str, clock: Clock) -> None:
     client.settimeout(_HEAD_SECONDS)
     protocol = next(each for each in PROTOCOLS if each in protocols_of(request))
     client.sendall(_head(request, protocol) + _failure(why))
-    ClientSocket(client).end()
+    ClientSocket(client).end(clock)
 
 
 class _Talk:
@@ -379,7 +379,7 @@ class _Talk:
             return self._browser.write()
         said = self._node.read(_READ_BYTES)
         if said == b"":
-            self._browser.end()
+            self._browser.end(self._clock)
             return None
         if said:
             self._to_browser(said)
@@ -408,5 +408,5 @@ class _Talk:
         """Tell the browser why its shell ends, if that can be said between two messages of the node."""
         if self._bounds.is_between and not self._browser.writes:
             self._browser.write(_failure(why))
-            self._browser.end()
+            self._browser.end(self._clock)
         return why

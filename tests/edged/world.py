@@ -22,8 +22,8 @@ from edged.pod_workers.job import Done, Job
 from edged.pod_workers.syncer import PodSyncer
 from edged.pods import labels
 from edged.pods.hash import container_hash
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod

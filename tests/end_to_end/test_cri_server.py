@@ -61,6 +61,19 @@ def _reset(directory: Path, kind: str) -> None:
     run_program("edgecore", "reset", *options).check_returncode()
 
 
+def test_images_are_imported_by_a_runtime_without_a_node() -> None:
+    """It is found by the options with which it was started."""
+    with _client("oci") as node:
+        where = ["--kind", "oci", "--socket", str(node.socket), "--root", str(node.directory)]
+        kept = node.directory / "edged" / "image-archives"
+        archive = shutil.move(next(kept.iterdir()), node.directory / "other.tar")
+        with _served(node, "oci"):
+            assert "busybox" not in run_program("edgecore", "images", "list", *where).stdout
+            done = run_program("edgecore", "images", "import", *where, str(archive))
+            assert (done.returncode, done.stderr) == (0, "")
+            assert "busybox" in done.stdout
+
+
 @pytest.mark.parametrize("kind", ["processes", "oci"])
 def test_cri_is_served_without_a_node(kind: str) -> None:
     """A container runs on after the end of its server, and the next server has it."""
@@ -69,6 +82,8 @@ def test_cri_is_served_without_a_node(kind: str) -> None:
             container = node.shell("exec sleep 1000")
             assert node.execute(container, "echo", "hello").stdout == b"hello\n"
             pid = node.pid(container)
+            where = ["--kind", kind, "--socket", str(node.socket), "--root", str(node.directory)]
+            assert run_program("edgecore", "containers", "--quiet", *where).stdout.split() == [container]
         with _served(node, kind):
             assert node.status(container).state == cri.CONTAINER_RUNNING
             assert node.pid(container) == pid

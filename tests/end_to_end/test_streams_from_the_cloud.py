@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, IncompleteRead
+from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
@@ -51,6 +52,12 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     connection.request("GET", f"{POD}/log?follow=true&tailLines=1")
     answer = connection.getresponse()
     assert [answer.readline()[:5] for _ in range(3)] == [b"tick "] * 3
+    protocols: list[Any] = ["binary.k8s.io"]
+    with connect(f"ws://127.0.0.1:{api}{POD}/log?limitBytes=7", subprotocols=protocols) as messages:
+        assert b"".join(each for each in messages if isinstance(each, bytes)) == b"tick 1\n"
+    with connect(f"ws://127.0.0.1:{api}/api/v1/namespaces/default/pods?watch=true") as events:
+        event = json.loads(events.recv(timeout=PATIENCE))
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "p")
     usage = kubectl.ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p").body
     assert [each["name"] for each in usage["containers"]] == ["app"]
     assert usage["containers"][0]["usage"]["memory"] != "0Ki"
@@ -131,3 +138,53 @@ def test_exec_and_attach(api: int, stopped_machine: Machine) -> None:
             message = attached.recv(timeout=PATIENCE)
             assert isinstance(message, bytes)
             seen += message[1:]
+
+
+_SERVER = (
+    "mkdir -p /tmp/w/cgi-bin; echo '<a href=\"/more\">more</a>' > /tmp/w/index.html; echo plain > /tmp/w/plain.txt; "
+    "printf '#!/bin/sh\\necho Content-Type: text/plain; echo Set-Cookie: a=b; echo; env; cat' > /tmp/w/cgi-bin/env; "
+    "chmod +x /tmp/w/cgi-bin/env; httpd -f -p 8080 -h /tmp/w"
+)
+_SERVICE = {
+    "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"},
+    "spec": {"selector": {"app": "w"}, "ports": [{"name": "web", "port": 80, "targetPort": 8080}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+def test_proxies_of_pods_and_services(api: int, stopped_machine: Machine) -> None:
+    """HTTP in and out, without the credentials of the API's client and without the origin of the API."""
+    kubectl = Kubectl(api)
+    serving = pod("w", container(_SERVER, ports=[{"name": "http", "containerPort": 8080}]))
+    serving["metadata"]["labels"] = {"app": "w"}
+    stopped_machine.cloud.apply(serving, _SERVICE)
+    stopped_machine.cloud.pods.wait("w", is_ready)
+    base = "/api/v1/namespaces/default"
+    wait_until(lambda: kubectl.ask(f"{base}/pods/w/proxy/plain.txt").body == "plain\n", "the pod serves")
+    for name in ("w:8080", "http:w:8080", "w:http"):
+        assert kubectl.ask(f"{base}/pods/{name}/proxy/plain.txt") == (200, "plain\n")
+    wait_until(lambda: kubectl.ask(f"{base}/services/s:web/proxy/plain.txt").status == 200, "the service has its pod")
+    assert kubectl.ask(f"{base}/services/http:s:80/proxy/plain.txt").body == "plain\n"
+    page = kubectl.ask(f"{base}/pods/w:8080/proxy/")
+    assert page.body == f'<a href="{base}/pods/w:8080/proxy/more">more</a>\n'
+    said = kubectl.ask(
+        f"{base}/pods/w/proxy/cgi-bin/env?a=b%20c", method="POST", body=b"x" * 100_000,
+        Authorization="Bearer none", Cookie="a=b", Content_Type="text/plain",
+    )  # fmt: skip
+    assert said.body.endswith("x" * 100_000), said
+    assert "QUERY_STRING=a=b%20c\n" in said.body
+    assert "REQUEST_METHOD=POST\n" in said.body
+    assert "Bearer" not in said.body and "COOKIE" not in said.body
+    connection = HTTPConnection("127.0.0.1", api, timeout=PATIENCE)
+    connection.request("GET", f"{base}/pods/w/proxy/cgi-bin/env")
+    answer = connection.getresponse()
+    answer.read()
+    assert (answer.headers["Content-Security-Policy"], answer.headers["Set-Cookie"]) == ("sandbox", None)
+    connection.request("GET", f"{base}/pods/w/proxy?a=b")
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Location"]) == (301, f"{base}/pods/w/proxy/?a=b")
+    connection.close()
+    refused = kubectl.ask(f"{base}/pods/w:9999/proxy/")
+    assert refused.status == 503, refused
+    assert "error trying to reach service" in refused.body["message"], refused
+    assert kubectl.ask(f"{base}/pods/w/proxy/none").status == 404

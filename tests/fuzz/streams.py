@@ -7,6 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
+from beehive import Clock
 from beehive.decoding import decode_json
 from beehive.http.spdy import MOST_UNSENT, SpdyConnection
 from modules.runtimes.engine.errors import BadRequestError
@@ -55,6 +56,12 @@ class MemoryLink:
         """See `ByteLink`."""
 
     def finish(self) -> None:
+        """See `ByteLink`."""
+
+    def await_end(self, clock: Clock, patience: float) -> None:
+        """See `ByteLink`."""
+
+    def reset(self) -> None:
         """See `ByteLink`."""
 
 

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, faults
@@ -14,20 +17,20 @@ DEPTH: Final = 40
 NODES: Final = 10_000
 """Schemas in a schema."""
 
+_VALIDATIONS: Final = "x-kubernetes-validations"
 _TYPES: Final = ["array", "boolean", "integer", "number", "object", "string"]
 _FLAGS: Final = ("nullable", "exclusiveMinimum", "exclusiveMaximum", "uniqueItems", PRESERVE, INT_OR_STRING, EMBEDDED)
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _NUMBERS: Final = ("minimum", "maximum", "multipleOf")
 _TEXTS: Final = ("description", "title", "format", "pattern", "x-kubernetes-list-type", "x-kubernetes-map-type")
 _ANY: Final = ("default", "example", "externalDocs", "enum", "required", "type", "properties", "items",
-               "additionalProperties", "x-kubernetes-list-map-keys", "allOf", "anyOf", "oneOf", "not")  # fmt: skip
-_NOT_SUPPORTED: Final = {
-    "x-kubernetes-validations": (
-        "this API server evaluates no CEL: take the rules out, and write them as minimum, maximum, pattern, enum, "
-        "required or oneOf where that is possible; the controller of the kind checks the others"
-    )
-}
-"""The advice about a refused keyword of Kubernetes: without the rule, objects would pass that a cluster refuses."""
+               "additionalProperties", "x-kubernetes-list-map-keys", "allOf", "anyOf", "oneOf", "not",
+               _VALIDATIONS)  # fmt: skip
+_NO_CEL: Final = (
+    "this API server evaluates no CEL: take the rules out, and write them as minimum, maximum, pattern, enum, "
+    "required or oneOf where that is possible; or store them as they are, with `cloudcore run "
+    "--store-unevaluated-validations`: then objects pass that a cluster refuses"
+)
 _OUTSIDE: Final = ("$ref", "id", "additionalItems", "patternProperties", "definitions", "dependencies")
 """Keywords of JSON Schema that Kubernetes does not have."""
 _LIST_TYPE, _MAP_TYPE, _KEYS = "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-list-map-keys"
@@ -38,14 +41,20 @@ _UNDEFINED_IN_VALUES: Final = ("default", "nullable", "additionalProperties", PR
 _KNOWN: Final = frozenset((*_FLAGS, *_COUNTS, *_NUMBERS, *_TEXTS, *_ANY))
 
 
-def schema_faults(schema: Any, path: str) -> list[Cause]:
+def has_validations(definition: JsonObject) -> bool:
+    """Return whether a CustomResourceDefinition has rules in CEL, which nothing here evaluates."""
+    return f'"{_VALIDATIONS}":'.encode() in msgspec.json.encode(definition)
+
+
+def schema_faults(schema: Any, path: str, *, takes_validations: bool = True) -> list[Cause]:
     """Return the rules that a schema breaks; at most twenty.
 
     Args:
         schema: an `openAPIV3Schema`.
         path: its place in the CustomResourceDefinition.
+        takes_validations: whether rules in CEL are taken, though they are not evaluated.
     """
-    checker = _Checker()
+    checker = _Checker(takes_validations=takes_validations)
     found = list(islice(checker.check(schema, path, 0), MOST))
     if not found and schema.get("type") != "object":
         found.append(invalid(f"{path}.type", schema.get("type", ""), "must be object at the root"))
@@ -68,8 +77,9 @@ def _root_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 
 
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, *, takes_validations: bool) -> None:
         self._nodes = 0
+        self._takes_validations = takes_validations
 
     def check(self, schema: Any, path: str, depth: int, *, is_value: bool = False) -> Iterator[Cause]:
         """Yield the faults of one schema; `is_value` for one below allOf, anyOf, oneOf or not, which needs no type."""
@@ -80,7 +90,9 @@ class _Checker:
         if depth > DEPTH or self._nodes > NODES:
             yield forbidden(path, f"a schema has at most {DEPTH} levels and {NODES} schemas")
             return
-        wrong = [*_keyword_faults(schema, path)]
+        wrong = [*_keyword_faults(schema, path), *_validation_faults(schema.get(_VALIDATIONS), path)]
+        if _VALIDATIONS in schema and not self._takes_validations:
+            wrong.append(forbidden(f"{path}.{_VALIDATIONS}", _NO_CEL))
         yield from wrong
         if wrong:
             return
@@ -105,11 +117,12 @@ def _default_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
     for name in schema.keys() - _KNOWN:
         why = f"{name} is not supported" if name in _OUTSIDE else "this keyword is not supported by this API server"
-        yield forbidden(f"{path}.{name[:60]}", _NOT_SUPPORTED.get(name, why))
+        yield forbidden(f"{path}.{name[:60]}", why)
     shapes: tuple[tuple[tuple[str, ...], Any, str], ...] = (
         (_FLAGS, bool, "must be a boolean"), (_TEXTS, str, "must be a string"),
         (_NUMBERS, (int, float), "must be a number"),
-        (("enum", "required", "allOf", "anyOf", "oneOf", "x-kubernetes-list-map-keys"), list, "must be a list"),
+        (("enum", "required", "allOf", "anyOf", "oneOf", "x-kubernetes-list-map-keys", _VALIDATIONS), list,
+         "must be a list"),
         (("properties",), dict, "must be an object"), (("additionalProperties",), (bool, dict), "must be a schema"),
     )  # fmt: skip
     for names, wanted, why in shapes:
@@ -130,6 +143,13 @@ def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
             yield invalid(
                 f"{path}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}"
             )
+
+
+def _validation_faults(rules: Any, path: str) -> Iterator[Cause]:
+    """Yield the rules in CEL that have no text."""
+    for at, each in enumerate(rules if isinstance(rules, list) else ()):
+        if not isinstance(each, dict) or not isinstance(each.get("rule"), str) or not each["rule"].strip():
+            yield required(f"{path}.{_VALIDATIONS}[{at}].rule", "rule is not specified")
 
 
 def _structure_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:

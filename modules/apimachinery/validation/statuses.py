@@ -6,6 +6,7 @@ from typing import Any, Final
 from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
 from edged.validation.rules import non_negative
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation import flow_control, networking
 from modules.apimachinery.validation.pods import annotation_updates
 
 StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
@@ -117,5 +118,7 @@ STATUS_RULES: Final[dict[str, StatusRule]] = {
     "PodDisruptionBudget": _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")),
     "Job": _job,
     "CertificateSigningRequest": _certificate,
+    "Ingress": networking.ingress_status,
+    **dict.fromkeys(("FlowSchema", "PriorityLevelConfiguration"), flow_control.conditions),
 }  # fmt: skip
 """By kind. Other statuses have only their schema."""

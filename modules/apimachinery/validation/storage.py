@@ -36,6 +36,7 @@ from modules.apimachinery.validation.metadata import bytes_of, immutable, namesp
 
 _LONGEST_NODE_ID: Final = 256
 _MOST_PARAMETERS: Final = 512
+_CLASS: Final = "storageClassName"
 _LONGEST_PARAMETERS: Final = 256 * 1024
 
 _SECRET: Final = Fields({"name": needed(subdomain), "namespace": needed(namespace_name)})
@@ -120,11 +121,11 @@ def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     one, other = _size(wanted), _size(before)
     if not before.get("volumeName"):
         wanted.pop("volumeName", None)
-    if before.get("storageClassName") is None:
-        wanted.pop("storageClassName", None)
+    if before.get(_CLASS) is None:
+        wanted.pop(_CLASS, None)
     if (live.get("status") or {}).get("phase") == "Bound":
         wanted["resources"], before["resources"] = map(_without_storage, (wanted, before))
-    if {key: value for key, value in wanted.items() if value} != {key: value for key, value in before.items() if value}:
+    if _given(wanted) != _given(before):
         of = "resources.requests and volumeAttributesClassName for bound claims"
         found.append(forbidden("spec", f"spec is immutable after creation except {of}"))
     if one is not None and other is not None and one < other:
@@ -134,6 +135,11 @@ def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
             found.append(forbidden("spec.resources.requests.storage", why))
 
     immutable((new.get("spec") or {}).get("volumeMode"), before.get("volumeMode"), "volumeMode", found)
+
+
+def _given(spec: JsonObject) -> JsonObject:
+    """Return the members of a claim's spec that say something: an empty class is one, and none is the default one."""
+    return {name: value for name, value in spec.items() if value or (name == _CLASS and value is not None)}
 
 
 def _without_storage(spec: JsonObject) -> JsonObject:

@@ -215,6 +215,7 @@ replication_controller = Fields(
         )
     }
 )
+pod_template = Fields({"template": or_zero(_TEMPLATE, {})})
 controller_revision = Fields({"data": needed(why="data is mandatory"), "revision": non_negative})
 daemon_set = Fields(
     {
@@ -432,6 +433,8 @@ def job_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         one, other = map(_without_placing, (one, other))
     if one != other:
         found.append(invalid("spec.template", wanted.get("template"), IMMUTABLE))
+    elif wanted.get("template") != before.get("template") and wanted.get("selector"):
+        _matches_template(wanted, "spec", found)  # else the Job would not count the pods that it makes
 
 
 def _without_placing(template: JsonObject) -> JsonObject:
@@ -450,8 +453,10 @@ _OF_STATEFUL_SET: Final = frozenset(
 
 def stateful_set_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check a change of a StatefulSet: most fields are immutable."""
-    before, after = ({name: value for name, value in (obj.get("spec") or {}).items() if name not in _OF_STATEFUL_SET}
-                     for obj in (live, new))  # fmt: skip
+    before, after = (
+        {name: value for name, value in (obj.get("spec") or {}).items() if value and name not in _OF_STATEFUL_SET}
+        for obj in (live, new)
+    )
     if before != after:
         known = "'replicas', 'ordinals', 'template', 'updateStrategy', "
         last = "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"

@@ -9,7 +9,7 @@ from edged.validation.names import faults_of_dns_1035_label
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
-from modules.apimachinery.structural_schema.rules import schema_faults
+from modules.apimachinery.structural_schema.rules import has_validations, schema_faults
 from modules.cloud.apiextensions.kinds import accepted_names, is_established
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import scale_faults
@@ -29,7 +29,9 @@ _MOST_VERSIONS: Final = 20
 _MOST_COLUMNS: Final = 40
 
 
-def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:
+def prepared_definition(
+    obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str, *, takes_validations: bool = False
+) -> JsonObject:
     """Return a CustomResourceDefinition to store: with its defaults and the status that the server gives it.
 
     Args:
@@ -37,13 +39,16 @@ def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterab
         live: the stored one.
         others: all stored ones.
         now: RFC 3339 time, of changed conditions.
+        takes_validations: whether its rules in CEL are stored, though they are not evaluated; those of a stored
+            definition that has some are.
 
     Raises:
         InvalidFieldsError: it breaks rules; the error lists all.
     """
     name = obj["metadata"]["name"]
+    takes_validations = takes_validations or (live is not None and has_validations(live))
     try:
-        causes = list(_spec_faults(obj)) or list(_change_faults(obj, live))
+        causes = list(_spec_faults(obj, takes_validations=takes_validations)) or list(_change_faults(obj, live))
     except (AttributeError, KeyError, TypeError) as error:
         causes = [invalid("spec", type(error).__name__, "a part of it has the wrong type")]
     if causes:
@@ -133,7 +138,7 @@ def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:
     return "", ""
 
 
-def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
+def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]:
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         yield required("spec")
@@ -156,7 +161,7 @@ def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
         yield invalid("spec.versions", None, f"must have one version at least and {_MOST_VERSIONS} at most")
         return
     for at, version in enumerate(versions):
-        yield from _version_faults(version, f"spec.versions[{at}]")
+        yield from _version_faults(version, f"spec.versions[{at}]", takes_validations=takes_validations)
     if sum(version.get("storage") is True for version in versions) != 1:
         yield invalid("spec.versions", [one.get("name") for one in versions],
                       "must have exactly one version marked as storage version")  # fmt: skip
@@ -198,7 +203,7 @@ def _label_faults(word: Any, path: str, *, is_needed: bool, before: str = "") ->
             yield invalid(path, word, f"{before}{why}")
 
 
-def _version_faults(version: Any, path: str) -> Iterator[Cause]:
+def _version_faults(version: Any, path: str, *, takes_validations: bool) -> Iterator[Cause]:
     yield from _label_faults(version.get("name"), f"{path}.name", is_needed=True)
     if version.get("deprecationWarning") is not None and not version.get("deprecated"):
         why = "can only be set for deprecated versions"
@@ -210,7 +215,8 @@ def _version_faults(version: Any, path: str) -> Iterator[Cause]:
     if schema is None:
         yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
     else:
-        yield from schema_faults(schema, f"{path}.schema.openAPIV3Schema")
+        place = f"{path}.schema.openAPIV3Schema"
+        yield from schema_faults(schema, place, takes_validations=takes_validations)
     if (scale := (version.get("subresources") or {}).get("scale")) is not None:
         yield from scale_faults(scale, f"{path}.subresources.scale")
     columns = version.get("additionalPrinterColumns") or []

@@ -46,10 +46,10 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
+from modules.apimachinery.structural_schema.rules import has_validations
 from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
@@ -62,6 +62,7 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_paths
 from modules.cloud.apiserver.kind_defaults import encode_string_data
@@ -96,9 +97,19 @@ _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_DEFINITION: Final = "CustomResourceDefinition"
 _HALF_SERVED: Final = {
     ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
     "hostNetwork of a pod opens a port of its node)",
+    ("v1", "podtemplates"): "nothing here acts on a PodTemplate (a Deployment has its template in itself)",
+    **dict.fromkeys(
+        (("networking.k8s.io/v1", "ingresses"), ("networking.k8s.io/v1", "ingressclasses")),
+        "nothing here acts on an Ingress: run a controller for them that answers on a node's port",
+    ),
+    **dict.fromkeys(
+        (("flowcontrol.apiserver.k8s.io/v1", plural) for plural in ("flowschemas", "prioritylevelconfigurations")),
+        "nothing here acts on it: requests are limited by this API server's own rules",
+    ),
     ("storage.k8s.io/v1", "storageclasses"): "no volumes are provisioned (a PersistentVolume is bound to claims of "
     "its storageClassName)",
     ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",
@@ -160,7 +171,8 @@ def serve(
     warnings = (
         *warnings,
         *_placement_warnings(cluster, request, result),
-        *_kind_warnings(request, result),
+        *_kind_warnings(cluster, request, result),
+        *_definition_warnings(request, result),
         *_deletion_warnings(request, result),
     )
     if warnings:
@@ -209,13 +221,29 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
 
 
-def _kind_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that not every node, or nobody at all, acts on a new or applied object of its kind."""
+def _definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a written definition has rules that are not evaluated."""
+    obj, is_write = result.object, request.verb in ("create", "update", "patch") and not request.subresource
+    if request.node or not is_write or obj is None or obj.get("kind") != _DEFINITION or not has_validations(obj):
+        return ()
+    why = "its rules in CEL (x-kubernetes-validations) are stored and not evaluated: objects that break them are taken"
+    return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
+
+
+def _kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that no node, or nobody at all, acts on a new or applied object of its kind."""
     is_asked = request.verb == "create" or request.patch_type == APPLY
     about = _HALF_SERVED.get((request.api_version, request.plural))
     if request.node or not is_asked or about is None or result.object is None or request.subresource:
         return ()
+    if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
+        return ()
     return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",)
+
+
+def _has_proxy(node: JsonObject) -> bool:
+    """Return whether a node answers for Services, as it reports."""
+    return bool(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeProxyVersion"))
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
@@ -237,10 +265,12 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
-    unknown = computed(unknown_fields, request.body, custom.schema) if custom is not None and is_checked else ()
     is_whole = request.verb in ("create", "update")
     if not is_checked:
         return ()
+    unknown: tuple[str, ...] = ()
+    if custom is not None and not _is_managed_apply(request):
+        unknown = computed(unknown_fields, request.body, custom.schema)
     if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
         computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
@@ -322,14 +352,21 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     if not name:
         made, outcome = cluster.apply(wanted)
         return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
-    if unknown := () if kind.is_custom else unknown_paths(kind, wanted):
+    custom = cluster.storage.kinds.custom().get((kind.api_version, kind.plural))
+    unknown = unknown_paths(kind, wanted) if custom is None else computed(unknown_fields, wanted, custom.schema)
+    if unknown:
         raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
     if kind == _SECRET:
         encode_string_data(wanted)
     manager = Manager(name, APPLIED, request.subresource, _stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
-    made, outcome = cluster.apply_as(manager, wanted, force=bool(request.options.get("force")))
+    made, outcome = cluster.apply_as(manager, wanted, _object(request), force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def _is_managed_apply(request: ApiCall) -> bool:
+    """Return whether it is a server-side apply, which refuses fields that the schema does not have in any mode."""
+    return request.patch_type == APPLY and bool(request.options.get("fieldManager"))
 
 
 class UntypedPatchError(ApiError):

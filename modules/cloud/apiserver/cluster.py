@@ -46,7 +46,8 @@ from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest, shaped
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
+from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
+from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries, with_kept_times
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.fields.types import with_stored_quantities
@@ -66,6 +67,7 @@ from modules.cloud.apiserver.service_addresses import service_ranges as default_
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.workload_defaults import with_job_selector
+from modules.cloud.storage.object_meta import prepared_for_update
 from modules.cloud.storage.object_storage import Storage, check_version
 from modules.cloud.storage.preview import StoragePreview
 
@@ -113,6 +115,7 @@ class Cluster:
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
         tokens: issues the tokens of service accounts; None: with keys in memory.
         room: bytes of memory that the objects of a namespace may take; None: any number.
+        takes_validations: whether definitions with rules in CEL are stored, though nothing evaluates them.
     """
 
     def __init__(
@@ -128,6 +131,7 @@ class Cluster:
         service_ranges: ServiceRanges | None = None,
         tokens: TokenIssuer | None = None,
         room: int | None = None,
+        takes_validations: bool = False,
     ) -> None:
         self.clock = clock
         self._room = room
@@ -141,7 +145,8 @@ class Cluster:
         self._chain = AdmissionChain(self.storage, plugins)
         self.quotas = QuotaLedger(self.storage, clock)
         """What objects count for in their namespaces' ResourceQuotas; handles all changes."""
-        self._custom = CustomResources(self.storage, clock, self._admissions)
+        self._takes_validations = takes_validations
+        self._custom = CustomResources(self.storage, clock, self._admissions, takes_validations=takes_validations)
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(
             self.storage, self._events, clock, default_node, self.delete, is_enabled=schedules
@@ -157,6 +162,7 @@ class Cluster:
         return Cluster(
             self.clock, storage=StoragePreview(self.storage), admissions=self._admissions, schedules=False,
             plugins=self._plugins, service_ranges=self._service_ranges, tokens=self.tokens,
+            takes_validations=self._takes_validations,
         )  # fmt: skip
 
     @contextmanager
@@ -208,8 +214,16 @@ class Cluster:
         now = format_rfc3339(computed(self.clock.now))
         return _Tracked(kind.name, None if custom is None else custom.schema, now, has_status)
 
-    def apply_as(self, manager: Manager, config: JsonObject, *, force: bool) -> tuple[JsonObject, ApplyOutcome]:
+    def apply_as(
+        self, manager: Manager, config: JsonObject, given: JsonObject | None = None, *, force: bool
+    ) -> tuple[JsonObject, ApplyOutcome]:
         """Carry out a server-side apply of an object, or of its status, and return the object with the outcome.
+
+        Args:
+            manager: who applies it.
+            config: the object, decoded, with what its manager can set.
+            given: the object as the manager has sent it; None: as `config`.
+            force: whether other managers' values are replaced.
 
         Raises:
             ApplyConflictError: other managers have set fields to other values, and it is not forced.
@@ -220,6 +234,7 @@ class Cluster:
         if live is not None:
             self._admit(live, live)
         new = computed(_applied, self._tracked(config), live, config, manager, force=force)
+        new = computed(with_last_applied, new, given or config, manager)
         self._track = _as_given
         try:
             if live is None:
@@ -245,7 +260,7 @@ class Cluster:
                 computed(validate_object, wanted)
             self._check_admitted(wanted)
             made = self._create(self._custom.prepared(wanted, None))
-            return self._bound(made), ApplyOutcome.CREATED
+            return self._bound(made, is_new=True), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
@@ -260,12 +275,19 @@ class Cluster:
         self.scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
-    def _bound(self, obj: JsonObject) -> JsonObject:
-        """Bind volumes after a change of a claim or volume, and return the object."""
+    def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
+        """Bind volumes after a change of a claim or volume, and return the object. An Event says why a new claim
+        waits.
+        """
         if obj["kind"] not in volume_binder.KINDS:
             return obj
         self._change_volumes(volume_binder.bind_volumes)
-        return self.storage.get(key_of(obj))
+        found = self.storage.get(key_of(obj))
+        if is_new and found["kind"] == volume_binder.CLAIM:
+            why = volume_binder.why_unbound(found, self.storage.find, format_rfc3339(self.clock.now()))
+            if why is not None:
+                self._events.keep(why)
+        return found
 
     def note_phases_of_volumes(self) -> None:
         """Note which claims and volumes are available, bound, released or lost."""
@@ -297,7 +319,7 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
         self._check_admitted(new)
-        return self._bound(self._create(new, uid))
+        return self._bound(self._create(new, uid), is_new=True)
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
@@ -316,8 +338,8 @@ class Cluster:
         live = self.storage.get(key, uid_of(obj))
         check_version(self.storage.kinds.of_key(key), live, obj)
         obj = self._shaped(obj, live)
-        is_namespace = obj["kind"] == _NAMESPACE.name
-        new = with_stored_state(obj, live) if is_namespace else _with_kept(computed(with_decoded_defaults, obj), live)
+        new = computed(with_decoded_defaults, obj)
+        new = with_stored_state(new, live) if obj["kind"] == _NAMESPACE.name else _with_kept(new, live)
         new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
@@ -326,7 +348,7 @@ class Cluster:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
         self._check_admitted(new, live)
-        stored = self.storage.replace(self._addressed(new, live))
+        stored = self.storage.replace(_with_kept_times(self._addressed(new, live), live))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
@@ -366,7 +388,9 @@ class Cluster:
         live = self.storage.get(key_of(obj), uid_of(obj))
         self._admit(live, obj)
         check_finalizers(live, obj)
-        return self._without_finalizers(self.storage.replace(self._track(live, obj), is_checked=is_checked))
+        return self._without_finalizers(
+            self.storage.replace(_with_kept_times(self._track(live, obj), live), is_checked=is_checked)
+        )
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Remove an object that is being deleted and has lost its last finalizer; return its state."""
@@ -574,6 +598,12 @@ def _applied(
 def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
     kept = computed(with_stored_quantities, new, live)
     return with_kept_addresses(kept, live) if new["kind"] == _SERVICE.name else kept
+
+
+def _with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of an object with the stored managers if only their times are new: nothing is written."""
+    kept = computed(with_kept_times, new, live)
+    return kept if kept is not new and prepared_for_update(kept, live) == live else new
 
 
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:

@@ -32,12 +32,21 @@ class CustomResources:
         storage: all objects.
         clock: for the times of conditions.
         admissions: further rules for objects, by `ObjectKey.kind`.
+        takes_validations: whether definitions with rules in CEL are stored, though nothing evaluates them.
     """
 
-    def __init__(self, storage: Storage, clock: "Clock", admissions: Mapping[str, CustomAdmission]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: "Clock",
+        admissions: Mapping[str, CustomAdmission],
+        *,
+        takes_validations: bool = False,
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self._admissions = admissions
+        self._takes = takes_validations
 
     def from_manifest(self, document: Any) -> JsonObject | None:
         """Return a custom object's manifest, as `apply.from_manifest` does; None for another kind.
@@ -64,7 +73,9 @@ class CustomResources:
             ApiError: it breaks a rule of its kind, or is new and its definition is being deleted.
         """
         if obj["kind"] == _DEFINITION.name:
-            return computed(prepared_definition, obj, live, self._definitions(), self._now())
+            return computed(
+                prepared_definition, obj, live, self._definitions(), self._now(), takes_validations=self._takes
+            )
         custom = self._storage.kinds.custom_of(obj)
         if custom is None:
             return obj

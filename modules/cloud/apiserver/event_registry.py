@@ -4,13 +4,56 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, key_of, kind_named, metadata_of, reporter_of
+from modules.apimachinery.kinds import (
+    JsonObject,
+    key_of,
+    kind_named,
+    metadata_of,
+    reporter_of,
+    uid_of,
+    version_of,
+)
 from modules.cloud.storage.object_storage import Storage
 
 _EVENT: Final = kind_named("Event")
 _KEPT: Final = 1000
 _SURPLUS: Final = 50
 """Events above that number after which they are removed, all together: to choose them is to go through all."""
+
+
+def event_about(obj: JsonObject, what: tuple[str, str, str], component: str, now: str) -> JsonObject:
+    """Return an Event about a state of an object.
+
+    Args:
+        obj: the stored object.
+        what: its type, reason and message.
+        component: who has seen it.
+        now: the present time as Kubernetes writes it.
+    """
+    metadata = obj["metadata"]
+    about = {
+        "kind": obj["kind"],
+        "apiVersion": obj["apiVersion"],
+        **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+        "name": metadata["name"],
+        "uid": uid_of(obj),
+        "resourceVersion": version_of(obj),
+    }
+    name = f"{metadata['name'][:230]}.{uid_of(obj)[:8]}{version_of(obj)}"
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": metadata.get("namespace") or "default"},
+        "involvedObject": about,
+        "reason": what[1],
+        "message": what[2],
+        "type": what[0],
+        "source": {"component": component},
+        "reportingComponent": component,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
 
 
 class EventRegistry:

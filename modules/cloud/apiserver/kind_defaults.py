@@ -151,7 +151,7 @@ def _with_data_source(claim: JsonObject) -> JsonObject:
     """
     spec = claim["spec"]
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source and not reference:
+    if source is not None and not reference:
         if (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
             return {**claim, "spec": {name: value for name, value in spec.items() if name != "dataSource"}}
         return {**claim, "spec": {**spec, "dataSourceRef": dict(source)}}
@@ -187,6 +187,30 @@ def _of_rbac(reference: JsonObject) -> JsonObject:
     return {**reference, "apiGroup": reference.get("apiGroup") or _RBAC}
 
 
+def _ingress_class(obj: JsonObject) -> JsonObject:
+    spec = obj.get("spec") or {}
+    if not spec.get("parameters"):
+        return obj
+    return {**obj, "spec": {**spec, "parameters": {"scope": "Cluster", **spec["parameters"]}}}
+
+
+def _flow_schema(obj: JsonObject) -> JsonObject:
+    return {**obj, "spec": {"matchingPrecedence": 1000, **(obj.get("spec") or {})}}
+
+
+def _priority_level(obj: JsonObject) -> JsonObject:
+    """Return a PriorityLevelConfiguration with the shares and the queues that Kubernetes gives it."""
+    spec = dict(obj.get("spec") or {})
+    for member, shares in (("exempt", 0), ("limited", 30)):
+        if isinstance(spec.get(member), dict):
+            spec[member] = {"nominalConcurrencyShares": shares, "lendablePercent": 0, **spec[member]}
+    response = (spec.get("limited") or {}).get("limitResponse") or {}
+    if isinstance(response.get("queuing"), dict):
+        queuing = {"queues": 64, "handSize": 8, "queueLengthLimit": 50, **response["queuing"]}
+        spec["limited"]["limitResponse"] = {**response, "queuing": queuing}
+    return {**obj, "spec": spec}
+
+
 _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "Pod": with_pod_defaults,
     **dict.fromkeys(WORKLOADS, with_workload_defaults),
@@ -199,6 +223,9 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "PersistentVolume": _persistent_volume,
     _CLAIM: _claim,
     "LimitRange": _limit_range,
+    "IngressClass": _ingress_class,
+    "FlowSchema": _flow_schema,
+    "PriorityLevelConfiguration": _priority_level,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
     **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
     "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},

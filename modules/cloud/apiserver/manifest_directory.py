@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from beehive.errors import BeehiveError
+from beehive.files.stamps import FileStamp, stamp_of
 from modules.apimachinery.api_errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.apply import from_manifest
@@ -24,20 +25,20 @@ MANIFEST_ANNOTATION = "cloudcore/manifest"
 class _File(msgspec.Struct):
     """The last known state of a file."""
 
-    signature: tuple[int, int, int]
-    """Inode, size and modification time; the file is read again when it changes."""
+    stamp: FileStamp
+    """The file is read again when it changes."""
     objects: dict[ObjectKey, JsonObject]
     """The objects in the file's last valid state."""
     error: str = ""
-    seen: tuple[int, int, int] = (0, 0, 0)
-    """The signature at the last sync."""
+    seen: FileStamp = FileStamp()
+    """The stamp at the last sync."""
 
-    def is_settled(self, signature: tuple[int, int, int]) -> bool:
-        """Return whether writing has ended: the signature has not changed since the last sync, or the file is
+    def is_written(self, stamp: FileStamp) -> bool:
+        """Return whether writing has ended: the stamp has not changed since the last sync, or the file is
         a new inode, as after a rename.
         """
-        before, self.seen = self.seen, signature
-        return signature == before or signature[0] != self.signature[0]
+        before, self.seen = self.seen, stamp
+        return stamp == before or stamp.inode != self.stamp.inode
 
 
 class ManifestDirectoryError(BeehiveError):
@@ -70,7 +71,7 @@ class ManifestDirectory:
     microseconds.
 
     A file is applied as a whole. If one document is invalid, the file's former state stays in force, and the error is
-    logged once with file and line. A file that is rewritten in place is read when two syncs find the same signature:
+    logged once with file and line. A file that is rewritten in place is read when two syncs find the same stamp:
     half a file may be valid, and the pods of the other half would be deleted.
 
     Args:
@@ -100,13 +101,13 @@ class ManifestDirectory:
 
     def sync(self) -> None:
         """Read changed files and apply them; never raises for their contents."""
-        found = self._signatures()
+        found = self._stamps()
         if found is None:
             return
-        for name, signature in found.items():
+        for name, stamp in found.items():
             known = self._files.get(name)
-            if known is None or (known.signature != signature and known.is_settled(signature)):
-                self._read(name, signature)
+            if known is None or (known.stamp != stamp and known.is_written(stamp)):
+                self._read(name, stamp)
         for name in [name for name in self._files if name not in found]:
             self._remove(name)
         if not self.loaded:
@@ -123,27 +124,28 @@ class ManifestDirectory:
             _log.error("%s; it is tried again", why)
         self._logged = refused
 
-    def _signatures(self) -> dict[str, tuple[int, int, int]] | None:
-        found = {}
+    def _stamps(self) -> dict[str, FileStamp] | None:
+        found, now = dict[str, FileStamp](), self._cluster.clock.now()
         try:
             for path in sorted(self._path.iterdir()):
                 if path.suffix in _SUFFIXES and not path.name.startswith(".") and path.is_file():
-                    stat = path.stat()
-                    found[path.name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                    found[path.name] = stamp_of(path.stat(), now)
         except OSError as error:
             if self.loaded or self._path.exists():
                 _log.warning("cannot look into %s: %s", self._path, error)
             return None
         return found
 
-    def _read(self, name: str, signature: tuple[int, int, int]) -> None:
-        file = self._files.setdefault(name, _File(signature, {}))
-        file.signature, file.error = signature, ""
+    def _read(self, name: str, stamp: FileStamp) -> None:
+        file = self._files.setdefault(name, _File(FileStamp(), {}))
+        said = file.error if stamp.is_of_state(file.stamp) else ""
+        file.stamp, file.error = stamp, ""
         try:
             wanted = self._objects_in(name)
         except BeehiveError as error:
             file.error = str(error)
-            _log.error("%s; its former state stays in force", error)
+            if file.error != said:
+                _log.error("%s; its former state stays in force", error)
             return
         before, file.objects = file.objects, wanted
         for key in before:

@@ -25,6 +25,7 @@ class ManifestError(BeehiveError):
 
     def __init__(self, where: str, line: int, why: str) -> None:
         self.line = line
+        self.why = why
         super().__init__("cannot read a manifest", f"{where}:{line}", why)
 
 

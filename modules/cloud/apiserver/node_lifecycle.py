@@ -1,18 +1,18 @@
 """Kubernetes' node lifecycle controller, as far as a cloud without a cluster needs it.
 
-It marks nodes that have not renewed their lease, and taints these and those under pressure. It does not taint nodes
-that say themselves that they are not ready, and evicts no pods: an edge node may be offline for long, keeps its pods,
-and gets new ones when it connects (`silent_nodes`).
+It marks nodes that have not renewed their lease, or without one have not reported their status, and taints these and
+those under pressure. It does not taint nodes that say themselves that they are not ready, and evicts no pods: an edge
+node may be offline for long, keeps its pods, and gets new ones when it connects (`silent_nodes`).
 """
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.apiserver.event_registry import EventRegistry
+from modules.cloud.apiserver.event_registry import EventRegistry, event_about
 from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.storage.object_storage import Storage
@@ -28,7 +28,9 @@ MONITOR_PERIOD: Final = 5.0
 _NODE: Final = kind_named("Node")
 _LEASES: Final = "kube-node-lease"
 _LEASE_SECONDS: Final = 40
-"""A kubelet's lease duration."""
+"""A kubelet's lease duration; without a Lease a heartbeat of the condition Ready counts for as long."""
+_STARTUP_SECONDS: Final = 60
+"""Seconds that a Node may be without a condition Ready (kube-controller-manager's `--node-startup-grace-period`)."""
 _LONGEST_LEASE: Final = 300
 """Longest lease duration that counts; a node with a longer one would never be silent."""
 _CONTROLLER: Final = "node-controller"
@@ -39,6 +41,11 @@ _UNKNOWN: Final = {
     "reason": "NodeStatusUnknown",
     "message": "Kubelet stopped posting node status.",
 }
+_NEVER: Final = {
+    "status": "Unknown",
+    "reason": "NodeStatusNeverUpdated",
+    "message": "Kubelet never posted node status.",
+}
 _TAINTS: Final = {
     ("Ready", "Unknown"): (UNREACHABLE, ("NoSchedule", "NoExecute")),
     ("MemoryPressure", "True"): ("node.kubernetes.io/memory-pressure", ("NoSchedule",)),
@@ -46,6 +53,15 @@ _TAINTS: Final = {
     ("PIDPressure", "True"): ("node.kubernetes.io/pid-pressure", ("NoSchedule",)),
 }
 """The key and the effects of the taints of a condition with a status."""
+
+
+class _Heartbeat(NamedTuple):
+    uid: str
+    """Of the Node."""
+    time: str
+    """As the node has written it."""
+    noticed_at: float
+    """Monotonic seconds."""
 
 
 class NodeLifecycle:
@@ -61,10 +77,15 @@ class NodeLifecycle:
         self._storage = storage
         self._events = events
         self._clock = clock
+        self._heartbeats: dict[str, _Heartbeat] = {}
+        """The last heartbeats of nodes without a Lease."""
 
     def has_silent(self) -> bool:
         """Return whether a node has fallen silent that is not marked yet."""
-        return any(self._falls_silent(node) for node in self._storage.list(_NODE))
+        nodes = self._storage.list(_NODE)
+        for gone in self._heartbeats.keys() - {str(node["metadata"]["name"]) for node in nodes}:
+            del self._heartbeats[gone]
+        return bool([node for node in nodes if self._falls_silent(node)])  # it notes the heartbeats of all
 
     def mark_silent(self) -> None:
         """Set the conditions of silent nodes to Unknown and taint them, with an Event for each that was ready.
@@ -76,7 +97,8 @@ class NodeLifecycle:
                 now = format_rfc3339(self._clock.now())
                 marked = self._replace(_with_taints(_with_conditions(node, now), now))
                 if marked is not None and is_ready(node):
-                    self._events.keep(_not_ready(marked, now))
+                    words = f"Node {node['metadata']['name']} status is now: NodeNotReady"
+                    self._events.keep(event_about(marked, ("Normal", "NodeNotReady", words), _CONTROLLER, now))
 
     def taint(self, names: Iterable[str]) -> None:
         """Give nodes the taints of their conditions, and take away taints of past conditions."""
@@ -93,15 +115,26 @@ class NodeLifecycle:
             return None
 
     def _falls_silent(self, node: JsonObject) -> bool:
-        is_reported = any(_is_heard(condition) for condition in _conditions(node))
-        return is_reported and is_silent(str(node["metadata"]["name"]), self._storage)
+        """Return whether a node's lease has expired; of a node without one, whether its heartbeats have ended, or have
+        not begun.
+        """
+        ready = _ready_of(node)
+        if ready is not None and not any(map(_is_heard, _conditions(node))):
+            return False  # it is marked
+        key = ObjectKey("Lease", _LEASES, str(node["metadata"]["name"]))
+        lease = self._storage.find(key)
+        if lease is not None:
+            return self._storage.unchanged_for(key) > _seconds_of(lease)
+        return self._unheard_for(node, ready or {}) > (_STARTUP_SECONDS if ready is None else _LEASE_SECONDS)
 
-
-def is_silent(node: str, storage: Storage) -> bool:
-    """Return whether a node's lease has expired; a node without a lease is not silent."""
-    key = ObjectKey("Lease", _LEASES, node)
-    lease = storage.find(key)
-    return lease is not None and storage.unchanged_for(key) > _seconds_of(lease)
+    def _unheard_for(self, node: JsonObject, ready: JsonObject) -> float:
+        """Return the seconds since this cloud has noticed the last heartbeat."""
+        now, name = self._clock.monotonic(), str(node["metadata"]["name"])
+        heartbeat = _Heartbeat(uid_of(node), str(ready.get("lastHeartbeatTime") or ""), now)
+        known = self._heartbeats.get(name)
+        if known is None or known[:2] != heartbeat[:2]:
+            known = self._heartbeats[name] = heartbeat
+        return now - known.noticed_at
 
 
 def _seconds_of(lease: JsonObject) -> int:
@@ -114,6 +147,10 @@ def _conditions(node: JsonObject) -> list[JsonObject]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+def _ready_of(node: JsonObject) -> JsonObject | None:
+    return next((one for one in _conditions(node) if one.get("type") == "Ready"), None)
+
+
 def _is_heard(condition: JsonObject) -> bool:
     return condition.get("type") in _REPORTED and condition.get("status") != _UNKNOWN["status"]
 
@@ -121,7 +158,19 @@ def _is_heard(condition: JsonObject) -> bool:
 def _with_conditions(node: JsonObject, now: str) -> JsonObject:
     unknown = {**_UNKNOWN, "lastTransitionTime": now}
     conditions = [{**one, **unknown} if _is_heard(one) else one for one in _conditions(node)]
-    return {**node, "status": {**node["status"], "conditions": conditions}}
+    if _ready_of(node) is None:
+        known = {one.get("type") for one in conditions}
+        conditions += [
+            {
+                "type": kind,
+                **_NEVER,
+                "lastHeartbeatTime": node["metadata"].get("creationTimestamp"),
+                "lastTransitionTime": now,
+            }
+            for kind in _REPORTED
+            if kind not in known
+        ]
+    return {**node, "status": {**(node.get("status") or {}), "conditions": conditions}}
 
 
 def _with_taints(node: JsonObject, now: str) -> JsonObject:
@@ -139,22 +188,3 @@ def _with_taints(node: JsonObject, now: str) -> JsonObject:
         return node
     others = {name: value for name, value in spec.items() if name != "taints"}
     return {**node, "spec": {**others, "taints": [*kept, *new]} if kept or new else others}
-
-
-def _not_ready(node: JsonObject, now: str) -> JsonObject:
-    name = node["metadata"]["name"]
-    about = {"kind": "Node", "apiVersion": "v1", "name": name, "uid": uid_of(node)}
-    return {
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": {"name": f"{name[:230]}.{uid_of(node)[:8]}{version_of(node)}", "namespace": "default"},
-        "involvedObject": about,
-        "reason": "NodeNotReady",
-        "message": f"Node {name} status is now: NodeNotReady",
-        "type": "Normal",
-        "source": {"component": _CONTROLLER},
-        "reportingComponent": _CONTROLLER,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }

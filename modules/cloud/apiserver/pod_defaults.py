@@ -72,10 +72,14 @@ def complete_pod_spec(spec: JsonObject) -> None:
 
 
 def complete_template_spec(spec: JsonObject) -> None:
-    """Set the defaults that the spec of a pod and of a template have (SetDefaults_PodSpec); in place."""
+    """Set the defaults that the spec of a pod and of a template have (SetDefaults_PodSpec), and the name of its
+    service account by the field's former name; in place.
+    """
     for name, value in _SPEC.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
+    if spec.get("serviceAccount"):
+        spec.setdefault("serviceAccountName", spec["serviceAccount"])
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
         _complete_container(container)
     for container in spec.get("ephemeralContainers", []):

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, uid_of
+from modules.cloud.apiserver.event_registry import event_about
 
 CONDITION: Final = "PodScheduled"
 _SCHEDULER: Final = "default-scheduler"
@@ -87,49 +88,15 @@ def as_gated(pod: JsonObject, now: str) -> JsonObject:
     return _with_condition(pod, {**_GATED, "lastTransitionTime": since})
 
 
-def failed_scheduling(pod: JsonObject, why: str, now: str, suffix: str) -> JsonObject:
-    """Return the Event that a pod could not be placed; see `_event`."""
-    return _event(pod, ("Warning", "FailedScheduling", why), now, suffix)
+def failed_scheduling(pod: JsonObject, why: str, now: str) -> JsonObject:
+    """Return the Event that a pod could not be placed."""
+    return event_about(pod, ("Warning", "FailedScheduling", why), _SCHEDULER, now)
 
 
 def preempted(pod: JsonObject, by: JsonObject, node: str, now: str) -> JsonObject:
-    """Return the Event that a pod on a node makes room for another one; see `_event`."""
+    """Return the Event that a pod on a node makes room for another one."""
     words = f"Preempted by pod {uid_of(by)} on node {node}"
-    return _event(pod, ("Normal", "Preempted", words), now, f"{uid_of(pod)[:8]}{version_of(pod)}")
-
-
-def _event(pod: JsonObject, what: tuple[str, str, str], now: str, suffix: str) -> JsonObject:
-    """Return an Event about a pod.
-
-    Args:
-        pod: the stored pod.
-        what: its type, reason and message.
-        now: the present time as Kubernetes writes it.
-        suffix: makes the Event's name unique.
-    """
-    meta = pod["metadata"]
-    about = {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "namespace": meta["namespace"],
-        "name": meta["name"],
-        "uid": uid_of(pod),
-        "resourceVersion": version_of(pod),
-    }
-    return {
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": {"name": f"{meta['name'][:230]}.{suffix}", "namespace": meta["namespace"]},
-        "involvedObject": about,
-        "reason": what[1],
-        "message": what[2],
-        "type": what[0],
-        "source": {"component": _SCHEDULER},
-        "reportingComponent": _SCHEDULER,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
+    return event_about(pod, ("Normal", "Preempted", words), _SCHEDULER, now)
 
 
 def _condition_of(pod: JsonObject) -> JsonObject:

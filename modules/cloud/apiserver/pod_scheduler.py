@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.pod_scheduled import (
@@ -107,8 +107,7 @@ class PodScheduler:
         if not why:
             return
         if old is None or waits_because(old) != why:
-            suffix = f"{uid_of(new)[:8]}{version_of(new)}"
-            self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
+            self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now())))
         if self._is_own(new) and not self._default_node:
             self._make_room(new, placer or self._placer())
 

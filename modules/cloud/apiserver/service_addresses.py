@@ -5,7 +5,7 @@ repair loops: the stored Services have the addresses that are taken. A transacti
 other cloudcores, so no address is given twice, and the address of a deleted Service is free immediately.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
@@ -84,11 +84,28 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
     if had_ports and spec.get("ports"):
         has_ports = spec.get("type") in _WITH_PORTS
         spec["ports"] = (_with_known_ports if has_ports else _without_known_ports)(spec["ports"], before)
-    if had_ports and spec.get("type") not in _WITH_PORTS:
-        for field in ("externalTrafficPolicy", "allocateLoadBalancerNodePorts"):
-            if spec.get(field) == before.get(field):
-                spec.pop(field, None)
+    for field, is_of in _OF_TYPES.items():
+        if is_of(before) and not is_of(spec) and spec.get(field) == before.get(field):
+            spec.pop(field, None)
     return {**new, "spec": spec}
+
+
+def _is_external(spec: JsonObject) -> bool:
+    """Return whether a Service can be reached from outside (`ExternallyAccessible`)."""
+    return spec.get("type") in _WITH_PORTS or bool(spec.get("externalIPs"))
+
+
+def _is_balanced(spec: JsonObject) -> bool:
+    return spec.get("type") == "LoadBalancer"
+
+
+_OF_TYPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
+    "externalTrafficPolicy": _is_external,
+    "healthCheckNodePort": lambda spec: _is_balanced(spec) and spec.get("externalTrafficPolicy") == "Local",
+    "allocateLoadBalancerNodePorts": _is_balanced,
+    "loadBalancerClass": _is_balanced,
+}
+"""Fields that only some Services have, and that go unchanged with what they need."""
 
 
 def _without_empty(spec: JsonObject) -> JsonObject:

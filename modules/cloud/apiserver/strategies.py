@@ -21,7 +21,9 @@ _ALSO_KEPT: Final = {
     "Deployment": ("labels",),
 }
 """The same by kind: a node must not set an owner of a pod by its status."""
-_META_KEPT: Final = ("VolumeAttachment", "ResourceClaim", "CustomResourceDefinition")
+_META_KEPT: Final = (
+    "VolumeAttachment", "ResourceClaim", "CustomResourceDefinition", "FlowSchema", "PriorityLevelConfiguration",
+)  # fmt: skip
 """Kinds whose metadata do not change with their status."""
 _COMPUTED: Final = "CustomResourceDefinition"
 """The kind whose status this API server computes with each update."""
@@ -34,6 +36,8 @@ _ZEROS: Final[dict[str, JsonObject]] = {
     "Job": {},
     "CronJob": {},
     "CertificateSigningRequest": {},
+    "FlowSchema": {},
+    "PriorityLevelConfiguration": {},
     "ReplicaSet": {"replicas": 0},
     "ReplicationController": {"replicas": 0},
     "StatefulSet": {"replicas": 0, "availableReplicas": 0},
@@ -42,6 +46,7 @@ _ZEROS: Final[dict[str, JsonObject]] = {
     ),
     "PodDisruptionBudget": dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0),
     "Service": {"loadBalancer": {}},
+    "Ingress": {"loadBalancer": {}},
     "VolumeAttachment": {"attached": False},
 }
 """By kind: the members of a status that JSON has even when they are zero."""

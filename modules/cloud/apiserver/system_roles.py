@@ -19,7 +19,7 @@ _LABEL: Final = "rbac.authorization.k8s.io/aggregate-to-"
 _WORKLOADS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
 _SCALED: Final = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
 _SCALED_CONTROLLER: Final = "replicationcontrollers/scale"
-_CONNECTED: Final = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
+_CONNECTED: Final = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/openapi/*")
 
@@ -50,6 +50,7 @@ _VIEW: Final = (
     _rule("batch", _with_status("cronjobs", "jobs"), _READ),
     _rule("policy", _with_status("poddisruptionbudgets"), _READ),
     _rule("discovery.k8s.io", ("endpointslices",), _READ),
+    _rule("networking.k8s.io", _with_status("ingresses"), _READ),
 )  # fmt: skip
 _EDIT: Final = (
     _rule("", (*_CONNECTED, "secrets"), _READ),
@@ -67,6 +68,7 @@ _EDIT: Final = (
     _rule("apps", (*_WORKLOADS, *_SCALED), _WRITE),
     _rule("batch", ("cronjobs", "jobs"), _WRITE),
     _rule("policy", ("poddisruptionbudgets",), _WRITE),
+    _rule("networking.k8s.io", ("ingresses",), _WRITE),
     _rule("coordination.k8s.io", ("leases",), _ALL_VERBS),
 )  # fmt: skip
 _ADMIN: Final = (

@@ -5,12 +5,13 @@ that its selector selects. The volume that it names must fit, too, or name the c
 another class.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from edged.api import QuantityError, whole_value
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.apiserver.event_registry import event_about
 
 _BOUND = "Bound"
 _LOST = "Lost"
@@ -18,6 +19,7 @@ _FILESYSTEM = "Filesystem"
 """The mode of a volume that names none."""
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 KINDS = (CLAIM, VOLUME)
+_CONTROLLER = "persistentvolume-controller"
 
 
 def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -34,15 +36,49 @@ def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) ->
     return changed
 
 
+def why_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None], now: str) -> JsonObject | None:
+    """Return the Event that says why a new claim waits; None if it is bound (KCM's persistent volume controller, which
+    has no word for a claim that names its volume).
+
+    Args:
+        claim: the stored claim.
+        find: returns an object, or None.
+        now: the present time as Kubernetes writes it.
+    """
+    if _is_bound(claim):
+        return None
+    return event_about(claim, _reason_unbound(claim, find), _CONTROLLER, now)
+
+
+def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -> tuple[str, str, str]:
+    named, class_name = _spec(claim).get("volumeName"), _spec(claim).get("storageClassName")
+    if named:
+        found = "does not fit the claim" if find(ObjectKey(VOLUME, "", str(named))) else "not found"
+        return "Warning", "FailedBinding", f'volume "{named}" {found}'
+    if not class_name:
+        return "Normal", "FailedBinding", "no persistent volumes available for this claim and no storage class is set"
+    storage_class = find(ObjectKey("StorageClass", "", str(class_name)))
+    if storage_class is None:
+        return "Warning", "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found'
+    who = f"the external provisioner '{storage_class.get('provisioner')}'"
+    how = f"Waiting for a volume to be created either by {who} or manually by the system administrator."
+    checks = "If volume creation is delayed, please verify that the provisioner is running and correctly registered."
+    return "Normal", "ExternalProvisioning", f"{how} {checks}"
+
+
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the claims and volumes that have another phase now: a volume is Available until it is bound, and Released
-    when its claim is gone; a bound claim whose volume is gone is Lost.
+    when its claim is gone; a bound claim whose volume is gone is Lost, and one that its volume names is Bound, whatever
+    somebody has written.
     """
     uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
     names = {each["metadata"]["name"] for each in volumes}
     found = [(volume, _phase_of(volume, uids)) for volume in volumes]
     lost = [each for each in claims if _is_bound(each) and str(_spec(each).get("volumeName")) not in names]
     found += [(claim, _LOST) for claim in lost]
+    owners = {each["metadata"]["name"]: _owner(each).get("uid") for each in volumes}
+    bound = [each for each in claims if owners.get(str(_spec(each).get("volumeName")), "") == uid_of(each)]
+    found += [(claim, _BOUND) for claim in bound]
     return [
         {**obj, "status": {**_status(obj), "phase": phase}}
         for obj, phase in found

@@ -141,10 +141,15 @@ def _cron_job(obj: JsonObject) -> None:
     _template((spec.get("jobTemplate") or {}).get("spec") or {})
 
 
+def _pod_template(obj: JsonObject) -> None:
+    _template(obj)
+
+
 _COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
     "ReplicationController": _replication_controller,
+    "PodTemplate": _pod_template,
     "DaemonSet": _daemon_set,
     "StatefulSet": _stateful_set,
     "Job": _job,

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
+
+import msgspec
 
 from beehive.clock import Clock
 from beehive.http.browser_guard import is_sent_by_another_site
@@ -22,8 +24,11 @@ from beehive.http.errors import HttpError
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
 from modules.cloud.cloudstream.errors import TooManyStreamsError, TunnelError
-from modules.cloud.cloudstream.relay import relay
+from modules.cloud.cloudstream.pod_connection import UPGRADE, pod_connection
+from modules.cloud.cloudstream.proxying import proxied
+from modules.cloud.cloudstream.relay import RelayedStream, relay
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
 from modules.streams.connect import ConnectError, StreamRequest, passed_on
@@ -95,6 +100,8 @@ class Upgraded(NamedTuple):
     """The response for the client."""
     rest: bytes
     """The first bytes of the new protocol."""
+    stream: RelayedStream
+    """Of all others."""
 
 
 def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -> Upgraded:
@@ -133,7 +140,7 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
         exchange.request("GET", "/", [("Host", node), ("Connection", "Upgrade"), ("Upgrade", protocol)])
         head = exchange.read_head(receive)
         if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
-            return Upgraded(switched(head), exchange.rest)
+            return Upgraded(switched(head), exchange.rest, stream)
         body = exchange.read_body(receive, REFUSAL_BYTES)[:REFUSAL_BYTES]
     except HttpError as error:
         why = stream.failure or f"its answer cannot be read: {error.reason}"
@@ -193,10 +200,13 @@ class _Answer:
 class OtherTunnels(Protocol):
     """Reaches nodes whose tunnels are at other cloudcores."""
 
-    def reply(self, node: str, target: str, request: Request, *, upgrades: bool) -> Reply | None:
+    def reply(self, node: str, target: str, request: Request) -> Reply | None:
         """Return the reply of a node's server, or None if no other cloudcore has a tunnel of it. Raise ApiStatusError
         if it is refused, or a cloudcore that may have it cannot be reached.
         """
+
+    def upgraded(self, node: str, target: str, request: Request) -> Upgraded | None:
+        """As `reply`, for an upgrade."""
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str] | None:
         """As `NodeStreams.gather`, of those nodes that other cloudcores have; None if they have none."""
@@ -301,20 +311,35 @@ class NodeStreams:
         kind = _KINDS[path]
         if kind in _UPGRADES:
             _check_upgrade(request)
+            upgraded = self._upgraded(node, kind, target, request)
+            stream = upgraded.stream
+            return Takeover(lambda client: self._take_over(client, upgraded, request.rest), stream.close)
         if self._others is not None and not self._tunnels.has(node):
-            passed = self._others.reply(node, target, request, upgrades=kind in _UPGRADES)
+            passed = self._others.reply(node, target, request)
             if passed is not None:
                 return passed
         stream = self._open(node, kind, target, request)
-        if kind in _UPGRADES:
-            try:
-                upgraded = read_upgrade(node, stream, request.header("upgrade"), self._clock)
-            except BaseException:
-                stream.close()
-                raise
-            return Takeover(lambda client: self._take_over(client, stream, upgraded, request.rest), stream.close)
         follows = parse_qs(target.partition("?")[2]).get("follow", [""])[-1] in _TRUE
         return self._stream(node, stream, CONTENT_TYPES[path], follows=follows)
+
+    def proxy(self, node: str, port: PodPort, path: ProxiedPath, request: Request) -> Reply:
+        """Return the reply of a pod (`PodServers`). The node connects to its port, by port forwarding.
+
+        Raises:
+            ApiStatusError: 503, the node or the pod cannot be reached; for an upgrade also the pod's refusal.
+        """
+        target = f"/portForward/{quote(port.namespace, '')}/{quote(port.pod, '')}"
+        wanted = msgspec.structs.replace(request, method="POST", headers=UPGRADE, rest=b"", body=b"")
+
+        def connect() -> RelayedStream:
+            upgraded = self._upgraded(node, FrameType.EXEC, target, wanted)
+            try:
+                return pod_connection(upgraded.stream, upgraded.rest, port)
+            except OSError as error:
+                upgraded.stream.close()
+                raise ApiStatusError(503, f"node {node}: {error}") from error
+
+        return proxied(connect, port, path, request, self._clock)
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
         """Ask nodes for a path of their servers, within 20 s, and return the ones without an answer in time.
@@ -347,10 +372,23 @@ class NodeStreams:
         except TunnelError as error:
             raise ApiStatusError(503, str(error)) from error
 
-    def _take_over(self, client: socket.socket, stream: TunnelStream, upgraded: Upgraded, first: bytes) -> None:
+    def _upgraded(self, node: str, kind: FrameType, target: str, request: Request) -> Upgraded:
+        """Return an upgrade that the node, or another cloudcore, has granted. Raise ApiStatusError without one."""
+        if self._others is not None and not self._tunnels.has(node):
+            passed = self._others.upgraded(node, target, request)
+            if passed is not None:
+                return passed
+        stream = self._open(node, kind, target, request)
+        try:
+            return read_upgrade(node, stream, request.header("upgrade"), self._clock)
+        except BaseException:
+            stream.close()
+            raise
+
+    def _take_over(self, client: socket.socket, upgraded: Upgraded, first: bytes) -> None:
         client.settimeout(_HEAD_SECONDS)
         client.sendall(upgraded.head + upgraded.rest)
-        relay(client, stream, first, self._clock)
+        relay(client, upgraded.stream, first, self._clock)
 
     def _stream(self, node: str, stream: TunnelStream, content_type: str, *, follows: bool) -> Stream:
         """Return a response in pieces. An error of the node's server is one here, too, if the node reports it: the

@@ -7,7 +7,6 @@ cloudcore's. The request is a kubelet's, with the node in a header, and without 
 import contextlib
 import logging
 import select
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -23,7 +22,7 @@ from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
 from beehive.http.events import Receive
 from beehive.http.request import Request
-from beehive.http.responses import Peer, Reply, Stream, Takeover, text
+from beehive.http.responses import Peer, Reply, Stream, text
 from beehive.message import Message
 from beehive.names import ModuleName
 from modules.apimachinery.errors import ApiStatusError
@@ -38,10 +37,11 @@ from modules.cloud.cloudstream.opening import (
     HEAD_BYTES,
     NODE_SECONDS,
     REFUSAL_BYTES,
+    Upgraded,
     refusal_of,
     switched,
 )
-from modules.cloud.cloudstream.relay import ClientSocket, relay
+from modules.cloud.cloudstream.relay import ClientSocket
 from modules.cloud.cloudstream.stream_service import check_path
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, Cloudcores
@@ -62,7 +62,6 @@ _MARGIN: Final = 5.0
 """Seconds that the answer may take longer than the node's."""
 _READ_BYTES: Final = 64 * 1024
 _WAIT_SECONDS: Final = 3600.0
-_HEAD_SECONDS: Final = 30.0
 _PARALLEL: Final = 8
 _CONNECTION: Final = ("connection", "upgrade")
 
@@ -88,13 +87,11 @@ class PassedStream:
 
     Args:
         connection: to that cloudcore.
-        first: the first bytes of the new protocol, which have been received already.
     """
 
-    def __init__(self, connection: ssl.SSLSocket, first: bytes) -> None:
+    def __init__(self, connection: ssl.SSLSocket) -> None:
         self._connection = connection
         self._socket = ClientSocket(connection)
-        self._first = first
         self._is_ended = False
         self.failure = ""
         """Why it has ended before its time, or ""."""
@@ -119,9 +116,6 @@ class PassedStream:
 
     def take(self, _now: float) -> bytes:
         """Return received data, b"" when none waits."""
-        if self._first:
-            first, self._first = self._first, b""
-            return first
         if self._is_ended:
             return b""
         try:
@@ -161,41 +155,40 @@ class StreamsElsewhere:
         self._clock = clock
         self._opening = threading.BoundedSemaphore(OPENING)
 
-    def reply(self, node: str, target: str, request: Request, *, upgrades: bool) -> Reply | None:
+    def reply(self, node: str, target: str, request: Request) -> Reply | None:
         """Return the reply of a node's server, or None if no other cloudcore has a tunnel of it.
 
         Args:
             node: its name.
             target: path and query, as a kubelet has them.
             request: of the client.
-            upgrades: whether the protocol is to change.
 
         Raises:
             ApiStatusError: 429, too many streams wait for other cloudcores; 503, a cloudcore that may have the tunnel
             cannot be reached; 502 and 504, it has not answered; else the other one's refusal.
         """
+        answer = self._answer(node, target, request, upgrades=False)
+        if answer is None:
+            return None
+        content_type = CONTENT_TYPES[target.partition("?")[0].strip("/").partition("/")[0]]
+        return Stream(content_type, lambda peer: _pieces(answer, peer), answer.connection.close)
+
+    def upgraded(self, node: str, target: str, request: Request) -> Upgraded | None:
+        """As `reply`, for a request whose protocol is to change."""
+        answer = self._answer(node, target, request, upgrades=True)
+        if answer is None:
+            return None
+        return Upgraded(switched(answer.head), answer.exchange.rest, PassedStream(answer.connection))
+
+    def _answer(self, node: str, target: str, request: Request, *, upgrades: bool) -> "_Answer | None":
         until = self._clock.monotonic() + ANSWER_SECONDS + _MARGIN
         wanted = _wanted(target, request, until, upgrades=upgrades)
         if not self._opening.acquire(blocking=False):
             raise ApiStatusError(429, f"{OPENING} streams wait for other cloudcores already: try again soon")
         try:
-            answer = self._first_answer(self._cloudcores(node), node, wanted)
+            return self._first_answer(self._cloudcores(node), node, wanted)
         finally:
             self._opening.release()
-        if answer is None:
-            return None
-        connection = answer.connection
-        if not upgrades:
-            content_type = CONTENT_TYPES[target.partition("?")[0].strip("/").partition("/")[0]]
-            return Stream(content_type, lambda peer: _pieces(answer, peer), connection.close)
-        stream = PassedStream(connection, answer.exchange.rest)
-
-        def carry_on(client: socket.socket) -> None:
-            client.settimeout(_HEAD_SECONDS)
-            client.sendall(switched(answer.head))
-            relay(client, stream, request.rest, self._clock)
-
-        return Takeover(carry_on, stream.close)
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str] | None:
         """Ask for a path of the servers of those nodes that other cloudcores have, a few at a time; return the ones

@@ -9,18 +9,14 @@ import contextlib
 import select
 import socket
 import ssl
-import struct
 from typing import Final, Protocol
 
 from beehive.clock import Clock
+from beehive.http.lingering_close import linger_for_reader, reset_at_close
 
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
-_LINGER_BYTES: Final = 32 * 1024
-_LINGER_SECONDS: Final = 2.0
-"""Seconds that a client may read the rest after the stream's end."""
 _GONE: Final = select.POLLHUP | select.POLLERR
-_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class RelayedStream(Protocol):
@@ -45,6 +41,9 @@ class RelayedStream(Protocol):
 
     def send(self, data: bytes) -> None:
         """Send bytes; never blocks. Raise OSError when it is about to end."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class ClientSocket:
@@ -106,22 +105,14 @@ class ClientSocket:
             raise ConnectionResetError("the client has disconnected")
         return bool(events)
 
-    def end(self) -> None:
+    def end(self, clock: Clock) -> None:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
         with contextlib.suppress(OSError):
             if isinstance(self._socket, ssl.SSLSocket):
                 with contextlib.suppress(ssl.SSLError):  # it sends close_notify, and does not wait for the client's
                     self._socket.unwrap()
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
-            poll = select.poll()
-            poll.register(self._socket, select.POLLIN)
-            while poll.poll(_LINGER_SECONDS * 1000) and socket.socket.recv(self._socket, _LINGER_BYTES):
-                pass
-
-    def reset(self) -> None:
-        """Let the connection be reset when it is closed; a unix socket is only closed."""
-        with contextlib.suppress(OSError):
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            linger_for_reader(self._socket, clock, IDLE_SECONDS)
 
 
 def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock: Clock) -> None:
@@ -157,9 +148,9 @@ def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock:
             return
         last = clock.monotonic()
     if stream.failure:
-        client.reset()
+        reset_at_close(connection)
     else:
-        client.end()
+        client.end(clock)
 
 
 def _to_client(client: ClientSocket, stream: RelayedStream, now: float) -> bool:

@@ -50,14 +50,13 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     if key.kind == _CLAIM and view.find(key) is None:  # a pod may wait for the end of its predecessor's
         yield from (key_of(each) for each in view.in_namespace("StatefulSet", key.namespace))
         return
-    if key.kind in _OF_SERVICES:
-        yield from _service_of(new)
-        return
+    states = (new,) if old is None else (new, old)
     if key.kind not in ADOPTERS:
-        owners = (new,) if old is None else (new, old)
-        yield from (one for obj in owners if (one := _owner_key(obj)) is not None and one.kind in kinds)
+        for obj in states if key.kind in _OF_SERVICES else ():
+            yield from _service_of(obj)
+        yield from (one for obj in states if (one := _owner_key(obj)) is not None and one.kind in kinds)
         return
-    for obj in (new,) if old is None else (new, old):
+    for obj in states:
         yield from _owners(view, obj, kinds)
     if key.kind == "Pod":
         yield from _observers(view, new, old)

@@ -20,7 +20,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import created_at, owner_reference
+from modules.cloud.controllers.pods import by_age, created_at, owner_reference
 from modules.cloud.controllers.view import View, is_controlled_by
 
 _SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -86,14 +86,14 @@ class _Pass:
                 words = f"Saw completed job: {job['metadata']['name']}, condition: {end['type']}"
                 self._events.append(EventNote(NORMAL, "SawCompletedJob", words))
             done = (job.get("status") or {}).get("completionTime")
-            if done and done > str(self._status.get("lastSuccessfulTime") or ""):
+            if _moment(done) > _moment(self._status.get("lastSuccessfulTime")):
                 self._status["lastSuccessfulTime"] = done
         present = {uid_of(job) for job in self._jobs}
         for uid, one in self._listed.items():
             if uid not in present:
                 words = f"Active job went missing: {one.get('name')}"
                 self._events.append(EventNote(NORMAL, "MissingJob", words))
-        active = sorted(self._active(), key=lambda job: (created_at(job), job["metadata"]["name"]))
+        active = sorted(self._active(), key=by_age)
         self._status["active"] = [self._listed.get(uid_of(job)) or _reference(job) for job in active]
 
     def _clean_up(self) -> None:
@@ -103,7 +103,7 @@ class _Pass:
             ("Failed", self._spec.get("failedJobsHistoryLimit", 1)),
         ):
             ended = [job for job in self._jobs if (finished(job) or {}).get("type") == kind]
-            ended.sort(key=lambda job: (created_at(job), job["metadata"]["name"]))
+            ended.sort(key=by_age)
             self._delete(ended[: max(0, len(ended) - int(limit))])
 
     def _delete(self, jobs: Sequence[JsonObject]) -> None:
@@ -114,8 +114,7 @@ class _Pass:
 
     def _since(self) -> float:
         """Return the last scheduled time, or the time of the CronJob's creation."""
-        last = parse_rfc3339(str(self._status.get("lastScheduleTime") or ""))
-        return max(created_at(self._cron_job), last or 0.0)
+        return max(created_at(self._cron_job), _moment(self._status.get("lastScheduleTime")))
 
     def _run(self, schedule: Schedule) -> None:
         """Make the Job of the latest time, if there was one since the last."""
@@ -171,6 +170,10 @@ class _Pass:
             },
             "spec": template.get("spec") or {},
         }
+
+
+def _moment(text: object) -> float:
+    return parse_rfc3339(str(text or "")) or 0.0
 
 
 def _reference(job: JsonObject) -> JsonObject:

@@ -24,6 +24,7 @@ from modules.cloud.controllers.plan import (
 )
 from modules.cloud.controllers.pods import (
     available_later,
+    by_age,
     created_at,
     has_ended,
     is_available,
@@ -60,7 +61,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
 
 
 def _age(pod: JsonObject) -> tuple[bool, float, str]:
-    return not node_of(pod), created_at(pod), str(pod["metadata"]["name"])
+    return not node_of(pod), *by_age(pod)
 
 
 class _Pass:

@@ -1,6 +1,6 @@
 """The controller of Deployments: rolls templates out over ReplicaSets (KCM 1.32, `pkg/controller/deployment`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
@@ -305,8 +305,7 @@ class _Pass:
         old = [one for one in self._sets.old if not is_being_deleted(one)]
         if not isinstance(limit, int) or len(old) <= limit:
             return
-        ordered: Iterable[JsonObject] = sorted(old, key=revision_of)
-        for one in list(ordered)[: len(old) - limit]:
+        for one in sorted(old, key=revision_of)[: len(old) - limit]:  # `old` has the oldest first
             observed = (one.get("status") or {}).get("observedGeneration", 0)
             is_seen = observed >= one["metadata"].get("generation", 0)
             if not wanted(one) and not counted(one, "replicas") and is_seen:

@@ -11,7 +11,7 @@ import msgspec
 
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject
-from modules.cloud.controllers.pods import created_at, with_same_template
+from modules.cloud.controllers.pods import by_age, with_same_template
 
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -83,7 +83,7 @@ def new_set(sets: Iterable[JsonObject], deployment: JsonObject) -> JsonObject | 
 
 def oldest_first(sets: Iterable[JsonObject]) -> list[JsonObject]:
     """Return ReplicaSets by their age."""
-    return sorted(sets, key=lambda one: (created_at(one), one["metadata"]["name"]))
+    return sorted(sets, key=by_age)
 
 
 def revision_of(obj: JsonObject) -> int:
@@ -129,10 +129,10 @@ def proportional_sizes(deployment: JsonObject, sets: Sequence[JsonObject]) -> di
     replicas = wanted(deployment)
     allowed = replicas + bounds_of(deployment).surge if replicas > 0 else 0
     to_add, added = allowed - total(sets), 0
+    ordered = oldest_first(sets)
     if to_add > 0:
-        ordered = sorted(sets, key=lambda one: (-wanted(one), -created_at(one)))
-    else:
-        ordered = sorted(sets, key=lambda one: (-wanted(one), created_at(one)))
+        ordered.reverse()
+    ordered.sort(key=wanted, reverse=True)  # which leaves equal ones in their order
     sizes = {}
     for one in ordered:
         share = _share(one, deployment, to_add, added)

@@ -57,7 +57,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import created_at, has_ended, is_ready
+from modules.cloud.controllers.pods import by_age, has_ended, is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 
@@ -104,7 +104,7 @@ def _pods_of_nobody(view: View, namespace: str) -> list[JsonObject]:
 def _surplus(pods: Sequence[JsonObject]) -> Sequence[JsonObject]:
     """Return the oldest pods that have ended and are counted, beyond the kept ones."""
     ended = [pod for pod in pods if has_ended(pod) and not is_tracked(pod) and not is_being_deleted(pod)]
-    return sorted(ended, key=created_at)[:-_KEPT_ENDED]
+    return sorted(ended, key=by_age)[:-_KEPT_ENDED]
 
 
 def _after_end(job: JsonObject, pods: Sequence[JsonObject], now: float) -> ReconcilePlan:

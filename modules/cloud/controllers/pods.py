@@ -85,6 +85,13 @@ def created_at(obj: JsonObject) -> float:
     return parse_rfc3339(str(metadata_of(obj).get("creationTimestamp") or "")) or 0.0
 
 
+def by_age(obj: JsonObject) -> tuple[float, str]:
+    """Return the sort key of objects by their age, the oldest first. Between objects of one second, as a
+    creationTimestamp has it, the name decides (kube-controller-manager's ReplicaSetsByCreationTimestamp and its like).
+    """
+    return created_at(obj), str(metadata_of(obj).get("name") or "")
+
+
 def owner_reference(owner: JsonObject) -> JsonObject:
     """Return the reference to a controller for objects that it makes or adopts."""
     return {

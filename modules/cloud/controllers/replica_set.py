@@ -27,6 +27,7 @@ from modules.cloud.controllers.plan import (
 )
 from modules.cloud.controllers.pods import (
     available_later,
+    by_age,
     condition_of,
     created_at,
     is_active,
@@ -125,7 +126,7 @@ def pause_ends(ended: Sequence[JsonObject]) -> float:
 
 def surplus_ended(ended: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
     """Return the deletions of the oldest pods that nodes have ended, beyond the kept ones."""
-    gone = sorted((pod for pod in ended if not is_being_deleted(pod)), key=created_at)[:-_KEPT_ENDED]
+    gone = sorted((pod for pod in ended if not is_being_deleted(pod)), key=by_age)[:-_KEPT_ENDED]
     return tuple(delete(pod) for pod in gone)
 
 

@@ -11,7 +11,7 @@ from beehive.decoding import decode_json
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
-from modules.cloud.controllers.pods import owner_reference, template_hash, with_same_template
+from modules.cloud.controllers.pods import by_age, owner_reference, template_hash, with_same_template
 from modules.cloud.controllers.view import View
 
 HASH: Final = "controller-revision-hash"
@@ -123,5 +123,5 @@ def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObje
     }
 
 
-def _order(revision: JsonObject) -> tuple[int, str]:
-    return int(revision.get("revision") or 0), revision["metadata"]["name"]
+def _order(revision: JsonObject) -> tuple[int, float, str]:
+    return int(revision.get("revision") or 0), *by_age(revision)

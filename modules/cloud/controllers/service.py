@@ -47,7 +47,14 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
     families = tuple(spec.get("ipFamilies") or ("IPv4",))
     owner = SliceOwner(service, _labels(service))
     slices = slice_writes(owner, view.owned_by(service, "EndpointSlice"), _groups(found, service, families), families)
-    return ReconcilePlan((*slices, *_endpoints(service, endpoints, found, families[0])))
+    lost = [each for each in view.without_controller("EndpointSlice", key.namespace) if _was_of(service, each)]
+    return ReconcilePlan((*slices, *map(delete, lost), *_endpoints(service, endpoints, found, families[0])))
+
+
+def _was_of(service: JsonObject, each: JsonObject) -> bool:
+    """Return whether a slice without an owner has a Service's labels: nodes would go on to use its endpoints."""
+    labels = each["metadata"].get("labels") or {}
+    return (labels.get(SERVICE_NAME), labels.get(MANAGED_BY)) == (service["metadata"]["name"], CONTROLLER)
 
 
 def _labels(service: JsonObject) -> dict[str, str]:

@@ -39,7 +39,8 @@ def pod_for(workload: JsonObject, template: JsonObject, ordinal: int, revision: 
 
 def claims_of(workload: JsonObject) -> list[JsonObject]:
     """Return the templates of claims."""
-    return [claim for claim in workload["spec"].get("volumeClaimTemplates") or () if claim["metadata"].get("name")]
+    claims = workload["spec"].get("volumeClaimTemplates") or ()
+    return [claim for claim in claims if (claim.get("metadata") or {}).get("name")]
 
 
 def claim_name(claim: JsonObject, pod: str) -> str:

@@ -111,10 +111,15 @@ class ValueStore:
     def _write(self, connection: Connection, found: Sequence[DeviceValue], now: float) -> None:
         rows: dict[tuple[_Key, int], str] = {}
         nodes: dict[_Key, str] = {}
+        free: dict[_Key, int] = {}
         for each in found:
             key = (_name(each.namespace), _name(each.name), _name(each.property))
-            at = each.at if now - DAYS * _DAY < each.at <= now + _AHEAD else now
-            rows[key, round(at * 1000)] = printable(each.value[:LONGEST_VALUE])[:LONGEST_VALUE]
+            if now - DAYS * _DAY < each.at <= now + _AHEAD:
+                at = round(each.at * 1000)
+            else:  # values of one property follow each other, by a millisecond
+                at = max(round(now * 1000), free.get(key, 0))
+                free[key] = at + 1
+            rows[key, at] = printable(each.value[:LONGEST_VALUE])[:LONGEST_VALUE]
             nodes[key] = _name(each.node)
         ids = _ids(connection, nodes)
         columns = values.c

@@ -20,6 +20,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -53,6 +54,8 @@ links: Final = Table(
     Index("cluster_links_of_node", "node", "began"),
     Index("cluster_links_by_time", "began"),
 )
+_PLACE: Final = case((links.c.ended == 0.0, links.c.began + 1e12), else_=links.c.began)
+"""Orders the connections of a node; an open one is behind all others."""
 marks: Final = Table(
     "cluster_link_marks",
     tables,
@@ -103,7 +106,8 @@ class LinkStore:
     def read(self, query: LinkQuery) -> list[LinkSession]:
         """Return connections, by node and the newest first.
 
-        If two connections of a node began in the same second, the open one, or the later end, is the newest.
+        The open connection of a node is the newest, also after the clock was set back; of two that began in the same
+        second, the one with the later end.
 
         Raises:
             DatabaseError: they cannot be read.
@@ -115,11 +119,9 @@ class LinkStore:
         if query.since:
             wanted = wanted.where(or_(columns.ended >= query.since, columns.ended == 0.0))
         if query.newest_only:
-            newest = select(columns.node, func.max(columns.began).label("began")).group_by(columns.node).subquery()
-            wanted = wanted.join(newest, and_(newest.c.node == columns.node, newest.c.began == columns.began))
-        wanted = wanted.order_by(
-            columns.node, columns.began.desc(), case((columns.ended == 0.0, 0), else_=1), columns.ended.desc()
-        )
+            newest = select(columns.node, func.max(columns.began)).group_by(columns.node)
+            wanted = wanted.where(or_(columns.ended == 0.0, tuple_(columns.node, columns.began).in_(newest)))
+        wanted = wanted.order_by(columns.node, _PLACE.desc(), columns.ended.desc())
         rows = self._database.run(
             "read the link journal", lambda connection: connection.execute(wanted).mappings().all()
         )

@@ -7,7 +7,7 @@ from modules.apimachinery.times import format_rfc3339
 
 _OF_SERVER: Final = ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace")
 """Metadata that no update changes."""
-_COUNTED_WHOLE: Final = ("EndpointSlice",)
+_COUNTED_WHOLE: Final = ("EndpointSlice", "PodTemplate")
 """Kinds without a spec whose generation counts each change beside metadata."""
 
 

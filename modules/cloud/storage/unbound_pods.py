@@ -1,17 +1,21 @@
 """The pods without a node, in the order in which a scheduler looks at them."""
 
 from bisect import bisect_left, bisect_right, insort
+from itertools import count
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 
 
 class Rank(NamedTuple):
-    """The place of a pod: a higher priority comes first, then an earlier creation."""
+    """The place of a pod: a higher priority comes first, then an earlier creation; of one second, the pod that came
+    first.
+    """
 
     below: int
     """The priority, negative."""
     created: str
+    number: int
     key: ObjectKey
 
 
@@ -21,11 +25,14 @@ class UnboundPods:
     def __init__(self) -> None:
         self._ranks: dict[ObjectKey, Rank] = {}
         self._order: list[Rank] = []
+        self._numbers = count()
 
     def put(self, key: ObjectKey, pod: JsonObject) -> None:
         """Take a pod, or its new state."""
-        rank = Rank(-priority_of(pod), str(pod["metadata"].get("creationTimestamp") or ""), key)
-        if self._ranks.get(key) != rank:
+        known = self._ranks.get(key)
+        number = next(self._numbers) if known is None else known.number
+        rank = Rank(-priority_of(pod), str(pod["metadata"].get("creationTimestamp") or ""), number, key)
+        if known != rank:
             self.drop(key)
             self._ranks[key] = rank
             insort(self._order, rank)

@@ -26,6 +26,7 @@ from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
 from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
+from modules.edge.metaserver.first_lists import FirstLists
 from modules.edge.metaserver.resources import RESOURCES, find
 from modules.edge.metaserver.watch_agent import FROM_WATCHES
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
@@ -99,6 +100,7 @@ class Api:
         self._cache = cache
         self._hive = hive
         self._cloud = ApplicationAgent(hive, settings.node)
+        self._first_lists = FirstLists(cache, self._cloud, clock)
         self._reader = Reader(cache, clock)
         self._watcher = Watcher(cache, clock, source)
         self._logs = logs
@@ -149,8 +151,8 @@ class Api:
             raise ApiStatusError(501, f"{resource.plural} cannot be read on this node: {hint}")
         if not self._cache.loaded:
             raise ApiStatusError(503, "the node has not read its store yet; ask again in a moment")
-        if resource.token in FROM_WATCHES:
-            self._follow(target)
+        if resource.token in FROM_WATCHES and self._follow(target) and not options.watch:
+            self._first_lists.await_objects(resource, target)
         if options.watch and target.name:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         if options.watch:
@@ -159,15 +161,17 @@ class Api:
             return self._reader.get(resource, target, options)
         return self._reader.list(resource, target.namespace, options)
 
-    def _follow(self, target: Target) -> None:
-        """Have the cloud send changes of the collection that the client reads, from now on."""
-        if self._hive.members(Group.METASERVER):
-            collection = msgspec.structs.replace(target, name="", subresource="")
-            content = Message.new(
-                self._hive.clock, source=ModuleName.METASERVER, resource=FOLLOW_RESOURCE, operation=FOLLOW,
-                content=collection,
-            )  # fmt: skip
-            self._hive.send(ModuleName.METASERVER, content)
+    def _follow(self, target: Target) -> bool:
+        """Have the cloud send changes of the collection that the client reads, from now on; return whether it can."""
+        if not self._hive.members(Group.METASERVER):
+            return False
+        collection = msgspec.structs.replace(target, name="", subresource="")
+        content = Message.new(
+            self._hive.clock, source=ModuleName.METASERVER, resource=FOLLOW_RESOURCE, operation=FOLLOW,
+            content=collection,
+        )  # fmt: skip
+        self._hive.send(ModuleName.METASERVER, content)
+        return True
 
     def _read_in_cloud(self, request: Request, target: Target) -> Response:
         if request.flag("watch"):

@@ -29,7 +29,9 @@ class ApplicationAgent:
         self._hive = hive
         self._node = node
 
-    def ask(self, target: Target, verb: Verb, option: bytes, body: bytes | None = None) -> bytes:
+    def ask(
+        self, target: Target, verb: Verb, option: bytes, body: bytes | None = None, *, seconds: float = CLOUD_SECONDS
+    ) -> bytes:
         """Return the JSON text of the cloud's answer; empty for an answer without a body (a deletion).
 
         Raises:
@@ -42,10 +44,10 @@ class ApplicationAgent:
         trace_context.new_context(ModuleName.METASERVER)
         message = message_of(app, self._hive.clock)
         try:
-            answer = self._hive.request(ModuleName.EDGEHUB, message, CLOUD_SECONDS).get()
+            answer = self._hive.request(ModuleName.EDGEHUB, message, seconds).get()
             return read_answer(answer)
         except BeehiveError as error:
-            raise _unanswered(error) from error
+            raise _unanswered(error, seconds) from error
 
 
 def read_answer(answer: Message) -> bytes:
@@ -72,8 +74,8 @@ def read_answer(answer: Message) -> bytes:
     raise ApiStatusError(500, app.reason or "the cloud refused and did not say why")
 
 
-def _unanswered(error: BeehiveError) -> ApiStatusError:
+def _unanswered(error: BeehiveError, seconds: float) -> ApiStatusError:
     if error.retryable:
         hint = "is its dynamicController switched on?"
-        return ApiStatusError(504, f"the cloud did not answer within {CLOUD_SECONDS:g} s; {hint} {_HERE}")
+        return ApiStatusError(504, f"the cloud did not answer within {seconds:g} s; {hint} {_HERE}")
     return ApiStatusError(503, f"the cloud cannot be asked: {error}; {_HERE}")

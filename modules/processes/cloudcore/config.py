@@ -203,6 +203,10 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     device_history: Annotated[int, Meta(ge=0, le=2000)] = 2000
     """Values that are kept of each property of a device; 0 for none."""
 
+    store_unevaluated_validations: bool = False
+    """Whether the embedded API server stores CustomResourceDefinitions with rules in CEL, which it does not evaluate.
+    Default no: it refuses them."""
+
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""

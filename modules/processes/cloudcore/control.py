@@ -31,7 +31,7 @@ from modules.cloud.apiserver.access.service import (
 )
 from modules.cloud.apiserver.endpoints.list_answers import Turn
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
-from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
+from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.authentication.users import User
@@ -100,7 +100,7 @@ class Control(Module):
         counters: Counters,
         listeners: Sequence[ApiListener] = (),
         api_server: str = api_messages.MODULE,
-        nodes: NodeServer | None = None,
+        nodes: NodeServers | None = None,
         identities: KnownIdentities | None = None,
         *,
         rbac: RbacIndex | None = None,
@@ -167,7 +167,7 @@ class Control(Module):
         self,
         caller: ApiCaller,
         user: str = "",
-        nodes: NodeServer | None = None,
+        nodes: NodeServers | None = None,
         tokens: ApiTokens | None = None,
         turn: Turn = nullcontext,
     ) -> ApiService:

@@ -74,6 +74,8 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[JsonObject] = ()
     pods: Sequence[JsonObject] = ()
     devices: Sequence[DeviceFacts] = ()
+    unevaluated: Sequence[str] = ()
+    """The names of CustomResourceDefinitions with rules in CEL."""
     lacks: Sequence[Lack] = ()
     """The workloads whose pods cannot be made."""
     connections: Sequence[NodeConnection] = ()
@@ -96,8 +98,17 @@ def check_cloud(facts: CloudFacts) -> list[CheckResult]:
         hint = "nodes, pods and devices are not known until it answers; those that run go on"
         found.append(failed("API server", facts.unanswered, hint))
     elif facts.process:
-        found += [*_cloudcores(facts.cloudcores), *_nodes(facts), *_pods(facts)]
+        found += [*_cloudcores(facts.cloudcores), *_definitions(facts.unevaluated), *_nodes(facts), *_pods(facts)]
     return found
+
+
+def _definitions(unevaluated: Sequence[str]) -> list[CheckResult]:
+    if not unevaluated:
+        return []
+    named = ", ".join(unevaluated[:_SHOWN])
+    text = f"rules in CEL are not evaluated ({len(unevaluated)}): {named}{', …' if len(unevaluated) > _SHOWN else ''}"
+    hint = "objects that break them are taken here, and refused by a cluster; their controllers may check them"
+    return [warning("definitions", text, hint)]
 
 
 def _process(facts: CloudFacts) -> CheckResult:

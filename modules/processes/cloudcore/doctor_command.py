@@ -69,6 +69,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     import msgspec  # noqa: PLC0415
 
     from beehive.clock import RealClock  # noqa: PLC0415
+    from modules.apimachinery.structural_schema.rules import has_validations  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415
     from modules.page.devices import DeviceReader  # noqa: PLC0415
     from modules.page.workloads import read_lacks  # noqa: PLC0415
@@ -91,12 +92,14 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     unanswered = next((item.error for item in (*nodes, *pods) if item.error), "")
     if unanswered:
         return msgspec.structs.replace(facts, unready=unready, unanswered=unanswered)
+    definitions = [item.object for item in client.run(Get("CustomResourceDefinition", namespace=None))]
     found, api = client.connections(), RestClient(socket)
     return msgspec.structs.replace(
         facts,
         unready=unready,
         nodes=[item.object for item in nodes if item.object is not None],
         pods=[item.object for item in pods if item.object is not None],
+        unevaluated=[each["metadata"]["name"] for each in definitions if each is not None and has_validations(each)],
         devices=DeviceReader(api, clock).facts()[0],
         lacks=read_lacks(api),
         connections=found.nodes,

@@ -82,6 +82,7 @@ class EmbeddedApiServer:
             plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),
             room=room_of_namespaces(config.node_limit),
+            takes_validations=config.store_unevaluated_validations,
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)

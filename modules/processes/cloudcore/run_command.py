@@ -161,6 +161,11 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         help="give containers of new pods a token of their service account, with --secure-port, as Kubernetes does",
     )
     group.add_argument(
+        "--store-unevaluated-validations",
+        action="store_true",
+        help="store CustomResourceDefinitions with rules in CEL (x-kubernetes-validations), which are not evaluated",
+    )
+    group.add_argument(
         "--api-audiences",
         metavar="NAME[,NAME]",
         default="",
@@ -355,6 +360,7 @@ def run(chosen: argparse.Namespace) -> int:
         "service_cluster_ip_range": chosen.service_cluster_ip_range,
         "service_node_port_range": chosen.service_node_port_range,
         "default_node": chosen.node,
+        "store_unevaluated_validations": chosen.store_unevaluated_validations,
         "database": chosen.database or "",
         "node_limit": chosen.node_limit,
         "device_history": chosen.device_history,

@@ -41,6 +41,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         relist_period=edged.pleg_relist_period,
         relist_period_with_events=edged.pleg_relist_period_with_events,
         resync_period=kubelet.sync_frequency,
+        has_service_proxy=_has_mesh(config),
         has_stream_tunnel=config.modules.edge_stream.enable,
         status_period=kubelet.node_status_update_frequency,
         node_report_period=kubelet.node_status_report_frequency,
@@ -67,11 +68,14 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
     )
 
 
+def _has_mesh(config: EdgeCoreConfig) -> bool:
+    return config.modules.edge_mesh.enable and config.modules.meta_manager.enable
+
+
 def _own_name_server(config: EdgeCoreConfig) -> tuple[str, ...]:
     """Return the address of edgemesh's name server, whether or not it runs yet; empty without one."""
     mesh = config.modules.edge_mesh
-    has_names = mesh.enable and mesh.dns and config.modules.meta_manager.enable
-    return (mesh.dns_address,) if has_names else ()
+    return (mesh.dns_address,) if _has_mesh(config) and mesh.dns else ()
 
 
 def _pull_limits(kubelet: TailoredKubeletConfig) -> PullLimits:

@@ -1,6 +1,8 @@
 """The bundle that a container needs before it can be created: root file system, image volumes and config.json."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,6 +43,7 @@ from modules.runtimes.oci.spec import (
     updated_resources,
 )
 from modules.runtimes.oci.spec.mounts import inside_image
+from modules.runtimes.oci.spec.users import names_user, resolve_linux_user
 from modules.runtimes.oci.users import mapped_root
 from protos.cri.v1 import api_pb2 as cri
 
@@ -95,27 +98,39 @@ class Bundles:
         for holder, image_id in holds_of(container).items():
             self._images.hold(holder, image_id)
 
-    def check_image_paths(self, container: OciContainer) -> None:
-        """Look for the paths that are mounted from images: each image is mounted for a moment.
+    def check_images(self, container: OciContainer) -> None:
+        """Look for the paths that are mounted from images, and for a user or group that has a name: each image is
+        mounted for a moment.
 
         Where there are no overlays, the start of the container does it: a copy of an image takes too long.
 
         Raises:
-            BadRequestError: an image lacks a path.
+            BadRequestError: an image lacks a path, a user or a group.
             RequestRefusedError: it cannot be mounted.
         """
+        if not self._roots.has_overlays:
+            return
         attempt, images = f'create container "{container.config.metadata.name}"', dict(container.record.image_volumes)
+        security = container.config.linux.security_context
+        image_user = self._images.get(container.image_id).config.user
+        if names_user(security, image_user):
+            with self._looked_into(container, container.image_id) as root:
+                resolve_linux_user(root, security, image_user)
         for mount in container.config.mounts:
-            if not (mount.image.image and mount.image_sub_path and self._roots.has_overlays):
-                continue
-            image_id = images[mount.image.image]
-            scratch = container.directory.with_name(f".{container.id}")
-            scratch.mkdir()
-            try:
-                root = self._roots.mount_image(image_id, scratch)
-                inside_image(attempt, mount, {mount.image.image: ImageVolume(root, image_id)})
-            finally:
-                self._roots.remove(scratch)
+            if mount.image.image and mount.image_sub_path:
+                image_id = images[mount.image.image]
+                with self._looked_into(container, image_id) as root:
+                    inside_image(attempt, mount, {mount.image.image: ImageVolume(root, image_id)})
+
+    @contextmanager
+    def _looked_into(self, container: OciContainer, image_id: str) -> Iterator[Path]:
+        """Mount an image for a moment."""
+        scratch = container.directory.with_name(f".{container.id}")
+        scratch.mkdir()
+        try:
+            yield self._roots.mount_image(image_id, scratch)
+        finally:
+            self._roots.remove(scratch)
 
     def make(self, container: OciContainer) -> OciSpec:
         """Mount the root file system and write config.json; `release` undoes it.

@@ -217,7 +217,7 @@ class OciDriver(Driver[OciContainer]):
         container = OciContainer(container_id, self._state.containers / container_id, request, record)
         try:
             self._bundles.hold(container)
-            self._bundles.check_image_paths(container)
+            self._bundles.check_images(container)
         except BaseException:
             self._bundles.forget(container)
             raise

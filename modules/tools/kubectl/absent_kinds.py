@@ -1,4 +1,4 @@
-"""Kinds of Kubernetes that cloudcore without a cluster does not serve, each with what to do instead."""
+"""Kinds of Kubernetes that an API server may lack, a node's or cloudcore's, each with what to do instead."""
 
 from typing import Final
 

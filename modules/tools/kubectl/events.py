@@ -11,7 +11,8 @@ from modules.tools.kubectl.errors import UsageError
 from modules.tools.kubectl.output import Found, printer_of
 from modules.tools.kubectl.resources import Listing, objects_of, parse_words
 from modules.tools.kubectl.watching import DELETED, followed
-from modules.tools.printing.ages import ago, seconds_of
+from modules.tools.printing.ages import ago
+from modules.tools.printing.event_order import event_order, last_time_of
 from modules.tools.printing.fields import JsonObject, text_at
 from modules.tools.printing.tables import TableWriter
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.session import Session
 
 _TYPES: Final = ("Normal", "Warning")
-_LAST: Final = ("series.lastObservedTime", "lastTimestamp", "eventTime", "firstTimestamp", "metadata.creationTimestamp")
 _HEAD: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
@@ -66,18 +66,12 @@ def run(session: Session, chosen: Any) -> int:
 
 def in_order(events: Sequence[JsonObject]) -> list[JsonObject]:
     """Return events in the order that they were last seen, the newest last."""
-    return sorted(events, key=lambda event: (last_seen(event), text_at(event, "metadata.name")))
-
-
-def last_seen(event: JsonObject) -> float:
-    """Return when an event was last seen, in seconds since the epoch; 0 if it does not say."""
-    return seconds_of(next((text for path in _LAST if (text := text_at(event, path))), "")) or 0.0
+    return sorted(events, key=event_order)
 
 
 def event_row(event: JsonObject, now: float) -> list[str]:
     """Return the cells of an event: last seen (`5m (x3 over 10m)`), type, reason, object and message."""
-    last = next((text for path in _LAST if (text := text_at(event, path))), "")
-    seen = ago(last, now)
+    seen = ago(last_time_of(event), now)
     count = text_at(event, "series.count") or text_at(event, "count")
     first = text_at(event, "firstTimestamp") or text_at(event, "eventTime")
     if count not in ("", "0", "1") and first:

@@ -232,6 +232,8 @@ def _restart(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> 
     if value_at(obj, "spec.paused"):
         raise KubectlError("can't restart paused deployment (run rollout resume first)")
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if map_at(obj, "spec.template.metadata.annotations").get(_RESTARTED) == moment:
+        raise KubectlError(f"{ref} was restarted within this second: try again in a second")
     body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: moment}}}}}
     after = session.client.request("PATCH", ref.path, (), body, STRATEGIC_MERGE_PATCH)
     print_result(chosen, ref.resource, after, "restarted")

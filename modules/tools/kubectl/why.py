@@ -129,6 +129,7 @@ def pod_facts(
     from modules.tools.fleet.states import AWAY, NEVER  # noqa: PLC0415 - as in `run`
     from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415
     from modules.tools.kubectl.node_links import own_remarks, row_of  # noqa: PLC0415
+    from modules.tools.printing.event_order import event_order  # noqa: PLC0415
     from modules.tools.why.facts import PodFacts, condition  # noqa: PLC0415
     from modules.tools.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
 
@@ -162,7 +163,7 @@ def pod_facts(
         is_stored=_is_stored(session, pod) if is_there and not is_away else None,
         missing=missing,
         unread=unread,
-        events=events_about(_events(session, namespace, name, unread), pod),
+        events=sorted(events_about(_events(session, namespace, name, unread), pod), key=event_order),
         chain=_chain(session, pod, unread) if is_there and not is_away else None,
     )
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from modules.tools.kubectl.errors import StatusError
 from modules.tools.kubectl.rest import path_of
+from modules.tools.printing.event_order import event_order
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
 
@@ -28,5 +29,5 @@ def refusal_of(client: ApiReader, kind: str, workload: JsonObject) -> str:
     except StatusError:
         return ""
     events = [each for each in objects_at(answer, "items") if text_at(each, "involvedObject.uid") == uid]
-    newest = max(events, key=lambda each: text_at(each, "lastTimestamp"), default={})
+    newest = max(events, key=event_order, default={})
     return text_at(newest, "message").removeprefix("Error creating: ")

@@ -17,6 +17,7 @@ _MODES: Final = {
     "ReadWriteOncePod": "RWOP",
 }
 _MOST_ENDPOINTS = 3
+_MOST_HOSTS = 3
 _UNSET = "<unset>"
 
 Cell = Callable[[JsonObject, float], str | float | None]
@@ -133,10 +134,31 @@ def _external_ip(service: JsonObject, _: float) -> str:
     if kind == "ExternalName":
         return text_at(service, "spec.externalName")
     given = [str(ip) for ip in list_at(service, "spec.externalIPs")]
-    entries = objects_at(service, "status.loadBalancer.ingress")
-    found = [str(each.get("ip") or each.get("hostname")) for each in entries]
     waiting = "<pending>" if kind == "LoadBalancer" else NONE
-    return ",".join(found + given) or waiting
+    return ",".join(_balanced(service) + given) or waiting
+
+
+def _balanced(obj: JsonObject) -> list[str]:
+    """Return the addresses or names that a load balancer has given a Service or an Ingress."""
+    return [str(each.get("ip") or each.get("hostname")) for each in objects_at(obj, "status.loadBalancer.ingress")]
+
+
+def _hosts(ingress: JsonObject, _: float) -> str:
+    rules = objects_at(ingress, "spec.rules")
+    found = [text_at(each, "host") for each in rules[:_MOST_HOSTS] if each.get("host")]
+    more = f" + {len(rules) - _MOST_HOSTS} more..." if len(rules) > _MOST_HOSTS else ""
+    return f"{','.join(found)}{more}" if found else "*"
+
+
+def _parameters(ingress_class: JsonObject, _: float) -> str:
+    of = map_at(ingress_class, "spec.parameters")
+    group = f".{text_at(of, 'apiGroup')}" if of.get("apiGroup") else ""
+    return f"{text_at(of, 'kind')}{group}/{text_at(of, 'name')}" if of else NONE
+
+
+def _dangling(schema: JsonObject, _: float) -> str:
+    conditions = objects_at(schema, "status.conditions")
+    return next((text_at(each, "status") for each in conditions if each.get("type") == "Dangling"), "?")
 
 
 def _ports(service: JsonObject, _: float) -> str:
@@ -148,7 +170,11 @@ def _ports(service: JsonObject, _: float) -> str:
 
 
 def _selector(service: JsonObject, _: float) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(map_at(service, "spec.selector").items())) or NONE
+    return _pairs(map_at(service, "spec.selector"))
+
+
+def _pairs(labels: JsonObject) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
 def _endpoints(obj: JsonObject, _: float) -> str:
@@ -398,6 +424,44 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Global-Default", _at("globalDefault", "false")),
         _AGE,
         Column("PreemptionPolicy", _at("preemptionPolicy")),
+    ),
+    "PodTemplate": (
+        _NAME,
+        Column("Containers", workloads.containers),
+        Column("Images", workloads.images),
+        Column("Pod Labels", lambda template, _: _pairs(map_at(template, "template.metadata.labels"))),
+    ),
+    "Ingress": (
+        _NAME,
+        Column("Class", _at("spec.ingressClassName", NONE)),
+        Column("Hosts", _hosts),
+        Column("Address", lambda ingress, _: ",".join(sorted(set(_balanced(ingress))))),
+        Column("Ports", lambda ingress, _: "80, 443" if list_at(ingress, "spec.tls") else "80"),
+        _AGE,
+    ),
+    "IngressClass": (
+        _NAME,
+        Column("Controller", _at("spec.controller")),
+        Column("Parameters", _parameters),
+        _AGE,
+    ),
+    "FlowSchema": (
+        _NAME,
+        Column("PriorityLevel", _at("spec.priorityLevelConfiguration.name")),
+        Column("MatchingPrecedence", _number("spec.matchingPrecedence")),
+        Column("DistinguisherMethod", _at("spec.distinguisherMethod.type", NONE)),
+        _AGE,
+        Column("MissingPL", _dangling),
+    ),
+    "PriorityLevelConfiguration": (
+        _NAME,
+        Column("Type", _at("spec.type")),
+        Column("NominalConcurrencyShares", _at("spec.limited.nominalConcurrencyShares", NONE)),
+        *(
+            Column(name, _at(f"spec.limited.limitResponse.queuing.{name[0].lower()}{name[1:]}", NONE))
+            for name in ("Queues", "HandSize", "QueueLengthLimit")
+        ),
+        _AGE,
     ),
     "RuntimeClass": (_NAME, Column("Handler", _at("handler")), _AGE),
     **dict.fromkeys(

@@ -6,6 +6,8 @@ from modules.tools.printing.ages import ago, human_duration, seconds_of
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 NONE: Final = "<none>"
+_TEMPLATES: Final = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
+"""The paths of templates that are elsewhere than in the spec."""
 _SIGNS: Final = {"In": "in", "NotIn": "notin"}
 
 
@@ -112,5 +114,5 @@ def _expression(expression: JsonObject) -> str:
 
 
 def _containers(workload: JsonObject) -> list[JsonObject]:
-    base = "spec.jobTemplate.spec.template" if workload.get("kind") == "CronJob" else "spec.template"
+    base = _TEMPLATES.get(str(workload.get("kind")), "spec.template")
     return objects_at(workload, f"{base}.spec.containers")

@@ -72,7 +72,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     unread: Sequence[str] = ()
     """Objects that could not be looked up, with the reason: nothing is known of them."""
     events: Sequence[JsonObject] = ()
-    """The Events about the pod."""
+    """The Events about the pod, the newest last."""
     chain: NodeChain | None = None
     """The steps that the pod's node has kept; None if they are not known."""
 

@@ -30,6 +30,8 @@ _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
 _NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
 """Reasons of an end without a log: the program was never run."""
+_OF_MACHINE: Final = ("cgroup", "control group", "no space left")
+"""Words of an end before the start that name a fault of the machine, and not of the container."""
 _OUT_OF_MEMORY: Final = "OOMKilled"
 _EXIT_CODES: Final = {
     126: "the command cannot be executed",
@@ -426,7 +428,9 @@ def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]
     """Return the remedy for a container that has ended; its log has more, unless it never ran."""
     name, reason = text_at(status, "name"), text_at(status, f"{path}.reason")
     if reason in _NEVER_BEGAN:
-        node = text_at(case.pod, "spec.nodeName")
+        node, why = text_at(case.pod, "spec.nodeName"), text_at(status, f"{path}.message").lower()
+        if any(word in why for word in _OF_MACHINE):
+            return (f"see `edgecore doctor` on {node}: the machine lacks what a container needs",)
         return (
             f"correct the command or the image of container {name}: it never ran, so it has no log",
             f"if the reason is not the container's, see `edgecore doctor` on {node}",

@@ -1,12 +1,26 @@
 """The end of a connection whose client may still send."""
 
 import socket
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
 from beehive.clock import RealClock
 from beehive.http import lingering_close as module
-from beehive.http.lingering_close import linger
+from beehive.http.lingering_close import (
+    LINGERING_SECONDS,
+    linger,
+    linger_for_reader,
+    reset_at_close,
+    undelivered,
+)
+from tests.end_to_end.processes import wait_until
+from tests.support.clocks import StandingClock
+
+SECONDS = 60.0
+PATIENCE = 1000.0
 
 
 def test_the_peer_reads_the_last_and_then_the_end() -> None:
@@ -48,3 +62,74 @@ def test_a_peer_that_has_gone_is_no_failure() -> None:
             server.sendall(b"unread by the peer, whose close resets the connection")
             peer.close()
             linger(server, RealClock())
+
+
+class Late(NamedTuple):
+    """A peer that has read nothing of what was sent to it."""
+
+    peer: socket.socket
+    server: socket.socket
+    sent: int
+    clock: StandingClock
+    thread: threading.Thread
+    """Lingers, and closes the connection."""
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Late]:
+    """The connection's end, under way."""
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    clock = StandingClock()
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as peer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        peer.settimeout(SECONDS)
+        peer.connect(listening.getsockname())
+        server = listening.accept()[0]
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
+        server.settimeout(0)
+        sent = server.send(bytes(128 * 1024))
+        server.shutdown(socket.SHUT_WR)
+
+        def end() -> None:
+            with server:
+                linger_for_reader(server, clock, PATIENCE)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        yield Late(peer, server, sent, clock, thread)
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    clock.close()
+
+
+def test_a_slow_reader_that_pings_has_all(late: Late) -> None:
+    """The kernel answers a ping to a closed connection with a reset, and drops what it has not sent."""
+    late.clock.go(2 * LINGERING_SECONDS)
+    received = 0
+    while received < late.sent:
+        late.peer.sendall(b"ping")
+        data = late.peer.recv(1000)
+        assert data, (received, late.sent)
+        received += len(data)
+    assert late.peer.recv(1) == b""
+    wait_until(lambda: late.server.fileno() < 0 or not undelivered(late.server), "the kernel knows it")
+    late.peer.close()
+
+
+def test_a_reader_that_stops_is_left_after_a_while(late: Late) -> None:
+    assert undelivered(late.server) > 0
+
+    def is_left() -> bool:
+        late.clock.go(PATIENCE + 1)
+        return not late.thread.is_alive()
+
+    wait_until(is_left, "the connection is given up")
+
+
+def test_a_connection_that_is_reset_has_no_polite_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as peer:
+        server = listening.accept()[0]
+        reset_at_close(server)
+        server.close()
+        with pytest.raises(ConnectionResetError):
+            peer.recv(1)

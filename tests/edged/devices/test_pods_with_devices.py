@@ -237,16 +237,43 @@ def test_devices_of_a_pod_that_ends_are_the_next_ones(bench: DeviceBench) -> Non
     assert bench.status("next").phase == "Running"
 
 
-def test_a_pod_waits_for_a_plugin_that_is_away(bench: DeviceBench) -> None:
-    """A pod that began here earlier waits for any plug-in; a new pod for a plug-in that was just here."""
+def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench) -> None:
+    """An administrator has written it into the Node: a pod with a limit of it starts, now and after a restart."""
+    bench.run(1)
+    node = bench.meta.cloud["null/node/n1"]
+    capacity = {**node["status"]["capacity"], RESOURCE: "5"}
+    metadata = {**node["metadata"], "namespace": "null", "resourceVersion": "9999"}
+    bench.tell("update", {**node, "metadata": metadata, "status": {**node["status"], "capacity": capacity}}, "node")
+    for begun in (wanting(1, "new"), was_here(wanting(1, "old"))):
+        bench.tell("insert", begun)
+        bench.run(1)
+        assert bench.status(begun["metadata"]["name"]).phase == "Running"
+    assert bench.has() == ""
+
+
+def test_a_plugin_that_has_vanished_is_waited_for_by_the_next_agent_too(bench: DeviceBench) -> None:
+    bench.plugin("a").go()
+    bench.run(600)
+    bench.poison()
+    bench.run(600)
     bench.tell("insert", was_here(wanting()))
-    assert "no device plug-in has registered for it" in bench.waits()
+    bench.run(1)
+    assert "its device plug-in is away" in bench.waits()
+    assert bench.node() == {RESOURCE: ("0", "0")}
+
+
+def test_a_pod_waits_for_a_plugin_that_is_away(bench: DeviceBench) -> None:
+    """An Event says so."""
     plugin = bench.plugin("a", "b")
+    bench.tell("insert", wanting())
     assert bench.has() == "a"
     plugin.go()
     bench.run(1)
     bench.tell("insert", wanting(1, "next"))
     assert "its device plug-in is away" in bench.waits("next")
+    bench.run(1)
+    told = [message for reason, message in bench.meta.told("next") if reason == "FailedSync"]
+    assert told == [f"error syncing pod: {bench.waits('next')}"]
     bench.plugin("a", "b")
     assert bench.status("next").phase == "Running"
 
@@ -335,10 +362,10 @@ def test_the_pod_resources_api_lists_the_devices_of_pods(bench: DeviceBench) -> 
 
 
 def test_a_node_without_devices_has_no_sockets(tmp_path: Path) -> None:
-    """Pods that want some wait if they began here before."""
+    """Pods that want some, and began here before, run without."""
     bench = Bench(tmp_path)
     bench.start()
     bench.tell("insert", was_here(wanting()))
-    assert bench.runtime.running() == []
+    assert bench.runtime.running() == ["main"]
     assert not (bench.settings.root / "device-plugins").exists()
     bench.stop()

@@ -81,6 +81,14 @@ def test_the_longest_unused_image_goes_first_and_used_pinned_or_young_ones_never
     assert [r.id for r in unused(records, 500.0, 120.0)] == ["never", "earlier", "later"]
 
 
+def test_images_of_one_listing_go_in_one_order_and_not_while_the_clock_stands() -> None:
+    """An image that was in use at the time of this listing is in use."""
+    first = updated_records({}, [image("b"), image("c"), image("a")], {"c"}, (), 10.0)
+    frozen = updated_records(first, [image("c"), image("a"), image("b")], (), (), 10.0)
+    assert [each.id for each in unused(frozen, 10.0, 0.0)] == ["sha256:a", "sha256:b"]
+    assert [each.id for each in unused(frozen, 11.0, 0.0)] == ["sha256:a", "sha256:b", "sha256:c"]
+
+
 def test_an_image_is_too_old_only_when_it_was_watched_for_long_enough() -> None:
     policy = ImagePolicy(maximum_age=100.0, minimum_age=0.0)
     records = {"a": ImageRecord("a", 1, pinned=False, first_seen=0.0, last_used=10.0)}

@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
+from edged.api import Nanoseconds, NodeStatus
 from edged.cri.errors import UnavailableError
 from edged.errors import VolumeError
 from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
-from edged.node.status import NodeReport
+from edged.node.status import NodeReport, node_status
 from edged.node.watch import NodeWatch, pod_machine, throttled_processors
 from edged.settings import EdgedSettings
 from modules.lab.doubles.container_runtime import FakeRuntime
@@ -61,6 +62,14 @@ def test_a_healthy_node_is_reported_immediately_and_every_period(tmp_path: Path)
     watched.run(30)
     assert len(watched.reports) == 4
     assert watched.runtime.calls["version"] == 1
+
+
+def test_a_proxy_of_services_is_reported_as_kube_proxys_version(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    assert watched.start().proxy_version == ""
+    watched.settings = replace(watched.settings, has_service_proxy=True)
+    report = watched.start()
+    assert node_status(report, NodeStatus(), Nanoseconds(0)).node_info.kube_proxy_version == "v1"
 
 
 def test_another_address_of_the_machine_is_reported(tmp_path: Path) -> None:

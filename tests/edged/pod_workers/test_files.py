@@ -60,6 +60,19 @@ def test_directories_of_a_pod_are_open_to_nobody_else(files: PodDirectories, tmp
     assert files.pods() == ["u1"]
 
 
+@pytest.mark.parametrize(("length", "fits"), [(210, True), (211, False)])
+def test_a_pod_whose_names_are_too_long_for_its_log_directory_is_told_so(
+    files: PodDirectories, length: int, *, fits: bool
+) -> None:
+    uid = "0ba0ee0a-7f3d-4b9b-9a4f-9a1c5cf6b7f1"
+    pod = replace(POD, metadata=ObjectMeta(name="x" * length, namespace="default", uid=uid))
+    if fits:
+        files.make_log_directory(pod)
+    else:
+        with pytest.raises(ConfigError, match="namespace and name have 218 characters, 217 at most"):
+            files.make_log_directory(pod)
+
+
 def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: PodDirectories) -> None:
     prepare(files)
     seen = mounted(files)

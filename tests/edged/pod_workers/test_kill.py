@@ -20,7 +20,6 @@ from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodU
 from edged.pods.unhealthy import KillReason
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
-from protos.status import StatusCode
 
 IMAGE = "busybox"
 REF = PodRef(PodUid("u"), "default", "web")
@@ -168,16 +167,6 @@ def test_containers_are_removed_before_their_sandbox(actors: Runtime) -> None:
     killer = Killer(actors)
     killer.killer.remove_pod(FACTS)
     assert killer.calls() == [("remove_container", "c"), ("stop_pod_sandbox", "s"), ("remove_pod_sandbox", "s")]
-
-
-def test_a_pod_that_cannot_be_killed_is_an_event(actors: Runtime) -> None:
-    killer = Killer(actors)
-    error = CriError("StopPodSandbox", "s", StatusCode.UNKNOWN, "busy")
-    killer.runtime.stop_pod_sandbox.side_effect = error
-    pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"), spec=PodSpec())
-    with pytest.raises(CriError):
-        killer.killer.kill_pod(pod, replace(FACTS, containers=()))
-    killer.events.kill_failed.assert_called_once_with(pod, error)
 
 
 def test_a_failed_hook_is_an_event_before_the_kill(actors: Runtime) -> None:

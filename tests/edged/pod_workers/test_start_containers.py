@@ -223,14 +223,6 @@ def test_containers_join_the_sandbox_that_runs(bench: Bench, is_known: bool) -> 
     assert bench.calls() == []
 
 
-def test_a_sandbox_that_is_not_made_is_an_event(bench: Bench) -> None:
-    bench.parts.resources.cgroups.parent.return_value = "/pods/x"
-    bench.runtime.run_pod_sandbox.side_effect = refusal(StatusCode.UNKNOWN)
-    with pytest.raises(CriError):
-        bench.starter.ensure_sandbox(POD, NOTHING, PodActions(create_sandbox=True))
-    assert bench.calls() == ["runtime.run_pod_sandbox", "events.sandbox_failed"]
-
-
 @pytest.mark.parametrize(("handlers", "starts"), [({"": True}, True), ({"": False, "other": True}, False), ({}, False)])
 def test_a_volume_is_mounted_recursively_read_only_where_the_runtime_can(
     bench: Bench, handlers: dict[str, bool], starts: bool

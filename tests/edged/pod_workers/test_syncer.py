@@ -1,5 +1,7 @@
 """One job of a pod, with parts that note what they are asked for and fail when the test says."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,8 +11,13 @@ import pytest
 from beehive.simulation import Simulation
 from edged.api import Container, Lifecycle, LifecycleHandler, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus
 from edged.api.probes import SleepAction
+from edged.cgroups.errors import CgroupError
 from edged.cri.contract import ContainerId
-from edged.errors import AllocationRefusedError, EdgedError
+from edged.cri.errors import CriError, UnavailableError
+from edged.errors import AllocationRefusedError, DevicesPendingError, EdgedError, VolumeError
+from edged.events.model import Occurrence
+from edged.events.pods import PodEvents
+from edged.events.recorder import EventRecorder
 from edged.lifecycle.hooks import HookTarget
 from edged.pod_workers.errors import ContainerStartError, ImagePendingError, ImageUnavailableError
 from edged.pod_workers.job import Done, Job
@@ -20,6 +27,8 @@ from edged.pods.backoff import BackOffs, container_key
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, PodState, RunState, SandboxId
 from edged.pods.unhealthy import KillReason
+from metamanager.client import NoAnswerError
+from protos.status import StatusCode
 
 CONTAINERS = tuple(Container(name=name, image="x") for name in ("a", "b"))
 POD = Pod(metadata=ObjectMeta(name="web", namespace="d", uid="u"), spec=PodSpec(containers=CONTAINERS))
@@ -30,7 +39,7 @@ SANDBOX = SandboxId("s")
 class Bench:
     """A syncer whose parts are all one mock, so that its calls are in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, take: Callable[[Occurrence], None] | None = None) -> None:
         self.parts = Mock()
         self.parts.lifecycle.waits.is_terminating.return_value = False
         self.parts.directories.prepare.return_value = {}
@@ -41,6 +50,8 @@ class Bench:
         self.parts.resources.directories = self.parts.directories
         parts = ContainerParts(self.parts.starter, self.parts.killer, self.parts.pruner)
         self.simulation = Simulation(1)
+        if take is not None:
+            self.parts.events = PodEvents(EventRecorder(self.simulation.clock, "n1", take))
         self.syncer = PodSyncer(
             self.simulation.clock, self.parts.reader, parts, self.parts.resources, self.parts.lifecycle, self.backoffs,
             self.parts.events,
@@ -291,3 +302,53 @@ def test_only_a_sync_prunes_what_it_reports(bench: Bench) -> None:
     assert bench.called("pruner.prune") == []
     bench.sync(PodActions(sandbox=SANDBOX))
     assert bench.called("pruner.prune") == ["pruner.prune"]
+
+
+FAILED, AWAY = (kind("Call", "it", StatusCode.UNKNOWN, "no") for kind in (CriError, UnavailableError))
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "reasons"),
+    [
+        ("resources.devices.allocate", DevicesPendingError("find devices", "r/x", "waiting"), ["FailedSync"]),
+        ("directories.prepare", VolumeError("PVC is not bound", "data"), ["FailedMount"]),
+        ("directories.prepare", NoAnswerError("ask for", "a token"), ["FailedMount"]),
+        ("directories.prepare", OSError("full"), ["FailedMount"]),
+        ("resources.cgroups.apply", CgroupError("make", "it"), ["FailedCreatePodContainer"]),
+        (
+            "starter.ensure_sandbox",
+            FAILED,
+            ["FailedCreatePodSandBox"],
+        ),
+        (
+            "starter.ensure_sandbox",
+            AWAY,
+            ["FailedCreatePodSandBox"],
+        ),
+        ("starter.start_container", ContainerStartError("a", "r", "m"), []),
+        ("reader.read_pod", FAILED, ["FailedSync"]),
+        ("reader.read_pod", AWAY, []),
+    ],
+)
+def test_what_a_pod_waits_for_is_in_an_event(part: str, error: Exception, reasons: list[str]) -> None:
+    """Once, in a kubelet's words. The starter itself tells of containers, and the node of a runtime that is away."""
+    told: list[Occurrence] = []
+    bench = Bench(told.append)
+    attrgetter(part)(bench.parts).side_effect = error
+    done = bench.sync(PodActions(create_sandbox=True, start=(ContainerStart(CONTAINERS[0], 0),)))
+    assert done.error is error
+    assert [each.reason for each in told] == reasons
+    assert all(str(error) in each.message for each in told)
+
+
+@pytest.mark.parametrize("state", [PodState.TERMINATING, PodState.TERMINATED])
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [("killer.kill_pod", "FailedKillPod"), ("resources.release", "FailedSync"), ("reader.read_pod", "FailedSync")],
+)
+def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: str, reason: str) -> None:
+    told: list[Occurrence] = []
+    bench = Bench(told.append)
+    attrgetter(part)(bench.parts).side_effect = VolumeError("unmount a volume", "data")
+    bench.syncer.sync(Job(state, REF, POD))
+    assert [each.reason for each in told] == [reason]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from edged.errors import ConfigError
+from edged.pod_workers.pruner import prunable
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.resources import HostResources
 from edged.pods.facts import read_container, read_pod, read_sandbox
@@ -76,6 +77,25 @@ def test_facts_are_sorted_newest_first() -> None:
     facts = read_pod(REF, sandboxes, containers)
     assert [s.id for s in facts.sandboxes] == ["s3", "s2", "s1"]
     assert [c.id for c in facts.containers] == ["c3", "c2", "c1"]
+
+
+@pytest.mark.parametrize("tick", [0, -1], ids=["one tick", "clock set back"])
+def test_the_attempts_tell_what_is_newest_whatever_the_clock_says(tick: int) -> None:
+    """As numbers: attempt 10 is newer than attempt 9."""
+    attempts = (9, 11, 8, 10)
+    sandboxes = [
+        cri.PodSandboxStatus(id=f"s{n}", created_at=100 + n * tick, metadata=cri.PodSandboxMetadata(attempt=n))
+        for n in attempts
+    ]
+    containers = [
+        (SandboxId("s"), cri.ContainerStatus(id=f"c{n}", created_at=100 + n * tick, metadata=cri.ContainerMetadata(
+            name="a", attempt=n)))
+        for n in attempts
+    ]  # fmt: skip
+    facts = read_pod(REF, sandboxes, containers)
+    assert [s.id for s in facts.sandboxes] == ["s11", "s10", "s9", "s8"]
+    assert [c.id for c in facts.containers] == ["c11", "c10", "c9", "c8"]
+    assert [c.id for c in prunable(facts).containers] == ["c10", "c9", "c8"]
 
 
 def test_foreign_containers_are_nobodys() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from beehive import RealClock
 from beehive.clock import Clock
+from beehive.http.lingering_close import reset_at_close, undelivered
 from edged.server import streaming
 from edged.server.streaming import forwarded_head, relay
 from tests.beehive.http.requests import parse
+from tests.end_to_end.processes import wait_until
 
 SECONDS = 60
 
@@ -113,6 +115,42 @@ def test_a_side_that_breaks_ends_it(middle: Middle, end: str) -> None:
     assert other.recv(1) == b""
     other.close()
     assert middle.ended.wait(SECONDS)
+
+
+def test_what_a_server_has_said_arrives_though_it_takes_no_more(middle: Middle) -> None:
+    """kubectl sends a ping each 5 s, also to a command that has ended while its output is still on its way."""
+    read(middle.server, 6)
+    sent, block = 0, b"x" * 65_536
+    middle.server.settimeout(1)
+    with pytest.raises(TimeoutError):
+        while True:
+            sent += middle.server.send(block)
+    middle.server.close()
+    middle.client.sendall(b"ping")
+    wait_until(lambda: not undelivered(middle.client), "the relay has the ping")
+    assert set(read(middle.client, sent)) == {ord("x")}
+    assert middle.client.recv(1) == b""
+    middle.client.close()
+    assert middle.ended.wait(SECONDS)
+    assert middle.error is None
+
+
+def test_a_server_that_breaks_off_has_no_polite_end() -> None:
+    """kubectl takes the end of a SPDY connection without a status for a command's success."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+    ):
+        client.settimeout(SECONDS)
+        ours = listening.accept()[0]
+        with socket.create_connection(listening.getsockname()) as theirs:
+            server = listening.accept()[0]
+            reset_at_close(server)
+            server.close()
+            with ours, pytest.raises(ConnectionResetError):
+                relay(ours, theirs, b"", RealClock(), 3600.0)
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
 
 
 def test_a_silent_relay_ends() -> None:

@@ -266,6 +266,16 @@ def test_a_file_that_is_written_again_within_one_tick_of_the_clock_is_read_again
     assert [list(config.command) for config in bench.runtime.configs.values()] == [["sleep", "two"]]
 
 
+def test_the_second_look_at_a_broken_file_logs_nothing(
+    bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (files / "web.yaml").write_text("kind: Po")
+    os.utime(files / "web.yaml", (bench.bee.clock.now(),) * 2)
+    bench.start()
+    bench.run(10)
+    assert len([line for line in caplog.messages if "web.yaml" in line]) == 1
+
+
 def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
     put(files, manifest())
     bench.start()

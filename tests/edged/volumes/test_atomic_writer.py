@@ -82,6 +82,14 @@ def test_a_file_whose_owner_differs_is_written_again(tmp_path: Path) -> None:
     assert not writer.write({"token": mine}, at(2))
 
 
+def test_versions_of_one_moment_replace_each_other(tmp_path: Path) -> None:
+    """A clock that stands, or was set back to the moment of a version that is there."""
+    writer = AtomicWriter(tmp_path)
+    for payload in (OLD, NEW, OLD):
+        assert writer.write(payload, at(0))
+        assert in_force(tmp_path) == contents(payload)
+
+
 def test_same_payload_changes_nothing(tmp_path: Path) -> None:
     """Writing again says that nothing changed and leaves the version in force."""
     writer = AtomicWriter(tmp_path)

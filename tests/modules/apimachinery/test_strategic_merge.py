@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
-from modules.apimachinery.merge_schema import MergeSchema, schema_of
+from modules.apimachinery.merge_schema import MergeSchema
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from tests.modules.traces import recordings, steps_of
 
 POD = schema_of("Pod")
@@ -127,10 +128,13 @@ def test_lists_of_a_pod(original: dict[str, Any], patch: dict[str, Any], expecte
         pytest.param({"$patch": "explode"}, id="an unknown directive"),
         pytest.param({"$retainKeys": ["a"], "b": 1}, id="a set key that is not retained"),
         pytest.param({"$retainKeys": "a"}, id="$retainKeys that is no list"),
-        pytest.param({"status": {"conditions": {"type": "A"}}}, id="an object for a merged list"),
+        pytest.param({"status": {"$setElementOrder/conditions": [], "conditions": {}}}, id="an object for a list"),
         pytest.param({"status": {"conditions": ["A"]}}, id="a string in a merged list"),
         pytest.param({"status": {"conditions": [{"status": "True"}]}}, id="an element without its key"),
-        pytest.param({"metadata": {"$deleteFromPrimitiveList/finalizers": 1}}, id="values that are no list"),
+        pytest.param({"status": {"conditions": [{"type": "A", "$patch": "merge"}]}}, id="a directive of objects"),
+        pytest.param({"status": {"conditions": [{"type": ["A"]}]}}, id="a key that is no plain value"),
+        pytest.param({"$setElementOrder": []}, id="an order of no list"),
+        pytest.param({"$deleteFromPrimitiveList": []}, id="values of no list"),
     ],
 )
 def test_a_patch_that_means_nothing_is_refused(patch: dict[str, Any]) -> None:
@@ -161,7 +165,7 @@ def test_a_patch_without_directives_is_idempotent_and_changes_no_argument(
 
 @given(condition_lists, condition_lists)
 def test_a_merged_list_has_every_element_once_and_the_patch_in_its_order(old: list[str], new: list[str]) -> None:
-    patch = {"status": {"conditions": types(*new), "$setElementOrder/conditions": types(*new)}}
+    patch = {"status": {"conditions": types(*new), "$setElementOrder/conditions": types(*new)}} if new else {}
     merged = merge_strategic({"status": {"conditions": types(*old)}}, patch, POD)
     names = [condition["type"] for condition in merged["status"]["conditions"]]
     assert sorted(names) == sorted({*old, *new})

@@ -3,9 +3,9 @@
 from typing import Any
 
 from modules.apimachinery.kinds import ObjectKey
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 

@@ -297,6 +297,11 @@ def test_a_node_has_its_events_the_newest_last() -> None:
     assert found is not None
     assert [each.reason for each in found] == ["Ready", "MQTTBrokerNotReady"]
     assert (found[-1].who, found[-1].message, found[-1].type) == ("n1", "it ends", "Warning")
+    frozen = [{**died, "reason": str(number), "lastTimestamp": "2026-11-20T02:00:00Z",
+               "metadata": {"resourceVersion": str(number)}} for number in range(200, 5, -1)]  # fmt: skip
+    found = PodStories("cloudcore", cast("RestClient", Events(*frozen))).events_of_node("n1")
+    assert found is not None
+    assert [each.reason for each in found][-1] == "200", "of one second"
     refusing = Events(refusal=StatusError(403, "Forbidden", "no"))
     assert PodStories("cloudcore", cast("RestClient", refusing)).events_of_node("n1") is None
 

@@ -91,7 +91,7 @@ def attributes_of(request: Request) -> AccessRequest:
         target = parse_target(request.parts)
     except ApiStatusError:
         return AccessRequest(verb=_OF_PATHS.get(request.method, "get"), path=request.path)
-    verb, name = _VERBS.get(request.method, "get"), target.name
+    verb, name = _VERBS.get(request.method, "get" if request.method in _READS else ""), target.name
     if not name:
         verb = _OF_COLLECTIONS.get(verb, verb)
         fields = request.first("fieldSelector")

@@ -1,5 +1,5 @@
 """Subresources that only a node can serve: `log`, `exec`, `attach` and `portforward` of its pods, and `proxy` of the
-node.
+node (that of pods and services is in `pod_proxies`).
 
 Requests are refused as by kube-apiserver. The others are passed on to the node with the path and query of a kubelet.
 """
@@ -30,7 +30,8 @@ STATISTICS: Final = (
 """The paths of a node's server, in parts, that are served for the node and not for a pod."""
 _CHAINS: Final = ("edgecore", "chains")
 """The path of a pod's steps on its node: these parts, its namespace and its name."""
-_PROXY: Final = "proxy"
+PROXY: Final = "proxy"
+"""The subresource of nodes, pods and services."""
 _READS: Final = ("GET", "HEAD")
 _BEGINS: Final = ("GET", "POST")
 _PATHS: Final = {LOG: "containerLogs", "exec": "exec", "attach": "attach", "portforward": "portForward"}
@@ -76,7 +77,7 @@ def is_stream(target: Target) -> bool:
     if target.group or not target.name:
         return False
     if target.plural == "nodes":
-        return subresource == _PROXY
+        return subresource == PROXY
     return target.plural == "pods" and subresource in STREAMS and not rest
 
 

@@ -133,7 +133,9 @@ def decoded(body: bytes, media: str, kind: str = "") -> Any:
         return decode_json(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise _unreadable(body, media, str(error), kind) from error
-    except (ManifestError, YamlError) as error:
+    except ManifestError as error:
+        raise BadRequestError(f"the body of the request cannot be read: line {error.line}: {error.why}") from error
+    except YamlError as error:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
 
 

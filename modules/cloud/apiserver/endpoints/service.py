@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -27,13 +28,16 @@ from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
-from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
+from modules.cloud.apiserver.endpoints.node_servers import NodeServers
+from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
+from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
+from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
@@ -65,15 +69,16 @@ _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets 
 _RESIZE: Final = "resize"
 _CREATED: Final = ("binding", "eviction", "token")
 """The subresources that are created, and not read."""
+_AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
-    "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
-    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
-    "admissionregistration.k8s.io": "no webhooks are called here",
+    "networking.k8s.io": f"network policies are not enforced here; {_AT_A_CLUSTER}",
+    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
+    f"let a cluster do it ({_AT_A_CLUSTER})",
+    "admissionregistration.k8s.io": f"no webhooks are called and no admission policies evaluated here; {_AT_A_CLUSTER}",
 }
 _OF_CORE: Final = {
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
-    "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }
 
 
@@ -159,7 +164,7 @@ class ApiService:
         clock: Clock,
         unready: Callable[[], str] = lambda: "",
         definitions: ApiCaller | None = None,
-        nodes: NodeServer | None = None,
+        nodes: NodeServers | None = None,
         *,
         index: RbacIndex | None = None,
         authenticate: Authenticate | None = None,
@@ -183,11 +188,20 @@ class ApiService:
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
-        return self._served(without_watch_path(request))
+        request = without_watch_path(request)
+        if not wants_web_socket(request) or is_proxied(request.parts):
+            return self._served(request)
+        reply = self._served(without_upgrade(request))
+        if not isinstance(reply, Stream):
+            return reply
+        try:
+            return in_web_socket(request, reply, self._clock)
+        except ApiStatusError as error:
+            return error.response()
 
     def _served(self, request: Request) -> Reply:
         try:
-            if wants_yaml(request):
+            if wants_yaml(request) and not is_proxied(request.parts):
                 return in_yaml(self._served(in_json(request)), is_watch=request.flag("watch"))
             return self._reply(request)
         except ApiStatusError as error:
@@ -208,6 +222,8 @@ class ApiService:
             return self._metrics.serve(request, target)
         resource = self._resource(target)
         check_subresource(target, resource)
+        if self._nodes is not None and is_proxied(request.parts):
+            return serve_proxy(request, target, self._caller, self._nodes)
         if self._nodes is not None and is_stream(target):
             return serve_stream(request, target, self._caller, self._nodes, self._user)
         if request.method in _READS and target.subresource not in _CREATED:
@@ -272,7 +288,7 @@ class ApiService:
         """Answer `/openapi/v2`."""
         if request.header("accept").startswith(V2_PROTOBUF):
             return Response(HTTPStatus.OK, V2_PROTOBUF_TYPE, swagger_protobuf())
-        return json(msgspec.json.encode(swagger(self._resources(), openapi_schemas)))
+        return json(msgspec.json.encode(swagger(self._resources(), partial(openapi_schemas, is_v2=True))))
 
     def _resource(self, target: Target) -> Resource:
         """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""

@@ -82,12 +82,12 @@ def _entry(one: Any) -> Managed:
 
 def written_entries(entries: Entries) -> list[JsonObject]:
     """Return the entries as an object has them: applies first, each by time."""
+    return [_written(one) for one in sorted(capped(entries).values(), key=_order)]
 
-    def order(one: Managed) -> tuple[str, str, str, str, str]:
-        of = one.manager
-        return of.operation, one.time, of.name, of.api_version, of.subresource
 
-    return [_written(one) for one in sorted(capped(entries).values(), key=order)]
+def _order(one: Managed) -> tuple[str, str, str, str, str]:
+    of = one.manager
+    return of.operation, one.time, of.name, of.api_version, of.subresource
 
 
 def _written(one: Managed) -> JsonObject:
@@ -106,7 +106,7 @@ def _written(one: Managed) -> JsonObject:
 
 def capped(entries: Entries) -> Entries:
     """Return the entries with at most ten managers of updates: the oldest updates become one."""
-    updates = sorted((one for one in entries.values() if one.manager.operation == UPDATE), key=lambda one: one.time)
+    updates = sorted((one for one in entries.values() if one.manager.operation == UPDATE), key=_order)
     surplus = len(updates) - MOST_UPDATERS
     if surplus <= 0:
         return entries
@@ -133,6 +133,21 @@ def encoded(entries: list[JsonObject], live: JsonObject | None) -> msgspec.Raw |
         return None
     made, stored = msgspec.Raw(msgspec.json.encode(entries)), metadata_of(live or {}).get("managedFields")
     return stored if isinstance(stored, msgspec.Raw) and bytes(stored) == bytes(made) else made
+
+
+def with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of an object with the stored entries if its own differ from those by their times only. A
+    write that changes nothing else changes no times (IgnoreManagedFieldsTimestampsTransformer).
+    """
+    stored, made = (metadata_of(obj).get("managedFields") for obj in (live, new))
+    if not stored or not made or made is stored:
+        return new
+    before, after = (
+        [{name: value for name, value in each.items() if name != "time"} for each in listed(entries)]
+        for entries in (stored, made)
+    )
+    is_same = len(before) == len(after) and all(each in before for each in after)
+    return with_entries(new, stored) if is_same else new
 
 
 def is_reset(obj: JsonObject) -> bool:

@@ -1,7 +1,7 @@
 """How the fields of an object are merged: which are atomic, and which lists have keys or are sets.
 
-The tables have the types of `fields.json`, with the keys of Kubernetes' OpenAPI (`x-kubernetes-list-type`). A list that
-is not here is atomic, except for `conditions`, whose key is `type` everywhere but in a Job's status.
+Kubernetes' OpenAPI says so for built-in kinds (`x-kubernetes-list-type` in `fields.json`), a schema for custom ones. A
+list without a type is atomic, unless a strategic merge patch merges it (kube-openapi, `schemaconv`).
 """
 
 from collections.abc import Mapping
@@ -10,64 +10,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from modules.cloud.apiserver.fields.validation import field_types, root_type_of
+from modules.cloud.apiserver.fields.validation import field_types, known_fields, merge_of, root_type_of
 
-_ATOMIC_CONDITIONS: Final = "V1JobStatus"
-"""The type whose `conditions` are merged as a whole."""
-_CONTAINER: Final = {
-    "env": ("name",),
-    "ports": ("containerPort", "protocol"),
-    "volumeDevices": ("devicePath",),
-    "volumeMounts": ("mountPath",),
-}
-
-LISTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "V1CSIDriverSpec": {"volumeLifecycleModes": ()},
-    "V1CSINodeSpec": {"drivers": ("name",)},
-    "V1Container": _CONTAINER,
-    "V1ContainerStatus": {"allocatedResourcesStatus": ("name",), "volumeMounts": ("mountPath",)},
-    "V1ControllerRevision": {"data": ()},
-    "V1Endpoint": {"addresses": ()},
-    "V1EphemeralContainer": _CONTAINER,
-    "V1NodeSpec": {"podCIDRs": ()},
-    "V1NodeStatus": {"addresses": ("type",)},
-    "V1ObjectMeta": {"finalizers": (), "ownerReferences": ("uid",)},
-    "V1PodFailurePolicyOnExitCodesRequirement": {"values": ()},
-    "V1PodSpec": {
-        "containers": ("name",),
-        "ephemeralContainers": ("name",),
-        "hostAliases": ("ip",),
-        "imagePullSecrets": ("name",),
-        "initContainers": ("name",),
-        "nodeSelector": (),
-        "resourceClaims": ("name",),
-        "schedulingGates": ("name",),
-        "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-        "volumes": ("name",),
-    },
-    "V1PodStatus": {"podIPs": ("ip",), "resourceClaimStatuses": ("name",)},
-    "V1ReplicationControllerSpec": {"selector": ()},
-    "V1ResourceRequirements": {"claims": ("name",)},
-    "V1ResourceStatus": {"resources": ("resourceID",)},
-    "V1Scheduling": {"nodeSelector": ()},
-    "V1ServiceAccount": {"secrets": ("name",)},
-    "V1ServiceSpec": {"ports": ("port", "protocol"), "selector": ()},
-    "V1UncountedTerminatedPods": {"failed": (), "succeeded": ()},
-    "V1beta1ResourceClaimStatus": {"devices": ("driver", "device", "pool"), "reservedFor": ("uid",)},
-}
-"""The keys of lists, by type and field; none for a set, and for a map that is atomic."""
-
-ATOMIC_TYPES: Final = frozenset({
-    "CoreV1EndpointPort", "DiscoveryV1EndpointPort", "RbacV1Subject", "V1ConfigMapKeySelector", "V1EndpointAddress",
-    "V1LabelSelector", "V1LocalObjectReference", "V1NodeSelector", "V1NodeSelectorTerm", "V1ObjectFieldSelector",
-    "V1ObjectReference", "V1OwnerReference", "V1ResourceFieldSelector", "V1RoleRef", "V1ScopeSelector",
-    "V1SecretKeySelector", "V1SecretReference", "V1TopologySelectorTerm", "V1TypedLocalObjectReference",
-})  # fmt: skip
-"""Types that are merged as a whole."""
-
-GRANULAR: Final = frozenset({("V1PersistentVolumeSpec", "claimRef")})
-"""Fields of such a type that are merged field by field all the same."""
-
+_ATOMIC: Final = "atomic"
+_OF_ANY_FORM: Final = ("V1ControllerRevision", "data")
+"""A field without a schema, which is merged as a whole."""
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "V1ContainerPort": {"protocol": "TCP"},
     "V1ServicePort": {"protocol": "TCP"},
@@ -167,7 +114,7 @@ class BuiltInShape:
         self._types = types
         self._of = of
         self._merged = merged
-        self._is_atomic = of in ATOMIC_TYPES if is_atomic is None else is_atomic
+        self._is_atomic = of in known_fields().atomic if is_atomic is None else is_atomic
         self.keys = merged or ()
 
     def form(self, value: Any) -> MergeForm:
@@ -190,11 +137,15 @@ class BuiltInShape:
         of = self._types.get(self._of, {}).get(name)
         if of is None:
             return _DEDUCED
-        rule = LISTS.get(self._of, {}).get(name)
-        if rule is None and name == "conditions" and self._of != _ATOMIC_CONDITIONS:
-            rule = ("type",)
-        is_atomic = True if rule == () else False if (self._of, name) in GRANULAR else None
-        return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=is_atomic)
+        merge = merge_of(self._of, name)
+        keys, is_set = merge.list_map_keys, merge.list_type == "set"
+        if not merge.list_type and merge.patch_strategy.startswith("merge"):
+            keys = (merge.patch_merge_key,) if merge.patch_merge_key else ()
+            is_set = not keys
+        is_atomic = merge.map_type == _ATOMIC if merge.map_type else None
+        if (self._of, name) == _OF_ANY_FORM:
+            is_atomic = True
+        return BuiltInShape(self._types, of, keys or (() if is_set else None), is_atomic=is_atomic)
 
     def element(self) -> FieldShape:
         """Return the shape of a list's elements."""
@@ -224,7 +175,7 @@ class SchemaShape:
     def form(self, value: Any) -> MergeForm:
         """Return how a value is merged."""
         if isinstance(value, dict):
-            return MergeForm.LEAF if self._schema.get("x-kubernetes-map-type") == "atomic" else MergeForm.MAP
+            return MergeForm.LEAF if self._schema.get("x-kubernetes-map-type") == _ATOMIC else MergeForm.MAP
         kind = self._schema.get("x-kubernetes-list-type")
         if isinstance(value, list) and kind == "map" and self.keys:
             return MergeForm.KEYED

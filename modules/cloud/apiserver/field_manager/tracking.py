@@ -8,6 +8,7 @@ import msgspec
 from beehive.nesting import read_json
 from modules.apimachinery.api_errors import ApiError, BadRequestError
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, metadata_of
+from modules.cloud.apiserver.field_manager.last_applied import CLIENTS, KUBECTL
 from modules.cloud.apiserver.field_manager.managed_fields import (
     UPDATE,
     Entries,
@@ -33,9 +34,6 @@ from modules.cloud.apiserver.field_manager.values import (
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """The manager of all fields of an object that had no managers when it was first applied."""
-_KUBECTL: Final = "kubectl"
-_CLIENTS: Final = (_KUBECTL, "cloudcore")
-"""The managers of clients that have kept the last manifest in an annotation."""
 _OF_SERVER: Final = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
     | {
@@ -45,6 +43,8 @@ _OF_SERVER: Final = frozenset(
     }
 )  # fmt: skip
 """Fields that no manager has."""
+_NAMED: Final[FieldSet] = frozenset({("f:metadata", "f:name")})
+"""What every manifest sets, though nobody manages it: metadata stay when a manager gives up the rest of them."""
 _STATUS: Final = "status"
 _RESET: Final[dict[str, dict[str, tuple[Path, ...]]]] = {
     "CertificateSigningRequest": {
@@ -160,7 +160,7 @@ class Tracking:
         except DuplicateKeysError as error:
             raise BadRequestError(f"failed to create typed patch object: {error}") from error
         except ApplyConflictError:
-            if manager.name != _KUBECTL or live is None:
+            if manager.name != KUBECTL or live is None:
                 raise
             return self._upgraded(live, config, manager)
 
@@ -209,7 +209,7 @@ class Tracking:
             before = Manager(BEFORE_FIRST_APPLY, UPDATE, "", manager.api_version)
             all_ = compared({"metadata": {}}, _bare(live), self._shape).added
             all_ = self._kept(all_, before)
-            applied = all_ & self._last_applied(live) if manager.name in _CLIENTS else NOTHING
+            applied = all_ & self._last_applied(live) if manager.name in CLIENTS else NOTHING
             if applied:
                 entries[manager.identity] = Managed(manager, applied, self._now)
             entries[before.identity] = Managed(before, all_ - applied, self._now)
@@ -224,7 +224,7 @@ class Tracking:
         shape = self._shape
         ours = with_named(last, shape)
         pruned = without(obj, ours, shape)
-        managed = with_named(NOTHING.union(*(one.fields for one in entries.values())), shape)
+        managed = with_named(_NAMED.union(*(one.fields for one in entries.values())), shape)
         there = with_named(fields_of(obj, shape), shape)
         pruned_fields = with_named(fields_of(pruned, shape), shape)
         pruned = without(obj, there - (pruned_fields | managed), shape)

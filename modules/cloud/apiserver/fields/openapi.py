@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.openapi import custom_schemas
 from modules.cloud.apiserver.fields.types import type_of_several
-from modules.cloud.apiserver.fields.validation import field_types
+from modules.cloud.apiserver.fields.validation import field_types, known_fields, merge_of
 
 _PLAIN: Final = {
     "str": {"type": "string"},
@@ -35,8 +37,12 @@ def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
         types = field_types(resource.kind)
         root = _name(next(iter(types)))
         for name, fields in types.items():
-            properties = {field: _schema(kind, type_of_several(name, field)) for field, kind in sorted(fields.items())}
-            found.setdefault(_name(name), {"type": "object", "properties": properties})
+            properties = {
+                field: _schema(kind, type_of_several(name, field)) | _tags(msgspec.to_builtins(merge_of(name, field)))
+                for field, kind in sorted(fields.items())
+            }
+            atomic = _tags({"map-type": "atomic"}) if name in known_fields().atomic else {}
+            found.setdefault(_name(name), {"type": "object", "properties": properties, **atomic})
         if is_newer(resource):
             properties = {field_name(field): of for field, of in found[root]["properties"].items()}
             root = _OF_EVENTS
@@ -59,13 +65,26 @@ def _schema(kind: str, of_several: str) -> dict[str, Any]:
     return {"type": "object"} if kind == "object" else {"allOf": [{"$ref": f"#/components/schemas/{_name(kind)}"}]}
 
 
+def _tags(merge: dict[str, Any]) -> dict[str, Any]:
+    """Return how something is merged as extensions of OpenAPI."""
+    return {f"x-kubernetes-{name}": value for name, value in merge.items()}
+
+
 def _name(kind: str) -> str:
     """Return a type's name in Kubernetes' form, such as `io.k8s.api.v1.PodSpec`; kubectl shows its last part."""
     group, version, name = kind.partition("V1")
     return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"
 
 
-def openapi_schemas(resources: Sequence[Resource]) -> dict[str, Any]:
-    """Return the schemas of resources, by name: of the built-in kinds, and of CustomResourceDefinitions."""
-    built_in = schemas_of(one for one in resources if not one.is_custom)
-    return built_in | {name: schema for one in resources if one.is_custom for name, schema in custom_schemas(one)}
+def openapi_schemas(resources: Sequence[Resource], *, is_v2: bool = False) -> dict[str, Any]:
+    """Return the schemas of resources, by name: of the built-in kinds, and of CustomResourceDefinitions.
+
+    Args:
+        resources: the resources.
+        is_v2: whether they are for a document of OpenAPI v2.
+    """
+    found = schemas_of(one for one in resources if not one.is_custom)
+    for one in resources:
+        if one.is_custom:
+            found |= custom_schemas(one, is_v2=is_v2)
+    return found

@@ -24,9 +24,9 @@ _MICRO_TIMES: Final = frozenset((
 ))  # fmt: skip
 _NUMBERS_OR_TEXTS: Final = frozenset(("port", "targetPort", "maxSurge", "maxUnavailable", "minAvailable"))
 _INT64: Final = frozenset((
-    "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation",
-    "observedGeneration", "runAsGroup", "runAsUser", "seconds", "supplementalGroups", "terminationGracePeriodSeconds",
-    "tolerationSeconds",
+    "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation", "gid",
+    "observedGeneration", "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds", "sizeBytes",
+    "startingDeadlineSeconds", "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
 ))  # fmt: skip
 _TEXT: Final = "string"
 _QUANTITY: Final = "resource.Quantity"

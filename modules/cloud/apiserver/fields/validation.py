@@ -26,15 +26,37 @@ _LONGEST: Final = 200
 """Characters of a field's path in a message."""
 
 
+class Merge(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """How a field is merged: the tags of Kubernetes' OpenAPI, without their prefix `x-kubernetes-`."""
+
+    list_map_keys: tuple[str, ...] = ()
+    list_type: str = ""
+    map_type: str = ""
+    patch_merge_key: str = ""
+    patch_strategy: str = ""
+
+
+_UNTAGGED: Final = Merge()
+
+
 class _Fields(msgspec.Struct, frozen=True):
     kinds: dict[str, str]
     types: dict[str, dict[str, str]]
+    merges: dict[str, dict[str, Merge]]
+    """By type and field; a field without tags is not there."""
+    atomic: frozenset[str]
+    """Types that a server-side apply merges as a whole."""
 
 
 @cache
 def known_fields() -> _Fields:
     """Return the fields of the served kinds."""
     return decode_json(Path(__file__).with_name("fields.json").read_bytes(), _Fields)
+
+
+def merge_of(of: str, field: str) -> Merge:
+    """Return how a type's field is merged."""
+    return known_fields().merges.get(of, {}).get(field, _UNTAGGED)
 
 
 def field_types(kind: str) -> dict[str, dict[str, str]]:
@@ -78,11 +100,10 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         raise BadRequestError(f"fieldValidation: Unsupported value: {mode[:40]!r}: supported values: {known}")
     if mode == IGNORE or not isinstance(obj, dict):
         return ()
-    custom = [f'unknown field "{name[:_LONGEST]}"' for name in unknown]
     faults = (
-        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
-        *custom,
+        *(f'unknown field "{name[:_LONGEST]}"' for name in unknown),
         *unknown_fields(kind, obj),
+        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
     )
     if faults and mode == STRICT:
         version = kind.api_version.rpartition("/")[2]

@@ -36,6 +36,7 @@ from modules.cloud.storage.object_storage import EventType, ObjectEvent
 _log = logging.getLogger(__name__)
 
 _NAMESPACE: Final = kind_named("Namespace")
+_POD: Final = kind_named("Pod")
 _NAMESPACED: Final = tuple(kind for kind in KINDS if kind.namespaced)
 _BUILT_IN: Final = {(kind.api_group, kind.name): kind for kind in KINDS}
 _COMPONENT: Final = "garbage-collector-controller"
@@ -67,7 +68,8 @@ class Contents(Protocol):
 
 
 def plan_of_namespace(view: Contents, namespace: JsonObject, now: str) -> list[Action]:
-    """Return the deletions of a namespace's contents; if all were begun, its new state, if that is another.
+    """Return the deletions of a namespace's contents; if all were begun, its new state, if that is another. Other
+    objects stay until its pods are gone, which may need them to the end (KEP-5080).
 
     Args:
         view: the objects.
@@ -78,6 +80,7 @@ def plan_of_namespace(view: Contents, namespace: JsonObject, now: str) -> list[A
         return []
     remaining = [(kind, obj) for kind, key in view.contents_of(namespace["metadata"]["name"])
                  if (obj := view.find(key)) is not None]  # fmt: skip
+    remaining = [(kind, obj) for kind, obj in remaining if kind == _POD] or remaining
     unmarked = ((kind, obj) for kind, obj in remaining if not is_being_deleted(obj))
     deletions = [Deletion(_key(kind, obj), uid_of(obj), BACKGROUND) for kind, obj in islice(unmarked, MOST)]
     if deletions:
@@ -222,8 +225,14 @@ class GarbageCollector:
         self._wait_for_owners(event.key, references_of(event.old))
         if event.key.kind == _NAMESPACE.name:
             self._terminating.discard(event.key.name)
-        elif event.key.namespace in self._terminating and next(self.contents_of(event.key.namespace), None) is None:
+        elif event.key.namespace in self._terminating and self._was_last(event.key):
             self._waiting[key_for(_NAMESPACE, "", event.key.namespace)] = None
+
+    def _was_last(self, gone: ObjectKey) -> bool:
+        """Return whether a deleted object was the last one of its namespace, or the last pod."""
+        is_pod = gone.kind == _POD.name
+        left = self._cluster.storage.keys_in(_POD, gone.namespace) if is_pod else self.contents_of(gone.namespace)
+        return next(iter(left), None) is None
 
     def _wait_for_owners(self, key: ObjectKey, references: Iterable[OwnerReference]) -> None:
         """Plan the owners that may wait for a dependent."""

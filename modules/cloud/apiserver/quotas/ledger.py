@@ -89,6 +89,8 @@ class QuotaLedger:
         new = None if event.type is EventType.DELETED else event.new
         if event.key.kind == _QUOTA.name and not event.keeps_spec:
             self._close(event.key)
+        elif event.key.kind == _QUOTA.name and not self._is_told(event.new):
+            self._changed[event.key] = None
         self._count(event.key, event.old, new)
 
     def roll_back(self, event: ObjectEvent) -> None:
@@ -142,8 +144,13 @@ class QuotaLedger:
         for key in changed:
             account, stored = self._accounts.get(key.namespace, {}).get(key), self._storage.find(key)
             if account is not None and stored is not None:
-                used = {name: written(name, amount) for name, amount in sorted(account.used.items())}
-                yield {**stored, "status": {"hard": stored["spec"].get("hard") or {}, "used": used}}
+                yield {**stored, "status": _status_of(account, stored)}
+
+    def _is_told(self, quota: JsonObject) -> bool:
+        """Return whether the status of a quota says what is counted: somebody may have written another one."""
+        key = key_of(quota)
+        account = self._accounts.get(key.namespace, {}).get(key)
+        return account is None or quota.get("status") == _status_of(account, quota)
 
     def _count(self, key: ObjectKey, old: JsonObject | None, new: JsonObject | None) -> None:
         accounts = self._accounts.get(key.namespace)
@@ -188,6 +195,11 @@ class QuotaLedger:
                     account.count(usage_of(obj, self._storage.kinds.of_object(obj)), 1)
             self._accounts.setdefault(key.namespace, {})[key] = account
             self._changed[key] = None
+
+
+def _status_of(account: _Account, quota: JsonObject) -> JsonObject:
+    used = {name: written(name, amount) for name, amount in sorted(account.used.items())}
+    return {"hard": quota["spec"].get("hard") or {}, "used": used}
 
 
 def _amounts(hard: JsonObject) -> dict[str, Fraction]:

@@ -15,8 +15,8 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, Kind, uid_of, version_of
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _log = logging.getLogger(__name__)
@@ -170,9 +170,9 @@ def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
 def _refuse_directives(patch: JsonObject) -> None:
     """Refuse a strategic merge patch with directives outside of the status, where kubelets need them.
 
-    kube-apiserver merges some of them in other ways than `merge_strategic`: it merges a map, and removes a field for
-    null, at `$deleteFromPrimitiveList/FIELD` (apimachinery, `strategicpatch.mergeMap`). So a label could change that
-    the admission here does not see.
+    The admission looks at what `merge_strategic` makes of them. They can change any field: apimachinery's
+    `strategicpatch.mergeMap` merges a map, and removes a field for null, at `$deleteFromPrimitiveList/FIELD`. So a
+    label could change that the admission does not see, if kube-apiserver merges a patch in another way.
 
     Raises:
         BadRequestError: there is such a directive.

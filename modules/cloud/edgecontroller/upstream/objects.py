@@ -18,8 +18,8 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named
-from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream.responses import (

@@ -38,12 +38,17 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--socket", type=Path, metavar="PATH", help="unix socket for clients (default: the node's)")
+    _add_runtime(parser, "unix socket for clients (default: the node's)")
+    parser.set_defaults(command=f"{_SERVE}:serve")
+
+
+def _add_runtime(parser: argparse.ArgumentParser, socket: str = "of `edgecore runtime` (default: the node's)") -> None:
+    """Add the options that say which runtime is meant."""
+    parser.add_argument("--socket", type=Path, metavar="PATH", help=socket)
     parser.add_argument(
         "--kind", choices=("oci", "processes", "docker"), default="", help="of this kind (default: the configured one)"
     )
     add_location(parser)
-    parser.set_defaults(command=f"{_SERVE}:serve")
 
 
 def _add_containers(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +57,7 @@ def _add_containers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="default: table"
     )
-    add_location(parser)
+    _add_runtime(parser)
     parser.set_defaults(command=f"{_INSPECT}:containers")
 
 
@@ -67,7 +72,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
         "--show-env", action="store_true", help="values of variables, too, which may be secrets; for root and the owner"
     )
     parser.add_argument("-o", "--output", choices=("json", "yaml"), default="json", help="default: json")
-    add_location(parser)
+    _add_runtime(parser)
     parser.set_defaults(command=f"{_INSPECT}:inspect")
 
 
@@ -89,5 +94,5 @@ def _add_images(commands: argparse._SubParsersAction[Any]) -> None:
         (imported, "import_archive"),
         (exported, "export_archive"),
     ):
-        add_location(parser)
+        _add_runtime(parser)
         parser.set_defaults(command=f"{_IMAGES}:{function}")

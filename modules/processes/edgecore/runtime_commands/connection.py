@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from edged.cri.client import CriClient
 from modules.processes.edgecore.location import node_location
+from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from modules.processes.edgecore.config import EdgeCoreConfig
 
@@ -20,15 +22,23 @@ _REQUEST_SECONDS: Final = 600.0
 
 
 def config_of(chosen: argparse.Namespace) -> EdgeCoreConfig:
-    """Return the node's configuration. Raises ConfigError."""
-    return node_location(chosen).load().config
+    """Return the node's configuration, with the kind and the socket of another runtime if they are given: that of
+    `edgecore runtime`. Raises ConfigError.
+    """
+    config = node_location(chosen).load().config
+    if chosen.kind:
+        config = of_kind(config, RuntimeKind(chosen.kind))
+    return config
 
 
 @contextmanager
-def connected(config: EdgeCoreConfig) -> Iterator[CriClient]:
-    """Connect to the runtime for the time of the context."""
+def connected(config: EdgeCoreConfig, socket: Path | None) -> Iterator[CriClient]:
+    """Connect to the runtime for the time of the context, at another socket than the configured one if there is one."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
+    runtime, images = (
+        (f"unix://{socket.absolute()}",) * 2 if socket else (config.runtime_endpoint, config.image_endpoint)
+    )
+    client = CriClient(runtime, images, request_timeout=_REQUEST_SECONDS)
     try:
         yield client
     finally:

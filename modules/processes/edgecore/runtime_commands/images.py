@@ -35,7 +35,7 @@ _KEPT_LINES: Final = 2
 @reporting_errors
 def listing(chosen: argparse.Namespace) -> None:
     """Print the images: names, id and bytes."""
-    with connected(config_of(chosen)) as runtime:
+    with connected(config_of(chosen), chosen.socket) as runtime:
         _print(list(runtime.list_images()))
 
 
@@ -140,7 +140,7 @@ def _layer_line(layer: PulledLayer) -> str:
 def pull(chosen: argparse.Namespace) -> None:
     """Pull an image; show its progress on standard error, if the runtime reports it."""
     view = TerminalProgress(sys.stderr) if sys.stderr.isatty() else PlainProgress(sys.stderr, RealClock())
-    with connected(config_of(chosen)) as runtime, ThreadPoolExecutor(1) as threads:
+    with connected(config_of(chosen), chosen.socket) as runtime, ThreadPoolExecutor(1) as threads:
         pulled = threads.submit(runtime.pull_image, cri.ImageSpec(image=chosen.image))
         show_progress(runtime, chosen.image, pulled, view)
         print_lines([str(pulled.result())])
@@ -165,7 +165,7 @@ def show_progress(runtime: CriClient, image: str, pulled: Future[ImageRef], view
 def remove(chosen: argparse.Namespace) -> None:
     """Remove a name of an image, or the image, and print which of them it was."""
     spec = cri.ImageSpec(image=chosen.image)
-    with connected(config_of(chosen)) as runtime:
+    with connected(config_of(chosen), chosen.socket) as runtime:
         image = runtime.image_status(spec)
         if image is None:
             raise EdgedError("find the image", chosen.image, "`edgecore images list` shows all")
@@ -218,14 +218,14 @@ def import_archive(chosen: argparse.Namespace) -> None:
     config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images import FILE; Docker: docker load --input FILE"
-        raise EdgedError("import images", "only embedded://oci takes archives this way", hint)
+        raise EdgedError("import images", "only embedded://oci and `--kind oci` take archives this way", hint)
     directory = config.image_archives
     directory.mkdir(parents=True, exist_ok=True)
     made = directory / f".{chosen.file.name}.new"
     shutil.copyfile(chosen.file, made)
     name = chosen.file.name if chosen.file.name.endswith(_ARCHIVES) else f"{chosen.file.name}.tar"
     os.replace(made, directory / name)  # noqa: PTH105 - says what it does
-    with connected(config) as runtime:
+    with connected(config, chosen.socket) as runtime:
         _print(list(runtime.list_images()))
 
 
@@ -235,7 +235,7 @@ def export_archive(chosen: argparse.Namespace) -> None:
     config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images export FILE IMAGE; Docker: docker save --output FILE IMAGE"
-        raise EdgedError("export an image", "only embedded://oci has a store of edgecore's own", hint)
+        raise EdgedError("export an image", "only embedded://oci and `--kind oci` have a store of edgecore's own", hint)
     from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415 - the other commands talk to any runtime
     from modules.runtimes.oci.driver import IMAGES  # noqa: PLC0415
     from modules.runtimes.oci.images import export_image  # noqa: PLC0415

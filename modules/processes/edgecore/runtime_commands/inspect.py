@@ -65,7 +65,7 @@ class ListedContainer(NamedTuple):
 @reporting_errors
 def containers(chosen: argparse.Namespace) -> None:
     """Print the containers that run, or all; the newest first."""
-    with connected(config_of(chosen)) as runtime:
+    with connected(config_of(chosen), chosen.socket) as runtime:
         items = _listed(runtime, ended=chosen.all)
         if chosen.quiet:
             print_lines(each.id for each in items)
@@ -110,7 +110,12 @@ def row(container: ListedContainer, now: float, *, wide: bool = False) -> tuple[
 
 def _listed(runtime: CriClient, *, ended: bool) -> Sequence[cri.Container]:
     wanted = None if ended else cri.ContainerFilter(state=cri.ContainerStateValue(state=cri.CONTAINER_RUNNING))
-    return sorted(runtime.list_containers(wanted), key=lambda each: -each.created_at)
+    return sorted(runtime.list_containers(wanted), key=_age, reverse=True)
+
+
+def _age(item: cri.Container | cri.PodSandbox) -> tuple[int, int]:
+    """Return the sort key, the oldest first: an attempt tells the order within one tick of the clock."""
+    return item.created_at, item.metadata.attempt
 
 
 def _looked_at(runtime: CriClient, items: Sequence[cri.Container]) -> list[ListedContainer]:
@@ -160,7 +165,7 @@ def inspect(chosen: argparse.Namespace) -> None:
     config = config_of(chosen)
     if chosen.show_env:
         check_owner(socket_path(config.runtime_endpoint))
-    with connected(config) as runtime:
+    with connected(config, chosen.socket) as runtime:
         document = inspected(runtime, find(runtime, chosen.object, chosen.type))
     shown = document if chosen.show_env else without_values(document)
     if chosen.output == "yaml":
@@ -245,7 +250,7 @@ def _begun(present: Sequence[RuntimeObject], beginning: str) -> list[RuntimeObje
 def _pods_named(runtime: CriClient, name: str) -> list[RuntimeObject]:
     """Return the newest sandbox of each pod of this name: `POD`, `pod/POD` or `NAMESPACE/POD`."""
     newest: dict[tuple[str, str], cri.PodSandbox] = {}
-    for sandbox in sorted(runtime.list_pod_sandboxes(), key=lambda each: each.created_at):
+    for sandbox in sorted(runtime.list_pod_sandboxes(), key=_age):
         newest[sandbox.metadata.namespace, sandbox.metadata.name] = sandbox
     return [
         RuntimeObject(_POD, sandbox.id, f"{namespace}/{pod}")

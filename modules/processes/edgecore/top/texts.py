@@ -6,6 +6,7 @@ from beehive.printable import printable
 from modules.tools.kubectl.describers.common import Related
 from modules.tools.kubectl.describers.pod import describe_pod
 from modules.tools.printing.columns import columns_of
+from modules.tools.printing.event_order import event_order
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
 HELP: Final = """\
@@ -60,13 +61,9 @@ def events_table(events: list[JsonObject], now: float) -> str:
         return "no events"
     columns = [column for column in columns_of("Event") if not column.wide]
     rows = [tuple(column.title.upper() for column in columns)]
-    rows += [tuple(printable(str(column.cell(event, now))) for column in columns) for event in sorted(events, key=_at)]
+    in_order = sorted(events, key=event_order)
+    rows += [tuple(printable(str(column.cell(event, now))) for column in columns) for event in in_order]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def _at(event: JsonObject) -> str:
-    keys = ("series.lastObservedTime", "lastTimestamp", "eventTime", "firstTimestamp")
-    return next((text for key in keys if (text := text_at(event, key))), "")

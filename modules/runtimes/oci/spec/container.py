@@ -28,7 +28,7 @@ from modules.runtimes.oci.spec.process import command_line, environment, working
 from modules.runtimes.oci.spec.resources import cgroups_path, container_resources, oom_score_adj
 from modules.runtimes.oci.spec.seccomp import container_seccomp
 from modules.runtimes.oci.spec.selinux import selinux_labels
-from modules.runtimes.oci.spec.users import resolve_linux_user
+from modules.runtimes.oci.spec.users import has_entry, resolve_linux_user
 from protos.cri.v1 import api_pb2 as cri
 
 OCI_VERSION: Final = "1.0.2"
@@ -76,7 +76,7 @@ def container_spec(
     spec: Json = {
         "ociVersion": OCI_VERSION,
         "root": {"path": str(rootfs), "readonly": config.linux.security_context.readonly_rootfs},
-        "process": _process(attempt, request, image, user, machine),
+        "process": _process(attempt, request, image, user, machine, has_entry=has_entry(rootfs, config, user)),
         "mounts": container_mounts(
             attempt,
             config,
@@ -113,7 +113,13 @@ def _check_rootfs(attempt: str, rootfs: Path) -> None:
 
 
 def _process(
-    attempt: str, request: cri.CreateContainerRequest, image: ImageDefaults, user: LinuxUser, machine: Machine
+    attempt: str,
+    request: cri.CreateContainerRequest,
+    image: ImageDefaults,
+    user: LinuxUser,
+    machine: Machine,
+    *,
+    has_entry: bool,
 ) -> Json:
     config = request.config
     security = config.linux.security_context
@@ -121,7 +127,7 @@ def _process(
         "terminal": config.tty,
         "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
         "args": command_line(attempt, config, image),
-        "env": environment(config, image, _hostname(request, machine)),
+        "env": environment(config, image, _hostname(request, machine), has_entry=has_entry),
         "cwd": working_directory(config, image),
         "capabilities": container_capabilities(security, machine),
         "noNewPrivileges": security.no_new_privs,

@@ -66,9 +66,15 @@ def command_line(attempt: str, config: cri.ContainerConfig, image: ImageDefaults
     return command
 
 
-def environment(config: cri.ContainerConfig, image: ImageDefaults, hostname: str) -> list[str]:
-    """Return OCI's `process.env`: of equal names the pod's counts, then the image's, then the usual one."""
-    variables = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname}
+def environment(
+    config: cri.ContainerConfig, image: ImageDefaults, hostname: str, *, has_entry: bool = True
+) -> list[str]:
+    """Return OCI's `process.env`: of equal names the pod's counts, then the image's, then the usual one.
+
+    HOME of a user with an entry in /etc/passwd is the runtime's to read, for the file may be mounted. Another user's
+    is `/`, as by runc; crun 1.8 leaves it out.
+    """
+    variables = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, **({} if has_entry else {"HOME": "/"})}
     if config.tty:
         variables["TERM"] = _TERM
     variables |= dict(_named(image.environment))

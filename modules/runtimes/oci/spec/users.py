@@ -48,6 +48,18 @@ def resolve_linux_user(rootfs: Path, security: cri.LinuxContainerSecurityContext
     return LinuxUser(uid, gid, tuple(sorted({gid, *listed, *security.supplemental_groups})))
 
 
+def names_user(security: cri.LinuxContainerSecurityContext, image_user: str) -> bool:
+    """Return whether a container's user or group is a name, which its image may lack."""
+    return any(each and number_in(each) is None for each in _asked(security, image_user))
+
+
+def has_entry(rootfs: Path, config: cri.ContainerConfig, user: LinuxUser) -> bool:
+    """Return whether a user may have an entry in /etc/passwd: in the image's, or in a file that is mounted there."""
+    if any(mount.container_path.rstrip("/") in ("/etc", "/etc/passwd") for mount in config.mounts):
+        return True
+    return any(uid == user.uid for _, uid, _ in _UserFiles(rootfs).users())
+
+
 def _asked(security: cri.LinuxContainerSecurityContext, image_user: str) -> tuple[str, str]:
     group = str(security.run_as_group.value) if security.HasField("run_as_group") else ""
     if security.HasField("run_as_user"):
@@ -67,7 +79,7 @@ class _UserFiles:
     def user(self, asked: str) -> tuple[int, int, str]:
         """Return uid, primary gid and name of a user given by name or number. The first entry that fits counts."""
         number = _number(asked, "user")
-        for name, uid, gid in self._users():
+        for name, uid, gid in self.users():
             if (name == asked) if number is None else (uid == number):
                 return uid, gid, name
         if number is None:
@@ -86,7 +98,8 @@ class _UserFiles:
         """Return the groups that list the user, without one of the same name."""
         return [gid for name, gid, members in self._groups() if user in members and user not in ("", name)]
 
-    def _users(self) -> Iterator[tuple[str, int, int]]:
+    def users(self) -> Iterator[tuple[str, int, int]]:
+        """Yield name, uid and primary gid of each user."""
         for fields in self._lines("etc/passwd", 4):
             uid, gid = _id_of(fields[2]), _id_of(fields[3])
             if uid is not None and gid is not None:

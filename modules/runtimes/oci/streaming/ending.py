@@ -12,14 +12,11 @@ IDLE_SECONDS: Final = 4 * 3600.0
 """Without any data, after which a session ends; also while its last bytes are sent."""
 FLUSH_SECONDS: Final = 30.0
 """Seconds that a client which has ended its side, or was given up, may take none of the last bytes."""
-LINGER_SECONDS: Final = 5.0
-"""Seconds that a client has to end its side. Its late bytes are read: otherwise the kernel resets the connection, and
-the client loses bytes that we have sent.
-"""
 
 
 def linger(link: ByteLink, clock: Clock, *, whole: bool) -> None:
-    """Send the unsent bytes, end our side, and wait a while for the end of the other.
+    """Send the unsent bytes, end our side, and wait for the end of the other. A client that is given up has its
+    connection reset: one of SPDY takes a polite end for the command's success.
 
     Args:
         link: the connection.
@@ -36,6 +33,7 @@ def linger(link: ByteLink, clock: Clock, *, whole: bool) -> None:
     least = link.unsent
     while link.unsent:
         if link.unsent > 2 * MOST_ANSWERS or not _wait(poll, deadline, clock):
+            link.reset()
             return
         if hears and not _discard(link):
             hears, patience = False, FLUSH_SECONDS
@@ -44,11 +42,11 @@ def linger(link: ByteLink, clock: Clock, *, whole: bool) -> None:
         link.send()
         if link.unsent < least:
             least, deadline = link.unsent, clock.monotonic() + patience
+    if hears and not whole and _discard(link):
+        link.reset()
+        return
     link.finish()
-    poll.modify(link, select.POLLIN)
-    deadline = clock.monotonic() + LINGER_SECONDS
-    while link.unsent < MOST_ANSWERS and _wait(poll, deadline, clock) and _discard(link):
-        pass
+    link.await_end(clock, patience)
 
 
 def _wait(poll: "select.poll", deadline: float, clock: Clock) -> bool:

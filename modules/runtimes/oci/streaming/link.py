@@ -4,6 +4,9 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from beehive import Clock
+from beehive.http.lingering_close import linger_for_reader, reset_at_close
+
 if TYPE_CHECKING:
     from modules.runtimes.oci.streaming.web_socket import WebSocketLink
 
@@ -35,6 +38,12 @@ class ByteLink(Protocol):
 
     def finish(self) -> None:
         """Say that nothing more is sent; call it when nothing is unsent."""
+
+    def await_end(self, clock: Clock, patience: float) -> None:
+        """Wait until the client ends its side, as `linger_for_reader`."""
+
+    def reset(self) -> None:
+        """Have the connection reset when it is closed."""
 
 
 class SocketLink:
@@ -96,6 +105,14 @@ class SocketLink:
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
 
+    def await_end(self, clock: Clock, patience: float) -> None:
+        """See `ByteLink`."""
+        linger_for_reader(self._connection, clock, patience)
+
+    def reset(self) -> None:
+        """See `ByteLink`."""
+        reset_at_close(self._connection)
+
 
 class TunnelLink:
     """The bytes of another protocol in binary messages (`ByteLink`)."""
@@ -136,3 +153,11 @@ class TunnelLink:
         self._messages.close()
         self._link.send()
         self._link.finish()
+
+    def await_end(self, clock: Clock, patience: float) -> None:
+        """See `ByteLink`."""
+        self._link.await_end(clock, patience)
+
+    def reset(self) -> None:
+        """See `ByteLink`."""
+        self._link.reset()

@@ -9,12 +9,12 @@ from edged.api.quantity import QuantityError, canonical_quantity, parse_quantity
 from edged.api.times import SECOND, TimeError, parse_time
 from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.ages import ago
+from modules.tools.printing.event_order import event_order
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 UNSET: Final = "<unset>"
 _LONGEST: Final = 140
 _HIDDEN: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_LAST_SEEN: Final = ("series.lastObservedTime", "lastTimestamp", "eventTime", "firstTimestamp")
 
 
 class Related(NamedTuple):
@@ -73,7 +73,7 @@ def events_table(out: AlignedWriter, events: Sequence[JsonObject] | None, now: f
     out.row(0, "Events:")
     out.row(1, "Type", "Reason", "Age", "From", "Message")
     out.row(1, "----", "------", "----", "----", "-------")
-    for event in sorted(events, key=_last_seen):
+    for event in sorted(events, key=event_order):
         source = text_at(event, "source.component") or text_at(event, "reportingComponent")
         message = text_at(event, "message").strip()
         out.row(1, text_at(event, "type"), text_at(event, "reason"), _interval(event, now), source, message)
@@ -139,15 +139,6 @@ def terminating(obj: JsonObject, now: float) -> str:
 
 def _cut(line: str, limit: int) -> str:
     return f"{line[:limit]}..." if len(line) > limit else line
-
-
-def _last_seen(event: JsonObject) -> int:
-    for path in _LAST_SEEN:
-        try:
-            return parse_time(text_at(event, path))
-        except TimeError:
-            continue
-    return 0
 
 
 def _interval(event: JsonObject, now: float) -> str:

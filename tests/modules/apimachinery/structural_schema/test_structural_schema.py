@@ -300,7 +300,15 @@ def test_a_null_that_may_be_one_gets_no_default() -> None:
 def test_rules_in_cel_are_refused_with_the_remedy() -> None:
     rules = [{"rule": "self.a <= self.b", "message": "a is too large"}]
     schema = {"type": "object", "properties": {"a": {"type": "object", "x-kubernetes-validations": rules}}}
-    (cause,) = schema_faults(schema, "s")
+    (cause,) = schema_faults(schema, "s", takes_validations=False)
     assert cause.field == "s.properties[a].x-kubernetes-validations"
     assert cause.message.startswith("Forbidden: this API server evaluates no CEL")
     assert "minimum" in cause.message
+    assert "--store-unevaluated-validations" in cause.message
+    assert schema_faults(schema, "s") == []
+
+
+@pytest.mark.parametrize("rules", [{}, ["self.a"], [{}], [{"rule": " "}], [{"rule": 1}]])
+def test_rules_in_cel_have_a_text(rules: Any) -> None:
+    (cause, *_) = schema_faults({"type": "object", "x-kubernetes-validations": rules}, "s")
+    assert cause.field.startswith("s.x-kubernetes-validations")

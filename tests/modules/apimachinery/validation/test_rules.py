@@ -207,6 +207,7 @@ _CONTAINERS = [
     (pod({"initContainers": [{"name": "main", "image": "i"}]}), "spec.initContainers[0].name", 'Duplicate value: "main"'),
     (container(image=""), f"{_C}.image", "Required value"),
     (init(image="i "), "spec.initContainers[0].image", 'Invalid value: "i ": must not have leading or trailing whitespace'),
+    (pod({"os": {}}), "spec.os.name", "Required value: cannot be empty"),
     (volume(image={}), "spec.volumes[0].image.reference", "Required value"),
     (container(image=" i"), f"{_C}.image", 'Invalid value: " i": must not have leading or trailing whitespace'),
     (container(terminationMessagePolicy="X"), f"{_C}.terminationMessagePolicy", 'Unsupported value: "X": supported values: "File", "FallbackToLogsOnError"'),

@@ -12,7 +12,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
-from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.transactions import Transactions
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
@@ -34,6 +34,39 @@ def serving() -> Serving:
     made = Serving()
     assert made.ask("POST", DEFINITIONS, definition()).status == 201
     return made
+
+
+def test_rules_in_cel_are_stored_on_request() -> None:
+    """They are not evaluated, which each write of the definition says. Without the option, a stored definition stays
+    served and may change, and another one is refused.
+    """
+
+    def write(cluster: Cluster, verb: str, body: Any, plural: str = "customresourcedefinitions") -> ApiResult:
+        version = body["apiVersion"]
+        name = body["metadata"]["name"] if verb == "update" else ""
+        place = "default" if plural == "devices" else ""
+        call = ApiCall(verb=verb, api_version=version, plural=plural, namespace=place, name=name, body=body)
+        return serve(cluster, call)
+
+    ruled = definition()
+    schema = ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.rate < 5"}]
+    cluster = Cluster(Simulation(0).clock)
+    refused = write(cluster, "create", ruled).refusal or {}
+    assert "--store-unevaluated-validations" in refused["message"]
+    takes = Cluster(Simulation(0).clock, takes_validations=True)
+    made = write(takes, "create", ruled)
+    assert made.object is not None
+    (warning,) = made.warnings
+    assert warning.startswith("customresourcedefinition devices.devices.example.io: its rules in CEL")
+    assert write(takes, "create", device(rate=9), "devices").refusal is None
+    later = Cluster(Simulation(0).clock, storage=takes.storage)
+    made.object["metadata"]["labels"] = {"a": "b"}
+    assert write(later, "update", made.object).refusal is None
+    assert write(later, "create", {**device(rate=9), "metadata": {"name": "other"}}, "devices").refusal is None
+    other = definition("Sensor", "sensors")
+    other["spec"]["versions"][0]["schema"] = ruled["spec"]["versions"][0]["schema"]
+    assert write(later, "create", other).refusal is not None
 
 
 def conditions(obj: Any) -> dict[str, tuple[str, str]]:
@@ -353,6 +386,65 @@ def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:
     assert [one["name"] for one in resources] == ["devices", "devices/status"]
     schemas = answer(serving, "GET", "/openapi/v3/apis/devices.example.io/v1")["components"]["schemas"]
     assert "protocol" in schemas["io.example.devices.v1.Device"]["properties"]["spec"]["properties"]
+
+
+@pytest.mark.parametrize("mode", ["Strict", "Warn", "Ignore"])
+def test_a_server_side_apply_refuses_fields_that_the_schema_has_not(serving: Serving, mode: str) -> None:
+    """In the words of structured-merge-diff, whatever the field validation."""
+    obj = {**device(), "unknownField": 1}
+    media = "application/apply-patch+yaml"
+    reply = serving.ask("PATCH", f"{DEVICES}/pump", obj, media, fieldManager="kubectl", fieldValidation=mode)
+    assert reply.status == 500
+    assert json.loads(reply.body)["message"].endswith(": .unknownField: field not declared in schema")
+    reply = serving.ask("POST", DEVICES, obj, fieldValidation="Strict")
+    assert 'strict decoding error: unknown field "unknownField"' in json.loads(reply.body)["message"]
+
+
+def test_openapi_describes_what_every_kind_has(serving: Serving) -> None:
+    """`explain` prints it, also where the definition's schema has these fields without a description."""
+    schemas = answer(serving, "GET", "/openapi/v3/apis/devices.example.io/v1")["components"]["schemas"]
+    properties = schemas["io.example.devices.v1.Device"]["properties"]
+    assert properties["apiVersion"]["description"].startswith("APIVersion defines")
+    assert properties["kind"]["description"]
+    assert properties["metadata"]["description"] == "Standard object's metadata."
+    metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    assert all(each["description"] for each in metadata.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "string"}}}, None),
+        (
+            {"properties": {"a": {"type": "object", "x-kubernetes-preserve-unknown-fields": True,
+                                  "description": "any", "properties": {"b": {"type": "string"}}}}},
+            {"x-kubernetes-preserve-unknown-fields": True, "description": "any"},
+        ),
+        ({"properties": {"a": {"type": "array", "nullable": True, "items": {"type": "string"}}}}, {}),
+        (
+            {"properties": {"a": {"type": "array", "items": {
+                "x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}},
+            {"type": "array", "items": {"x-kubernetes-int-or-string": True}},
+        ),
+        (
+            {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string", "nullable": True}}}},
+            {"type": "object", "additionalProperties": {}},
+        ),
+    ],
+)  # fmt: skip
+def test_openapi_v2_refuses_no_unknown_fields(given: Any, expected: Any) -> None:
+    """Its clients take the properties of a schema for all that there may be."""
+    made = definition()
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", **given}
+    serving = Serving()
+    assert serving.ask("POST", DEFINITIONS, made).status == 201
+    schema = answer(serving, "GET", "/openapi/v2")["definitions"]["io.example.devices.v1.Device"]
+    assert schema["x-kubernetes-group-version-kind"] == [
+        {"group": "devices.example.io", "kind": "Device", "version": "v1"}
+    ]
+    assert schema["type"] == "object"
+    assert schema.get("properties", {}).get("a") == expected
+    assert ("properties" in schema) == ("x-kubernetes-preserve-unknown-fields" not in given)
 
 
 def test_a_table_has_the_printer_columns(serving: Serving) -> None:

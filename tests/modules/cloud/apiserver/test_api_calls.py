@@ -12,11 +12,12 @@ from beehive.decoding import decode_json
 from beehive.message import Message
 from beehive.nesting import LEVELS
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage.object_storage import OBJECT_LEVELS
+from tests.modules.cloud.apiserver.updates.samples import sample
 
 
 class Api:
@@ -180,11 +181,33 @@ def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
     assert serve(cluster, create).warnings == (), "it is there already"
 
 
-def test_a_kind_that_nobody_acts_on_is_reported() -> None:
-    meta = {"metadata": {"name": "fast"}, "provisioner": "example.com/disks"}
-    made = ApiCall(verb="create", api_version="storage.k8s.io/v1", plural="storageclasses", namespace="", body=meta)
+def test_a_new_service_gets_no_warning_where_a_node_has_a_proxy_of_services() -> None:
+    cluster = Cluster(Simulation(0).clock)
+    for name, version in (("n1", ""), ("n2", "v1.32.10")):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        cluster.create({**node, "status": {"nodeInfo": {"kubeProxyVersion": version}}})
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    create = ApiCall(verb="create", api_version="v1", plural="services", namespace="ns", body=service)
+    assert serve(cluster, create).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("StorageClass", "storageclass one: no volumes are provisioned"),
+        ("PodTemplate", "podtemplate one: nothing here acts on a PodTemplate"),
+        ("Ingress", "ingress one: nothing here acts on an Ingress"),
+        ("IngressClass", "ingressclass one: nothing here acts on an Ingress"),
+        ("FlowSchema", "flowschema one: nothing here acts on it"),
+        ("PriorityLevelConfiguration", "prioritylevelconfiguration one: nothing here acts on it"),
+    ],
+)
+def test_a_kind_that_nobody_acts_on_is_reported(kind: str, told: str) -> None:
+    of, body = kind_named(kind), sample(kind, "one")
+    namespace = "default" if of.namespaced else ""
+    made = ApiCall(verb="create", api_version=of.api_version, plural=of.plural, namespace=namespace, body=body)
     (warning,) = serve(Cluster(Simulation(0).clock), made).warnings
-    assert warning.startswith("storageclass fast: no volumes are provisioned")
+    assert warning.startswith(told)
 
 
 def test_an_older_state_of_a_status_is_a_conflict(api: Api) -> None:

@@ -47,6 +47,11 @@ def test_a_stateful_set_that_names_its_strategy_gets_no_partition(given: JsonObj
     assert workload("StatefulSet", updateStrategy=given)["spec"]["updateStrategy"] == made
 
 
+@pytest.mark.parametrize("source", [{}, {"kind": "Other", "name": "x", "apiGroup": "example.com"}])
+def test_a_source_of_data_that_no_provisioner_has_is_forgotten(source: JsonObject) -> None:
+    assert "dataSource" not in _complete("PersistentVolumeClaim", "v1", spec={"dataSource": source})["spec"]
+
+
 def test_volumes_of_the_network_have_their_defaults_in_pods_and_in_persistent_volumes() -> None:
     source = {"iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2026-01.com.example:disk", "lun": 0}}
     pod = _complete("Pod", "v1", spec={"containers": [], "volumes": [{"name": "v", **source}]})

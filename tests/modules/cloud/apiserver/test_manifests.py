@@ -1,10 +1,12 @@
 """Manifests and the directory they come from."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from beehive.files.stamps import SETTLED_SECONDS
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
@@ -114,6 +116,32 @@ def test_a_file_that_is_being_rewritten_in_its_place_is_read_when_it_is_whole(
     directory.sync()
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
     assert cluster.storage.get(WEB) is before
+
+
+def test_a_file_that_is_written_again_within_one_tick_of_the_clock_is_read_again(tmp_path: Path) -> None:
+    """In its place, with as many bytes: nothing but its content tells that it has changed."""
+    simulation, file = Simulation(1), tmp_path / "a.yaml"
+    cluster = Cluster(simulation.clock)
+    directory, now = ManifestDirectory(tmp_path, cluster), simulation.clock.now()
+    for value in "12":
+        file.write_text(CONFIGMAP.replace('"1"', f'"{value}"'))
+        os.utime(file, (now, now))
+        directory.sync()
+    for _ in range(3):
+        simulation.run_for(SETTLED_SECONDS)
+        directory.sync()
+    assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
+
+
+def test_the_second_look_at_a_broken_file_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    simulation, file = Simulation(1), tmp_path / "a.yaml"
+    directory = ManifestDirectory(tmp_path, Cluster(simulation.clock))
+    file.write_text("a: [")
+    os.utime(file, (simulation.clock.now(),) * 2)
+    for _ in range(3):
+        directory.sync()
+        simulation.run_for(SETTLED_SECONDS)
+    assert len(caplog.messages) == 1
 
 
 def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:

@@ -28,7 +28,7 @@ from modules.cloud.authentication.users import User
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
-from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
+from modules.cloud.client.calls import APPLY, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Synced
@@ -341,6 +341,66 @@ def test_a_volume_is_released_when_its_claim_is_deleted(bee: Harness) -> None:
     assert (phase("persistentvolumes"), phase("persistentvolumeclaims")) == ("Bound", "Bound")
     server.call("delete", "persistentvolumeclaims", "data")
     assert phase("persistentvolumes") == "Released"
+
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("plural", "name", "change"),
+    [
+        ("resourcequotas", "all", {"status": {"hard": {"cpu": "1"}, "used": {"pods": "7"}}}),
+        ("resourcequotas", "all", {"status": None}),
+        ("persistentvolumes", "data", {"status": {"phase": "Failed"}}),
+        ("persistentvolumeclaims", "data", {"status": {"phase": "Pending"}}),
+        ("persistentvolumeclaims", "data", {"status": {"phase": "Lost"}}),
+        ("serviceaccounts", "default", None),
+        ("clusterroles", "view", {"rules": []}),
+        ("nodes", "n1", {"spec": {"taints": None}}),
+        ("nodes", "n1", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    ],
+)
+def test_what_the_api_server_has_written_is_restored(
+    bee: Harness, plural: str, name: str, change: dict[str, Any] | None
+) -> None:
+    """Whoever writes over it, or deletes it: at once, or with the next look at the leases of nodes."""
+    server = Server(bee)
+    amount = {"storage": "1Gi"}
+    disk = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}, "storageClassName": ""}
+    made: dict[str, Json] = {
+        "namespaces": {"metadata": {"name": "default"}},
+        "persistentvolumes": {"metadata": {"name": "data"}, "spec": disk},
+        "persistentvolumeclaims": {"metadata": {"name": "data"}, "spec": claim},
+        "resourcequotas": {"metadata": {"name": "all"}, "spec": {"hard": {"pods": "5"}}},
+        "nodes": {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    }
+    for each, body in made.items():
+        server.call("create", each, body=body)
+    server.call("create", "leases", api_version="coordination.k8s.io/v1", namespace="kube-node-lease",
+                body={"metadata": {"name": "n1"}, "spec": {}})  # fmt: skip
+    server.bee.run_for(60.0)
+    place = {"api_version": RBAC, "namespace": ""} if plural == "clusterroles" else {}
+
+    def found() -> tuple[Json, Json, Json]:
+        obj = server.call("get", plural, name, **place).object or {}
+        taints = [{**each, "timeAdded": ""} for each in (obj.get("spec") or {}).get("taints") or ()]
+        status = obj.get("status") or {}
+        conditions = [each["status"] for each in status.get("conditions") or ()]
+        return {"taints": taints, "rules": obj.get("rules")}, {**status, "conditions": conditions}, obj["metadata"]
+
+    *before, written = found()
+    if change is None:
+        assert server.call("delete", plural, name).refusal is None
+    else:
+        of = "status" if "status" in change else ""
+        assert (
+            server.call("patch", plural, name, patch_type=MERGE, subresource=of, body=change, **place).refusal is None
+        )
+    server.bee.run_for(10.0)
+    *after, metadata = found()
+    assert after == before
+    assert metadata["resourceVersion"] != written["resourceVersion"], "it was written over"
 
 
 def accounts(server: Server) -> list[str]:

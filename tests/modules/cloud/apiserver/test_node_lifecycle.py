@@ -13,6 +13,7 @@ from tests.modules.cloud.objects import pod
 
 REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 N1 = ObjectKey("Node", "", "n1")
+SILENT_FROM_BIRTH: JsonObject = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
 
 
 def conditions(**changed: str) -> list[JsonObject]:
@@ -109,9 +110,47 @@ def test_a_node_that_was_not_ready_before_falls_silent_without_an_event() -> Non
     assert (ready(cluster)["status"], events(cluster)) == ("Unknown", [])
 
 
-def test_a_node_without_a_lease_keeps_its_reported_state() -> None:
-    cluster = Cluster(Simulation(0).clock)
+def test_of_a_node_without_a_lease_the_heartbeats_of_its_status_count() -> None:
+    """By the cloud's clock, and whoever else writes the Node: KubeEdge's edges of 2019 have no Lease."""
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
     cluster.create(node())
+    for second in range(3):
+        assert not cluster.node_lifecycle.has_silent()
+        simulation.run_for(30.0)
+        live = cluster.storage.get(N1)
+        beaten = [{**one, "lastHeartbeatTime": f"1999-01-01T00:00:0{second}Z"} for one in live["status"]["conditions"]]
+        cluster.replace({**live, "status": {**live["status"], "conditions": beaten}})
+    assert not cluster.node_lifecycle.has_silent()
+    simulation.run_for(39.0)
+    labelled = {**cluster.storage.get(N1)["metadata"], "labels": {"by": "another"}}
+    cluster.replace({**cluster.storage.get(N1), "metadata": labelled})
+    assert not cluster.node_lifecycle.has_silent()
+    simulation.run_for(2.0)
+    assert cluster.node_lifecycle.has_silent()
+    cluster.node_lifecycle.mark_silent()
+    assert ready(cluster)["status"] == "Unknown"
+    assert events(cluster) == ["Node n1 status is now: NodeNotReady"]
+    assert not cluster.node_lifecycle.has_silent()
+
+
+def test_a_node_that_has_never_reported_is_unknown_after_a_minute() -> None:
+    """So is one that was deleted and made again meanwhile."""
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
+    cluster.create(SILENT_FROM_BIRTH)
+    assert not cluster.node_lifecycle.has_silent()
+    simulation.run_for(59.0)
+    cluster.delete(N1)
+    cluster.create(SILENT_FROM_BIRTH)
+    for seconds in (59.0, 2.0):
+        assert not cluster.node_lifecycle.has_silent()
+        simulation.run_for(seconds)
+    cluster.node_lifecycle.mark_silent()
+    found = cluster.storage.get(N1)
+    assert {one["type"] for one in found["status"]["conditions"]} == set(REPORTED)
+    assert {one["reason"] for one in found["status"]["conditions"]} == {"NodeStatusNeverUpdated"}
+    assert [(one["key"], one["effect"]) for one in found["spec"]["taints"]] == SILENT
     assert not cluster.node_lifecycle.has_silent()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.volume_binder import bind_volumes, changed_phases
 
@@ -192,3 +192,36 @@ def test_malformed_bindings_are_refused_before_anything_is_bound(document: JsonO
         good["metadata"].pop("uid", None)
         cluster.apply(good)
     assert cluster.storage.get(ObjectKey("PersistentVolumeClaim", "default", "good"))["spec"]["volumeName"] == "good"
+
+
+SLOW: JsonObject = {
+    "kind": "StorageClass",
+    "apiVersion": "storage.k8s.io/v1",
+    "metadata": {"name": "slow"},
+    "provisioner": "disks.example",
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"storageClassName": "fits"}, None),
+        ({}, ("Normal", "FailedBinding", "no persistent volumes available for this claim and no storage class is set")),
+        ({"volumeName": "gone"}, ("Warning", "FailedBinding", 'volume "gone" not found')),
+        ({"volumeName": "a"}, ("Warning", "FailedBinding", 'volume "a" does not fit the claim')),
+        (
+            {"storageClassName": "fast"},
+            ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
+        ),
+        ({"storageClassName": "slow"}, ("Normal", "ExternalProvisioning", "the external provisioner 'disks.example'")),
+    ],
+)
+def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str, str] | None) -> None:
+    cluster = Cluster(Simulation(1).clock)
+    for document in (SLOW, volume("a", storageClassName="fits"), claim(**spec)):
+        document["metadata"].pop("uid", None)
+        cluster.apply(document)
+    events = cluster.storage.list(kind_named("Event"))
+    assert [(one["type"], one["reason"]) for one in events] == ([told[:2]] if told else [])
+    assert told is None or told[2] in events[0]["message"]
+    assert all(one["involvedObject"]["name"] == "data" for one in events)

@@ -356,10 +356,10 @@ def test_statistics_of_nodes_there(pair: Pair) -> None:
     wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
 
 
-def test_bytes_with_the_head_are_taken_before_the_end() -> None:
+def test_the_last_bytes_are_taken_before_the_end() -> None:
     here, there = socket.socketpair()
-    stream = PassedStream(cast("ssl.SSLSocket", here), b"first")
-    there.sendall(b"second")
+    stream = PassedStream(cast("ssl.SSLSocket", here))
+    there.sendall(b"firstsecond")
     there.close()
     taken = []
     while not stream.is_over:
@@ -372,7 +372,7 @@ def test_a_stream_has_room_only_when_all_was_taken() -> None:
     """So nothing is lost, and of a client that is faster than the other cloudcore little is held."""
     here, there = socket.socketpair()
     with there:
-        stream = PassedStream(cast("ssl.SSLSocket", here), b"")
+        stream = PassedStream(cast("ssl.SSLSocket", here))
         sent = 0
         while sent < 1000 and (room := stream.room):
             stream.send(b"%010d" % sent * (room // 10))
@@ -441,7 +441,7 @@ def test_streams_that_were_refused_wait_no_longer() -> None:
     request = Request(method="GET", target="/", parts=())
     for _ in range(passed_streams.OPENING + 1):
         with pytest.raises(ApiStatusError, match="to which it is connected, cannot be reached"):
-            elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False)
+            elsewhere.reply("n1", "/containerLogs/default/web/main", request)
     clock.close()
 
 
@@ -474,7 +474,7 @@ class Scripted:
         elsewhere = StreamsElsewhere(cast("OtherCloudcores", self), lambda _: known, clock)
         try:
             request = Request(method="GET", target="/", parts=())
-            return elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False)
+            return elsewhere.reply("n1", "/containerLogs/default/web/main", request)
         finally:
             clock.close()
             for each in self._theirs:
@@ -535,6 +535,6 @@ def test_edgecontroller_is_asked_for_the_one_node() -> None:
 
     elsewhere = StreamsElsewhere(None, cloudcores, clock)
     request = Request(method="GET", target="/", parts=())
-    assert elsewhere.reply("n1", "/containerLogs/default/web/main", request, upgrades=False) is None
+    assert elsewhere.reply("n1", "/containerLogs/default/web/main", request) is None
     assert wanted == ["n1"]
     clock.close()

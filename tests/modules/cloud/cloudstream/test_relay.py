@@ -4,12 +4,15 @@ import os
 import socket
 import threading
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from beehive import RealClock
+from beehive.http.lingering_close import linger_for_reader
 from modules.cloud.cloudstream import relay as module
 from modules.cloud.cloudstream.relay import relay
+from tests.support.clocks import StandingClock
 
 
 class SilentStream:
@@ -53,3 +56,60 @@ def test_a_relay_ends_when_both_sides_are_silent(monkeypatch: pytest.MonkeyPatch
     ours, theirs = socket.socketpair()
     with ours, theirs, closing(SilentStream()) as stream:
         relay(ours, stream, b"", RealClock())
+
+
+class EndedStream(SilentStream):
+    """A stream of a command that has ended; its output waits."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    @property
+    def is_over(self) -> bool:  # type: ignore[override]
+        """Whether all was taken."""
+        return not self._data
+
+    def take(self, _now: float) -> bytes:
+        """Return all."""
+        data, self._data = self._data, b""
+        return data
+
+
+def test_a_client_that_reads_slowly_and_pings_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl sends a ping each 5 s; a connection that is closed before it has read all would be reset."""
+    at_the_end = threading.Event()
+
+    def linger(*given: Any) -> None:
+        at_the_end.set()
+        linger_for_reader(*given)
+
+    monkeypatch.setattr(module, "linger_for_reader", linger)
+    clock = StandingClock()
+    output = bytes(128 * 1024)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        client.settimeout(60)
+        client.connect(listening.getsockname())
+        ours = listening.accept()[0]
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
+
+        def run() -> None:
+            with ours, closing(EndedStream(output)) as stream:
+                relay(ours, stream, b"", clock)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert at_the_end.wait(60)
+        clock.go(10.0)
+        received = b""
+        while len(received) < len(output):
+            client.sendall(b"ping")
+            data = client.recv(4096)
+            assert data, len(received)
+            received += data
+        assert client.recv(1) == b""
+        client.close()
+        thread.join(60)
+        assert not thread.is_alive()
+    clock.close()

@@ -119,14 +119,14 @@ def test_all_jobs_that_run_are_replaced() -> None:
 
 
 def test_the_last_success_is_that_of_the_job_that_ended_last() -> None:
-    """A later one may have ended earlier."""
+    """A later one may have ended earlier. Times are compared as such: anybody may have written a Job's status."""
     view, owner = View(), {"kind": "CronJob", "apiVersion": "batch/v1", "name": "tick", "uid": "u", "controller": True}
     made = cron_job(suspend=True)
     made["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
     view.put(made)
-    for number, minute in ((1, "05"), (2, "03")):
+    for number, ended in ((1, "00:05:00Z"), (2, "00:03:00Z"), (3, "02:04:00+02:00"), (4, "yesterday")):
         metadata = {"name": f"tick-{number}", "namespace": "default", "uid": f"j{number}", "resourceVersion": "2"}
-        status = {"completionTime": f"2026-01-01T00:{minute}:00Z"}
+        status = {"completionTime": f"2026-01-01T{ended}"}
         view.put({"kind": "Job", "apiVersion": "batch/v1", "metadata": {**metadata, "ownerReferences": [owner]},
                   "spec": {}, "status": status})  # fmt: skip
     plan = reconcile(view, key_of(made), 1_800_000_000.0)

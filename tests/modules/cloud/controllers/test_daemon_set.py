@@ -11,7 +11,8 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.daemon_set import reconcile
-from modules.cloud.controllers.pods import available_from, is_ready
+from modules.cloud.controllers.pods import available_from, is_ready, owner_reference
+from modules.cloud.controllers.revisions import revisions_of
 from modules.cloud.controllers.view import View, node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
@@ -40,6 +41,15 @@ def set_node(site: Site, name: str, changes: JsonObject) -> None:
 
 def images(site: Site) -> dict[str, str]:
     return {node_of(pod): image_of(pod) for pod in site.pods()}
+
+
+def test_pods_on_the_nodes_network_get_the_ports_that_their_template_leaves_out() -> None:
+    container = {"name": "main", "image": "app:1", "ports": [{"containerPort": 9100}]}
+    pods = {"metadata": {"labels": {"app": "agent"}}, "spec": {"hostNetwork": True, "containers": [container]}}
+    site = site_with(("n1",), template=pods)
+    (pod,) = site.pods()
+    assert pod["spec"]["containers"][0]["ports"] == [{"containerPort": 9100, "hostPort": 9100, "protocol": "TCP"}]
+    assert "hostPort" not in daemon_set(site)["spec"]["template"]["spec"]["containers"][0]["ports"][0]
 
 
 def test_each_node_has_one_and_a_new_one_gets_one() -> None:
@@ -450,6 +460,19 @@ def test_undone_by_a_revision() -> None:
     site.patch(daemon_set(site), new_image("app:3"))
     site.run_for(60)
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("names", ["cab", "bca", "abc"])
+def test_revisions_of_one_number_go_by_age_and_then_by_name(names: str) -> None:
+    """KCM's byRevision. Numbers are compared as numbers."""
+    view, made = View(), workload("DaemonSet", "agent")
+    made["metadata"] |= {"namespace": "default", "uid": "d"}
+    numbers, ages = {"a": 9, "b": 9, "c": 9, "d": 10}, {"a": 2.0, "b": 2.0, "c": 1.0, "d": 0.0}
+    for name in f"d{names}":
+        metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner_reference(made)],
+                    "creationTimestamp": format_rfc3339(ages[name]), "resourceVersion": "1"}  # fmt: skip
+        view.put({"kind": "ControllerRevision", "metadata": metadata, "revision": numbers[name]})
+    assert [one["metadata"]["name"] for one in revisions_of(view, made).old] == ["c", "a", "b", "d"]
 
 
 def test_two_templates_with_one_hash_are_two_revisions() -> None:

@@ -224,6 +224,23 @@ def test_the_largest_gets_the_rest_of_the_proportions(
     assert [found[one["metadata"]["name"]] for one in sets] == expected
 
 
+@pytest.mark.parametrize(("replicas", "expected"), [(4, {"a": 1, "b": 1, "c": 2}), (8, {"a": 2, "b": 3, "c": 3})])
+@pytest.mark.parametrize("names", ["abc", "cab", "bca"])
+def test_of_replica_sets_of_one_second_the_name_tells_the_oldest(
+    names: str, replicas: int, expected: dict[str, int]
+) -> None:
+    """In whatever order they are stored; as the sets of four seconds above."""
+    size = 1 if replicas == 4 else 3
+    sets = []
+    for name in names:
+        made = workload("ReplicaSet", name, replicas=size)
+        made["metadata"]["creationTimestamp"] = format_rfc3339(1e9)
+        made["metadata"]["annotations"] = {"deployment.kubernetes.io/max-replicas": str(3 * size)}
+        sets.append(made)
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert proportional_sizes(deployment(replicas, strategy=strategy), sets) == expected
+
+
 def test_a_pause_gathers_edits() -> None:
     site = Site()
     rolled_out(site, 2, progressDeadlineSeconds=60)
@@ -1017,6 +1034,8 @@ def test_of_the_pods_that_nodes_have_ended_some_are_kept() -> None:
     for pod in ended[-2:]:
         pod["metadata"]["deletionTimestamp"] = format_rfc3339(NOW)
     assert [write.call.name for write in surplus_ended(ended)] == ["p6", "p5"]
+    frozen = [aged_pod(name, phase="Failed", age=0) for name in "gfedcba"]
+    assert [write.call.name for write in surplus_ended(frozen)] == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])

@@ -18,6 +18,10 @@ from tests.modules.cloud.controllers.site import Site, image_of, new_image, work
 def site_with(replicas: int = 3, seed: int = 0, **spec: Any) -> Site:
     site = Site(seed)
     site.checks.append(one_of_each)
+    for number in range(replicas) if "volumeClaimTemplates" in spec else ():
+        disk = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/srv"}}
+        metadata = {"name": f"disk-{number}"}
+        site.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": disk})
     site.apply(workload("StatefulSet", "db", replicas=replicas, serviceName="db", **spec))
     return site
 
@@ -131,7 +135,7 @@ def test_in_parallel_all_are_made_together() -> None:
 
 CLAIM = {
     "metadata": {"name": "data"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "disk"},
 }
 
 
@@ -411,6 +415,13 @@ def test_of_unhealthy_surplus_pods_only_the_last_one_goes() -> None:
     site.report(site.get("Pod", "db-1"), "Running", ready=True)
     site.run_for(60)
     assert names(site) == ["db-0"]
+
+
+def test_a_claim_without_a_name_is_none() -> None:
+    """An API server takes it."""
+    site = site_with(1, volumeClaimTemplates=[{"spec": CLAIM["spec"]}])
+    site.run_for(10)
+    assert (names(site), site.all("PersistentVolumeClaim")) == (["db-0"], [])
 
 
 def test_a_claim_that_a_waiting_pod_lacks_is_made_again() -> None:

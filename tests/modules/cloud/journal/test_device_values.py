@@ -66,6 +66,15 @@ def test_an_impossible_time_is_replaced_by_cloudcores(database: JournalDatabase,
     assert [each.at for each in store.read(HALL, NOW).values] == [NOW]
 
 
+def test_values_with_impossible_times_are_all_kept_in_their_order(database: JournalDatabase) -> None:
+    """Those that a board without a battery has reported together: they are not one value of one moment."""
+    store = ValueStore(database)
+    for _ in range(2):  # the answer to the first commit was lost
+        store.write([*(said(text, 5.0) for text in ("9", "10", "8")), said("1", 5.0, "far")], NOW)
+    found = store.read(HALL, NOW).values
+    assert [(round((each.at - NOW) * 1000), each.value) for each in found] == [(0, "9"), (1, "10"), (2, "8")]
+
+
 def test_hostile_texts_are_cut_and_escaped(database: JournalDatabase) -> None:
     store = ValueStore(database)
     store.write([said("\x00\x1b[2J" + "x" * 100_000, NOW, property_name="\x00" * 300)], NOW)

@@ -55,6 +55,16 @@ def test_connections_are_kept_over_a_restart_the_newest_first(url: str) -> None:
     second.close()
 
 
+@pytest.mark.parametrize("back", [0.0, 60.0], ids=["one second", "clock set back"])
+def test_the_open_connection_is_the_newest_whatever_the_clock_says(url: str, back: float) -> None:
+    store = opened(url)
+    store.write([began("n1", "c1", NOW)], [ended("n1", "c1", NOW)], NOW)
+    store.write([began("n1", "a2", NOW - back), began("n2", "c3", NOW)], [], NOW - back)
+    assert [each.connection for each in store.read(LinkQuery(newest_only=True))] == ["a2", "c3"]
+    assert [each.connection for each in store.read(LinkQuery("n1"))] == ["a2", "c1"]
+    store.close()
+
+
 def test_connections_of_one_node_that_are_written_together_end_with_the_next(url: str) -> None:
     """As after a time without the database, where cloudhub has failed and told no end."""
     store = opened(url)

@@ -53,6 +53,16 @@ def test_the_longest_path_wins_and_then_the_literal_one() -> None:
     assert called(parts, "/n/cap/a/b/c") == "longer"
 
 
+def test_of_equal_paths_the_oldest_rule_wins_and_then_the_first_name() -> None:
+    """Whichever comes first."""
+    made = {"b": "2026-01-01T00:00:00Z", "a": "2026-01-01T00:00:01Z", "c": "2026-01-01T00:00:00Z"}
+    rules = [to_topic("/a", name=name) for name in made]
+    for each in rules:
+        each["metadata"]["creationTimestamp"] = made[each["metadata"]["name"]]
+    for several in permutations(rules):
+        assert called(table_of(*endpoints(), *several), "/n/cap/a") == "b"
+
+
 def test_a_rule_works_whichever_comes_first() -> None:
     """Its endpoints may come after it, and go again."""
     for objects in permutations((*endpoints(), to_service())):

@@ -31,8 +31,8 @@ def test_the_order_is_sorted_after_any_changes() -> None:
         else:
             known[key] = _pod(chance.choice((None, 0, 7, -3)), f"2026-01-0{chance.randrange(1, 4)}")
             pods.put(key, known[key])
-        wanted = sorted(
-            known, key=lambda each: (-priority_of(known[each]), known[each]["metadata"]["creationTimestamp"], each)
+        wanted = sorted(  # of one second, in the order in which they came, as in `known`
+            known, key=lambda each: (-priority_of(known[each]), known[each]["metadata"]["creationTimestamp"])
         )
         assert _order(pods) == [each.name for each in wanted]
 
@@ -41,7 +41,7 @@ def test_a_round_goes_on_after_a_pod_that_has_gone() -> None:
     pods = UnboundPods()
     for name in ("a", "b", "c"):
         pods.put(ObjectKey("Pod", "default", name), _pod(0, "2026"))
-    second = Rank(0, "2026", ObjectKey("Pod", "default", "b"))
+    second = Rank(0, "2026", 1, ObjectKey("Pod", "default", "b"))
     pods.drop(second.key)
     pods.drop(second.key)
     after = pods.after(second)

@@ -15,6 +15,7 @@ from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer
 from modules.processes.common.doctor.check_result import CheckResult, Level
 from modules.processes.common.exit_codes import ExitCode
 from modules.tools.fleet.lacks import Lack
+from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
@@ -114,6 +115,7 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
             Level.WARNING,
             "Deployment web: 2 of 3 pods cannot be made: exceeded quota: few",
         ),
+        ({"unevaluated": ["a.b", "c.d"]}, Level.WARNING, "rules in CEL are not evaluated (2): a.b, c.d"),
         ({"pods": [pod(nodeName="")]}, Level.WARNING, "1 has no node: default/web"),
         ({"pods": [pod(nodeName="n9")]}, Level.WARNING, "1 is on nodes that do not exist: default/web"),
         (
@@ -161,13 +163,17 @@ def test_many_troubled_nodes_are_counted_and_not_all_listed() -> None:
 def test_the_command_examines_a_running_cloudcore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pod without a node is a warning, and a node without a connection a failure; the certificates are read."""
     socket = ["--socket", str(tmp_path / "control")]
-    with Stub(tmp_path, tls=TlsConfig(directory=tmp_path / "tls", https_port=0)) as stub:
-        stub.client.run(Apply([pod(nodeName="")]))
+    tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
+    ruled = definition()
+    ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [{"rule": "true"}]
+    with Stub(tmp_path, tls=tls, store_unevaluated_validations=True) as stub:
+        stub.client.run(Apply([pod(nodeName=""), ruled]))
         assert main(["doctor", *socket]) == ExitCode.OK
         text = capsys.readouterr().out
         assert "is ready" in text
         assert "server.crt expires in" in text
         assert "1 has no node: default/web" in text
+        assert "rules in CEL are not evaluated (1): devices.devices.example.io" in text
         stub.client.run(Apply([{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}]))
         assert main(["doctor", "--json", *socket]) == ExitCode.UNWELL
         found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}

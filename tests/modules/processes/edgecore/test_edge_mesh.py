@@ -46,6 +46,11 @@ def test_pods_ask_the_nodes_name_server(
     assert edged_settings(config(mesh, *given)).cluster_dns == expected
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_node_tells_whether_it_answers_for_services(*, is_on: bool) -> None:
+    assert edged_settings(config(EdgeMeshOptions(enable=is_on, dns=False))).has_service_proxy is is_on
+
+
 def test_changes_of_pods_reach_edgemesh_and_who_listened_before() -> None:
     heard: list[str] = []
     snapshots = Snapshots()

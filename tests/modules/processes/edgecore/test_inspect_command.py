@@ -44,10 +44,9 @@ def _container(key: str, pod: str, name: str, state: Any, created: int, **labels
     )
 
 
-def _sandbox(key: str, namespace: str, name: str, created: int) -> cri.PodSandbox:
-    return cri.PodSandbox(
-        id=key, metadata=cri.PodSandboxMetadata(name=name, namespace=namespace), created_at=created * SECOND
-    )
+def _sandbox(key: str, namespace: str, name: str, created: int, attempt: int = 0) -> cri.PodSandbox:
+    metadata = cri.PodSandboxMetadata(name=name, namespace=namespace, attempt=attempt)
+    return cri.PodSandbox(id=key, metadata=metadata, created_at=created * SECOND)
 
 
 class Runtime:
@@ -116,7 +115,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = Runtime()
 
     @contextmanager
-    def connected(_config: object) -> Iterator[Runtime]:
+    def connected(_config: object, _socket: object) -> Iterator[Runtime]:
         yield made
 
     monkeypatch.setattr(inspect, "connected", connected)
@@ -190,6 +189,12 @@ def test_an_age() -> None:
 def test_which_object_is_meant(wanted: str, kind: str, key: str, runtime: Any) -> None:
     """By an id, its beginning, or a name; of a pod's sandboxes the newest."""
     assert inspect.find(runtime, wanted, kind).id == key
+
+
+def test_of_the_sandboxes_of_one_tick_the_last_attempt_is_meant(runtime: Any) -> None:
+    """Attempt 10 follows attempt 9."""
+    runtime.sandboxes[:] = [_sandbox(f"{n:064}", "default", "web", 99, attempt=n) for n in (8, 10, 9)]
+    assert inspect.find(runtime, "web", "pod").id == f"{10:064}"
 
 
 @pytest.mark.parametrize("wanted", ["abc", "5"])

@@ -72,6 +72,29 @@ def test_another_user(node: OciNode) -> None:
     assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=1002,1234")
 
 
+@pytest.mark.parametrize(("user", "home"), [(0, "/root"), (65534, "/home"), (1000, "/")])
+def test_every_user_has_a_home(node: OciNode, user: int, home: str) -> None:
+    """The one of /etc/passwd, or else the root."""
+    config = cri.ContainerConfig()
+    config.linux.security_context.run_as_user.value = user
+    assert node.run("echo $HOME", config).strip() == home
+
+
+@pytest.mark.parametrize(("name", "kind"), [("nosuch", "user"), ("4294967296", "number")])
+def test_a_user_that_the_image_lacks_is_refused_before_the_container_is_made(
+    node: OciNode, name: str, kind: str
+) -> None:
+    """So the container waits, and is made again when its image has one; it has not ended."""
+    config = cri.ContainerConfig()
+    config.linux.security_context.run_as_username = name
+    with pytest.raises(grpc.RpcError, match=kind) as refusal:
+        node.create(["true"], config)
+    assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert not node.cri.ListContainers(cri.ListContainersRequest()).containers
+    config.linux.security_context.run_as_username = "nobody"
+    assert node.ended(node.start(node.create(["true"], config))).exit_code == 0
+
+
 def test_the_image_has_the_default_command(node: OciNode) -> None:
     """Without a command the image's is taken: busybox' is a shell, which ends at the end of its input."""
     container = node.start(node.create([]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -32,6 +35,18 @@ def test_a_workload_is_scaled_if_it_has_the_number_that_is_said(cloud: Cloud) ->
     assert cloud.client.get(PATH)["spec"]["replicas"] == 3
     assert cloud.run("scale", "deployment/web", "--replicas=2", "--current-replicas=3").out.endswith("web scaled\n")
     assert cloud.client.get(PATH)["spec"]["replicas"] == 2
+
+
+def test_a_second_restart_in_one_second_is_refused(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would change nothing: the annotation that restarts the pods has whole seconds. kubectl refuses it, too."""
+    cloud.make(deployment())
+    said = []
+    for seconds in (0.0, 0.0, 1.0):
+        now = partial(time.gmtime, seconds)
+        monkeypatch.setattr("modules.tools.kubectl.rollout.time", Mock(strftime=time.strftime, gmtime=now))
+        said.append(cloud.run("rollout", "restart", "deployment/web"))
+    assert [done.status for done in said] == [0, 1, 0]
+    assert "deployment.apps/web was restarted within this second" in said[1].err
 
 
 def test_a_workload_without_pods_is_scaled_from_0(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

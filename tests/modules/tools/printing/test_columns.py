@@ -79,13 +79,36 @@ RESTARTED: dict[str, Any] = {
         ("EndpointSlice", {}, ["x", "", "<unset>", "<unset>", "50s"]),
         ("VolumeAttachment", {"spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
                               "status": {"attached": True}}, ["x", "d", "v", "n", "true", "50s"]),
+        ("PodTemplate", {"template": {"metadata": {"labels": {"a": "b"}},
+                                      "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+         ["x", "c", "i", "a=b"]),
+        ("Ingress", {"spec": {"rules": [{"host": host} for host in "abcd"], "tls": [{}], "ingressClassName": "n"},
+                     "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "h"}]}}},
+         ["x", "n", "a,b,c + 1 more...", "192.0.2.1,h", "80, 443", "50s"]),
+        ("Ingress", {"spec": {"rules": [{}]}}, ["x", "<none>", "*", "", "80", "50s"]),
+        ("IngressClass", {"spec": {"controller": "a/b", "parameters": {"apiGroup": "g", "kind": "K", "name": "n"}}},
+         ["x", "a/b", "K.g/n", "50s"]),
+        ("IngressClass", {"spec": {"controller": "a/b"}}, ["x", "a/b", "<none>", "50s"]),
+        ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}, "matchingPrecedence": 7,
+                                 "distinguisherMethod": {"type": "ByUser"}},
+                        "status": {"conditions": [{"type": "Dangling", "status": "True"}]}},
+         ["x", "n", 7, "ByUser", "50s", "True"]),
+        ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}}}, ["x", "n", 0, "<none>", "50s", "?"]),
+        ("PriorityLevelConfiguration",
+         {"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {
+             "queuing": {"queues": 1, "handSize": 2, "queueLengthLimit": 3}}}}},
+         ["x", "Limited", "3", "1", "2", "3", "50s"]),
+        ("PriorityLevelConfiguration", {"spec": {"type": "Exempt"}},
+         ["x", "Exempt", "<none>", "<none>", "<none>", "<none>", "50s"]),
     ],
 )  # fmt: skip
 def test_cells(kind: str, fields: dict[str, Any], wanted: list[str | float | None]) -> None:
     assert cells(kind, **fields) == wanted
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Node", "Event", "PersistentVolume", "Service", "Endpoints", "Lease"])
+@pytest.mark.parametrize(
+    "kind", ["Pod", "Node", "Event", "PersistentVolume", "Service", "Endpoints", "Lease", "Ingress", "FlowSchema"]
+)
 def test_nothing_need_be_there(kind: str) -> None:
     """Nor be of the form it should be."""
     for odd in ({}, {"status": None, "spec": 7}, {"spec": {"ports": None, "containers": None}, "status": []}):

@@ -58,8 +58,8 @@ def answer(pod: dict[str, Any], program: str = "cloudcore", **known: Any) -> Ans
     return explain(PodFacts(pod=pod, now=NOW, program=program, **known))
 
 
-def crashed(code: int, reason: str = "Error") -> dict[str, Any]:
-    return {"lastState": {"terminated": {"exitCode": code, "reason": reason}}}
+def crashed(code: int, reason: str = "Error", **more: str) -> dict[str, Any]:
+    return {"lastState": {"terminated": {"exitCode": code, "reason": reason, **more}}}
 
 
 def unscheduled(message: str, **spec: Any) -> dict[str, Any]:
@@ -403,6 +403,14 @@ KILLED = NodeChain(
             "to be started again",
             "correct the command or the image of container app: it never ran, so it has no log if the reason is not "
             "the container's, see `edgecore doctor` on n1",
+        ),
+        (
+            waiting("CrashLoopBackOff", **crashed(128, "StartError", message="crun: no cgroup of version 2")),
+            {},
+            "fails",
+            "does not run: container app ended with exit code 128 (StartError, crun: no cgroup of version 2); it was "
+            "restarted 3 times, and waits to be started again",
+            "see `edgecore doctor` on n1: the machine lacks what a container needs",
         ),
         (
             {

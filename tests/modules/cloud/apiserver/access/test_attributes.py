@@ -57,6 +57,8 @@ def of_pods(verb: str, name: str = "", **fields: str) -> AccessRequest:
         ("HEAD", "/metrics", AccessRequest(verb="get", path="/metrics")),
         ("POST", "/metrics", AccessRequest(verb="post", path="/metrics")),
         ("GET", "/apis/batch/v1", AccessRequest(verb="get", path="/apis/batch/v1")),
+        *((method, f"{PODS}/https:web:80/proxy/a", of_pods(verb, "https:web:80", subresource="proxy"))
+          for method, verb in (("HEAD", "get"), ("PUT", "update"), ("PATCH", "patch"), ("OPTIONS", ""))),
     ],
 )  # fmt: skip
 def test_the_attributes_of_a_request(method: str, target: str, asked: AccessRequest) -> None:

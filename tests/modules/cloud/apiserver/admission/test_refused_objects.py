@@ -37,6 +37,52 @@ def of(kind: str, version: str = "v1", **fields: Any) -> Json:
     return {"kind": kind, "apiVersion": version, "metadata": {"name": "x"}, **fields}
 
 
+_NETWORKING = "networking.k8s.io/v1"
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
+_LEVEL: Json = {"priorityLevelConfiguration": {"name": "a"}}
+_ROUTE = ".rules[0].http.paths[0]"
+_ASKED = "rules[0].nonResourceRules[0]"
+_QUEUING = "limited.limitResponse.queuing"
+
+
+def backend(**port: Any) -> Json:
+    """Return a Service behind an Ingress."""
+    return {"service": {"name": "a", "port": port}}
+
+
+def routed(**path: Any) -> Json:
+    """Return the spec of an Ingress with one path."""
+    whole = {"pathType": "Prefix", "path": "/", "backend": backend(number=80), **path}
+    return {"rules": [{"http": {"paths": [{name: value for name, value in whole.items() if value is not None}]}}]}
+
+
+def placed(**parameters: Any) -> Json:
+    """Return the spec of an IngressClass with parameters."""
+    return {"controller": "a.b/c", "parameters": {"kind": "a", "name": "b", **parameters}}
+
+
+def ruled(**rule: Any) -> Json:
+    """Return a part of a FlowSchema's spec: one rule."""
+    subjects = [{"kind": "Group", "group": {"name": "a"}}]
+    given = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+    return {"rules": [{"subjects": subjects, "nonResourceRules": given, **rule}]}
+
+
+def asked(**rule: Any) -> Json:
+    """Return the same with one rule of URLs."""
+    return ruled(nonResourceRules=[{"verbs": ["get"], "nonResourceURLs": ["/a/*"], **rule}])
+
+
+def limited(**limit: Any) -> Json:
+    """Return the spec of a PriorityLevelConfiguration with a limit."""
+    return {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, **limit}}
+
+
+def queued(**queuing: Any) -> Json:
+    """Return the same with queues."""
+    return limited(limitResponse={"type": "Queue", "queuing": queuing})
+
+
 def serving(**spec: Any) -> Json:
     """Return a Service with another spec."""
     return {**service(), "spec": {**service()["spec"], **spec}}
@@ -521,6 +567,148 @@ ROWS: list[tuple[str, Json, str, str]] = [
         {**of("PodDisruptionBudget", "policy/v1"), "metadata": {"name": "a/b"}},
         "metadata.name",
         "may not contain '/'",
+    ),
+    *(
+        (f"an Ingress with {what}", of("Ingress", _NETWORKING, spec=spec), f"spec{path}", why)
+        for what, spec, path, why in (
+            ("nothing", {}, "", "either `defaultBackend` or `rules` must be specified"),
+            ("two ports", {"defaultBackend": backend(name="a", number=1)}, ".defaultBackend", "both port name"),
+            ("no port", {"defaultBackend": backend()}, ".defaultBackend", "port name or number is required"),
+            (
+                "a port's long name",
+                {"defaultBackend": backend(name="x" * 16)},
+                ".defaultBackend.service.port.name",
+                "no more than 15",
+            ),
+            (
+                "a number of no port",
+                {"defaultBackend": backend(number=70000)},
+                ".defaultBackend.service.port.number",
+                "between 1 and 65535",
+            ),
+            ("no service", {"defaultBackend": {}}, ".defaultBackend", "resource or service backend is required"),
+            (
+                "two backends",
+                {"defaultBackend": {**backend(number=1), "resource": {"kind": "a", "name": "b"}}},
+                ".defaultBackend",
+                "cannot set both resource and service",
+            ),
+            (
+                "a resource of no name",
+                {"defaultBackend": {"resource": {"kind": "a"}}},
+                ".defaultBackend.resource.name",
+                "name is required",
+            ),
+            ("an address", {"rules": [{"host": "10.0.0.1"}]}, ".rules[0].host", "not an IP address"),
+            ("a star", {"rules": [{"host": "a.*.b"}]}, ".rules[0].host", "must start with '*.'"),
+            ("no path", {"rules": [{"http": {"paths": []}}]}, ".rules[0].http.paths", "Required value"),
+            ("no type of a path", routed(pathType=None), f"{_ROUTE}.pathType", "pathType must be specified"),
+            ("a type of no path", routed(pathType="Regex"), f"{_ROUTE}.pathType", "Unsupported value"),
+            ("a relative path", routed(path="a"), f"{_ROUTE}.path", "must be an absolute path"),
+            ("no path text", routed(path=""), f"{_ROUTE}.path", "must be an absolute path"),
+            ("a step back", routed(path="/a/../b"), f"{_ROUTE}.path", "must not contain '/../'"),
+            ("a step back at the end", routed(path="/a/.."), f"{_ROUTE}.path", "cannot end with '/..'"),
+            ("a host of TLS", {"rules": [{}], "tls": [{"hosts": ["A"]}]}, ".tls[0].hosts[0]", "RFC 1123"),
+            ("a secret of no name", {"rules": [{}], "tls": [{"secretName": "A"}]}, ".tls[0].secretName", "RFC 1123"),
+            ("a class of no name", {"rules": [{}], "ingressClassName": ""}, ".ingressClassName", "RFC 1123"),
+        )
+    ),
+    (
+        "an Ingress of two classes",
+        {
+            **of("Ingress", _NETWORKING, spec={"rules": [{}], "ingressClassName": "a"}),
+            "metadata": {"name": "x", "annotations": {"kubernetes.io/ingress.class": "b"}},
+        },
+        "annotations.kubernetes.io/ingress.class",
+        "must match `ingressClassName`",
+    ),
+    *(
+        (f"an IngressClass with {what}", of("IngressClass", _NETWORKING, spec=spec), f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("no controller", {}, "controller", "Required value"),
+            ("a plain controller", {"controller": "a"}, "controller", "must be a domain-prefixed path"),
+            ("a controller of no domain", {"controller": "A/b"}, "controller", "RFC 1123"),
+            ("a controller's space", {"controller": "a.b/c d"}, "controller", "Invalid path"),
+            ("a long controller", {"controller": f"a.b/{'c' * 250}"}, "controller", "may not be more than 250"),
+            ("parameters nowhere", placed(scope="Namespace"), "parameters.namespace", "is set to 'Namespace'"),
+            ("parameters somewhere", placed(namespace="a"), "parameters.namespace", "is set to 'Cluster'"),
+            ("parameters of no name", placed(scope="Namespace", namespace="A"), "parameters.namespace", "RFC 1123"),
+            ("parameters everywhere", placed(scope="All"), "parameters.scope", "Unsupported value"),
+        )
+    ),
+    *(
+        (f"a FlowSchema with {what}", of("FlowSchema", _FLOW_CONTROL, spec={**_LEVEL, **spec}), f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("no level", {"priorityLevelConfiguration": {}}, "priorityLevelConfiguration.name", "must reference"),
+            ("a precedence of exempt", {"matchingPrecedence": 1}, "matchingPrecedence", "only the schema named"),
+            ("a precedence below", {"matchingPrecedence": -1}, "matchingPrecedence", "must be a positive value"),
+            ("a precedence above", {"matchingPrecedence": 10001}, "matchingPrecedence", "not be greater than 10000"),
+            ("a method", {"distinguisherMethod": {"type": "ByLuck"}}, "distinguisherMethod.type", "Unsupported"),
+            ("nobody", ruled(subjects=[]), "rules[0].subjects", "must contain at least one value"),
+            ("nothing", ruled(nonResourceRules=[]), "rules[0]", "has to be non-empty"),
+            ("a robot", ruled(subjects=[{"kind": "Robot"}]), "rules[0].subjects[0].kind", "Unsupported value"),
+            ("a user unnamed", ruled(subjects=[{"kind": "User"}]), "rules[0].subjects[0].user", "user is required"),
+            (
+                "a user's group",
+                ruled(subjects=[{"kind": "User", "user": {"name": "a"}, "group": {"name": "b"}}]),
+                "rules[0].subjects[0].group",
+                "group is forbidden",
+            ),
+            (
+                "an account nowhere",
+                ruled(subjects=[{"kind": "ServiceAccount", "serviceAccount": {"name": "*"}}]),
+                "rules[0].subjects[0].serviceAccount.namespace",
+                "must specify namespace",
+            ),
+            ("a verb", asked(verbs=["look"]), f"{_ASKED}.verbs", "Unsupported value"),
+            ("verbs beside all", asked(verbs=["*", "get"]), f"{_ASKED}.verbs", "must not specify other verbs"),
+            ("no URL", asked(nonResourceURLs=[]), f"{_ASKED}.nonResourceURLs", "at least one value"),
+            ("a URL's star", asked(nonResourceURLs=["/a*"]), f"{_ASKED}.nonResourceURLs[0]", "suffix matching"),
+            ("a URL without slash", asked(nonResourceURLs=["a"]), f"{_ASKED}.nonResourceURLs[0]", "start with slash"),
+            (
+                "no namespace",
+                ruled(resourceRules=[{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
+                "rules[0].resourceRules[0].namespaces",
+                "must supply at least one namespace",
+            ),
+        )
+    ),
+    *(
+        (
+            f"a PriorityLevelConfiguration with {what}",
+            of("PriorityLevelConfiguration", _FLOW_CONTROL, spec=spec),
+            f"spec.{path}",
+            why,
+        )
+        for what, spec, path, why in (
+            ("no type", {}, "type", "Unsupported value"),
+            ("a type of another", {"type": "Exempt"}, "type", "if and only if name is 'exempt'"),
+            ("no limit", {"type": "Limited"}, "limited", "must not be empty when type is Limited"),
+            ("shares below", limited(nominalConcurrencyShares=-1), "limited.nominalConcurrencyShares", "non-negative"),
+            ("a percentage above", limited(lendablePercent=101), "limited.lendablePercent", "between 0 and 100"),
+            ("a response", limited(limitResponse={"type": "Shout"}), "limited.limitResponse.type", "Unsupported"),
+            (
+                "no queue",
+                limited(limitResponse={"type": "Queue"}),
+                "limited.limitResponse.queuing",
+                "must not be empty",
+            ),
+            (
+                "a queue of none",
+                limited(limitResponse={"type": "Reject", "queuing": {}}),
+                "limited.limitResponse.queuing",
+                "must be nil",
+            ),
+            (
+                "a hand too large",
+                queued(queues=4, handSize=5),
+                f"{_QUEUING}.handSize",
+                "not be greater than queues (4)",
+            ),
+            ("a hand of many bits", queued(queues=64, handSize=11), f"{_QUEUING}.handSize", "required entropy bits"),
+            ("too many queues", queued(queues=10**7 + 1), f"{_QUEUING}.queues", "must not be greater than"),
+            ("no length", queued(queueLengthLimit=-1), f"{_QUEUING}.queueLengthLimit", "must be positive"),
+        )
     ),
     ("a hostname with a dot", pod(hostname="a.b"), "spec.hostname", "must not contain dots"),
 ]

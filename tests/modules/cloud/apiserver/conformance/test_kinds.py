@@ -13,6 +13,7 @@ Json = dict[str, Any]
 _SELECTED: Json = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
 _JOB: Json = {"template": {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}}
 _CONDITION: Json = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "set from e2e test"}
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _WHEN = "2026-01-01T00:00:00.000000Z"
 _EVENT: Json = {
     "eventTime": _WHEN,
@@ -436,6 +437,57 @@ def test_leases(world: World) -> None:
 def test_runtime_classes(world: World) -> None:
     """[sig-node] RuntimeClass should support RuntimeClasses API operations [Conformance]"""
     world.supports_operations("node.k8s.io/v1/runtimeclasses", {"handler": "crun"}, "", status=None)
+
+
+def test_pod_templates(world: World) -> None:
+    """[sig-node] PodTemplates should run the lifecycle of PodTemplates [Conformance]"""
+    world.supports_operations("v1/podtemplates", {"template": {"spec": {"containers": CONTAINERS}}}, status=None)
+
+
+def test_a_pod_template_is_replaced(world: World) -> None:
+    """[sig-node] PodTemplates should replace a pod template [Conformance]"""
+    path, template = path_of("v1/podtemplates", "one"), {"spec": {"containers": CONTAINERS}}
+    body = {"metadata": {"name": "one"}, "template": template}
+    made = world.request("POST", path_of("v1/podtemplates"), body, 201)
+    made["template"]["metadata"] = {"labels": {"a": "b"}}
+    replaced = world.request("PUT", path, made)
+    assert (replaced["template"]["metadata"], replaced["metadata"]["generation"]) == ({"labels": {"a": "b"}}, 2)
+
+
+def test_ingresses(world: World) -> None:
+    """[sig-network] Ingress API should support creating Ingress API operations [Conformance]"""
+    backend = {"service": {"name": "default-backend", "port": {"number": 80}}}
+    rule = {"host": "rule1.com", "http": {"paths": [{"path": "/rule1", "pathType": "Prefix", "backend": backend}]}}
+    spec = {"defaultBackend": backend, "rules": [rule, {**rule, "host": "rule2.com"}]}
+    status = {"loadBalancer": {"ingress": [{"ip": "169.1.1.1"}]}}
+    world.supports_operations("networking.k8s.io/v1/ingresses", {"spec": spec}, status=status)
+
+
+def test_ingress_classes(world: World) -> None:
+    """[sig-network] IngressClass API should support creating IngressClass API operations [Conformance]"""
+    spec = {"controller": "example.com/controller"}
+    world.supports_operations("networking.k8s.io/v1/ingressclasses", {"spec": spec}, "", status=None)
+
+
+def test_flow_schemas(world: World) -> None:
+    """[sig-api-machinery] API priority and fairness should support FlowSchema API operations [Conformance]"""
+    rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    subject = {"kind": "User", "user": {"name": "e2e"}}
+    spec = {
+        "matchingPrecedence": 10000, "priorityLevelConfiguration": {"name": "global-default"},
+        "distinguisherMethod": {"type": "ByUser"}, "rules": [{"subjects": [subject], "resourceRules": [rule]}],
+    }  # fmt: skip
+    status = {"conditions": [{"type": "Dangling", "status": "False", "reason": "e2e"}]}
+    world.supports_operations(f"{_FLOW_CONTROL}/flowschemas", {"spec": spec}, "", status=status)
+
+
+def test_priority_levels(world: World) -> None:
+    """[sig-api-machinery] API priority and fairness should support PriorityLevelConfiguration API operations
+    [Conformance]
+    """
+    spec = {"type": "Limited", "limited": {"nominalConcurrencyShares": 2, "limitResponse": {"type": "Reject"}}}
+    status = {"conditions": [{"type": "Degraded", "status": "False", "reason": "e2e"}]}
+    world.supports_operations(f"{_FLOW_CONTROL}/prioritylevelconfigurations", {"spec": spec}, "", status=status)
 
 
 def test_pods_are_deleted_by_label(world: World) -> None:

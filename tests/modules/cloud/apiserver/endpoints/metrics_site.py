@@ -14,6 +14,7 @@ from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Reply
 from modules.cloud.apiserver.endpoints import node_usage
+from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
 from modules.cloud.apiserver.endpoints.service import ApiService
 from tests.modules.cloud.apiserver.endpoints.serving import Serving
 
@@ -46,6 +47,9 @@ class Nodes:
 
     def reply(self, node: str, target: str, request: Request) -> Reply:
         raise AssertionError(f"{node} is asked for {target}")
+
+    def proxy(self, node: str, port: PodPort, path: ProxiedPath, request: Request) -> Reply:
+        raise AssertionError(f"{port} of {node} is asked for {path}")
 
 
 class Site(Serving):

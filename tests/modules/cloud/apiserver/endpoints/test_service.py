@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,8 @@ def test_discovery(api: Serving) -> None:
         "coordination",
         "discovery",
         "events",
+        "flowcontrol.apiserver",
+        "networking",
         "node",
         "rbac.authorization",
         "resource",
@@ -308,6 +311,10 @@ def test_field_validation(api: Serving) -> None:
     message = body_of(api.ask("POST", MAPS, twice, fieldValidation="Strict"))["message"]
     assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "metadata.name"')
     assert api.ask("POST", MAPS, twice, fieldValidation="Ignore").headers == ()
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: b\n  a: c\n"
+    refused = api.ask("PATCH", f"{MAPS}/x", text, "application/apply-patch+yaml", fieldManager="m")
+    assert refused.status == 400
+    assert body_of(refused)["message"].endswith(': line 6: key "a" already set in map')
 
 
 def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None:
@@ -433,6 +440,61 @@ def test_the_document_names_types_with_several_forms(api: Serving) -> None:
     assert schemas[name]["format"] == "int-or-string"
     limits = schemas["io.k8s.api.v1.ResourceRequirements"]["properties"]["limits"]["additionalProperties"]
     assert limits["allOf"][0]["$ref"].rpartition("/")[2] in schemas
+
+
+def test_the_document_says_how_fields_are_merged(api: Serving) -> None:
+    schemas = body_of(api.ask("GET", "/openapi/v3/api/v1"))["components"]["schemas"]
+    ports = schemas["io.k8s.api.v1.ServiceSpec"]["properties"]["ports"]
+    assert {name: value for name, value in ports.items() if name.startswith("x-")} == {
+        "x-kubernetes-list-map-keys": ["port", "protocol"],
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-patch-merge-key": "port",
+        "x-kubernetes-patch-strategy": "merge",
+    }
+    assert schemas["io.k8s.api.v1.LabelSelector"]["x-kubernetes-map-type"] == "atomic"
+    assert schemas["io.k8s.api.v1.PodSpec"]["properties"]["volumes"]["x-kubernetes-patch-strategy"] == (
+        "merge,retainKeys"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "patch", "changed"),
+    [
+        (
+            "/api/v1/namespaces/default/services",
+            {"kind": "Service", "spec": {"ports": [{"name": "http", "port": 80}, {"name": "https", "port": 443}]}},
+            {"spec": {"$setElementOrder/ports": [{"port": 80}, {"port": 443}],
+                      "ports": [{"port": 443, "targetPort": 9443}]}},
+            lambda spec: [(port["name"], port["targetPort"]) for port in spec["ports"]]
+            == [("http", 80), ("https", 9443)],
+        ),
+        (
+            "/api/v1/namespaces/default/replicationcontrollers",
+            {"kind": "ReplicationController",
+             "spec": {"replicas": 0, "selector": {"k": "rc"}, "template": {
+                 "metadata": {"labels": {"k": "rc"}},
+                 "spec": {"containers": [{"name": "a", "image": "x:1"}, {"name": "b", "image": "y:1"}]}}}},
+            {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "x:2"}]}}}},
+            lambda spec: [(one["name"], one["image"]) for one in spec["template"]["spec"]["containers"]]
+            == [("a", "x:2"), ("b", "y:1")],
+        ),
+        (
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "1"}}}},
+            {"spec": {"selector": {"matchLabels": {"b": "2"}}}},
+            lambda spec: spec["selector"] == {"matchLabels": {"b": "2"}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_strategic_patch_of_any_kind_follows_its_schema(
+    api: Serving, path: str, obj: dict[str, Any], patch: dict[str, Any], changed: Callable[[dict[str, Any]], bool]
+) -> None:
+    made = api.ask("POST", path, {"apiVersion": "v1", "metadata": {"name": "a"}, **obj})
+    assert made.status == 201, made.body
+    patched = api.ask("PATCH", f"{path}/a", patch, "application/strategic-merge-patch+json")
+    assert patched.status == 200
+    assert changed(body_of(patched)["spec"]), patched.body
 
 
 def test_a_watch_of_one_object_by_its_path(api: Serving) -> None:

@@ -235,6 +235,15 @@ def test_entries_of_several_versions_are_capped_by_version() -> None:
     assert len(frozenset().union(*(one.fields for one in left.values()))) == 14
 
 
+def test_of_the_updates_of_one_second_those_of_the_first_names_become_one() -> None:
+    """As the API server caps them, in whatever order they are stored."""
+    made = [{"manager": name, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+             "fieldsV1": {f"f:{name}": {}}} for name in "lkjihgfedcba"]  # fmt: skip
+    entries = read_entries({"metadata": {"managedFields": made}})
+    assert entries is not None
+    assert sorted(one.manager.name for one in capped(entries).values()) == [ANCIENT, *"defghijkl"]
+
+
 def test_the_identity_of_an_entry() -> None:
     """An apply of another version is the same manager's, an update of a subresource another entry; the status of a kind
     without that subresource is a field like others.

@@ -101,6 +101,20 @@ def test_a_null(kind: str, obj: Json, read: Json) -> None:
     assert decoded(kind_named(kind), obj) == read
 
 
+@pytest.mark.parametrize(
+    ("kind", "obj"),
+    [
+        ("CronJob", {"spec": {"startingDeadlineSeconds": 1 << 40}}),
+        ("Node", {"status": {"images": [{"names": ["app:1"], "sizeBytes": 5 << 30}]}}),
+        ("ControllerRevision", {"data": {"a": "b"}, "revision": 1 << 62}),
+        ("Pod", {"status": {"containerStatuses": [{"user": {"linux": {"uid": 1 << 32, "gid": 1 << 32}}}]}}),
+    ],
+)
+def test_numbers_of_64_bits(kind: str, obj: Json) -> None:
+    """An image of more than 2 GiB is one of a Node's."""
+    assert decoded(kind_named(kind), obj) == obj
+
+
 def test_an_object_without_nulls_is_not_copied() -> None:
     web = pod(priority=5, nodeSelector={"a": "b"})
     assert decoded(kind_named("Pod"), web) is web

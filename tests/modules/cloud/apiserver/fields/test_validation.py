@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -37,14 +36,14 @@ def test_no_more_are_named_than_anybody_reads() -> None:
 def test_strict_refuses_warn_tells_and_ignore_does_neither() -> None:
     obj = {"spec": {"comand": 1}}
     with pytest.raises(
-        BadRequestError, match=r'strict decoding error: duplicate field "a", unknown field "spec\.comand"'
+        BadRequestError, match=r'strict decoding error: unknown field "spec\.comand", duplicate field "a"'
     ):
         check_fields(POD, obj, "Strict", ("a",))
     assert check_fields(POD, obj, "") == check_fields(POD, obj, "Warn") == ('unknown field "spec.comand"',)
     assert check_fields(POD, obj, "Ignore", ("a",)) == ()
     with pytest.raises(BadRequestError) as refused:
         check_fields(POD, obj, "Strict", ("a",))
-    assert refused.value.message == 'strict decoding error: duplicate field "a", unknown field "spec.comand"'
+    assert refused.value.message == 'strict decoding error: unknown field "spec.comand", duplicate field "a"'
     assert check_fields(POD, obj, "") == check_fields(POD, obj, "Warn") == ('unknown field "spec.comand"',)
     assert check_fields(POD, obj, "Ignore", ("a",)) == ()
     with pytest.raises(BadRequestError, match="fieldValidation: Unsupported value"):
@@ -64,8 +63,7 @@ def test_every_kind_has_its_fields() -> None:
     assert field_types("Pod")["V1Container"]["command"] == "[str"
 
 
-def test_the_file_agrees_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    models = pytest.importorskip("kubernetes.client.models", reason="the PyPI package kubernetes is not installed")
-    if sys.modules["kubernetes"].__version__ != generate.VERSION:
-        pytest.skip(f"the PyPI package kubernetes is not {generate.VERSION}")
-    assert generate.text(models) == generate.TARGET.read_text()
+def test_the_file_agrees_with_the_packages() -> None:
+    if why := generate.missing():
+        pytest.skip(why)
+    assert generate.text() == generate.TARGET.read_text()

@@ -44,10 +44,28 @@ def test_a_namespace_goes_with_its_objects(world: World) -> None:
     assert world.names() == ["c"]
 
 
-def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
+def test_pods_go_before_the_other_objects_of_their_namespace(world: World) -> None:
+    """A pod may need them until its end (KEP-5080). The end of the last pod is enough to go on."""
+    for name in ("p", "q"):
+        world.make(name, plural="pods", body=POD, metadata={"finalizers": [FINALIZER]} if name == "q" else {})
+    world.make("c")
+    delete(world)
+    assert all(world.get(name, "Pod")["metadata"]["deletionTimestamp"] for name in ("p", "q"))
+    counted = "Some resources are remaining: pods. has 2 resource instances"
+    assert conditions(world)["NamespaceContentRemaining"] == ("True", "SomeResourcesRemain", counted)
+    for name in ("p", "q"):
+        world("delete", "pods", name, options={"gracePeriodSeconds": 0})
+        assert "deletionTimestamp" not in world.get("c")["metadata"]
+    patch = {"metadata": {"finalizers": None}}
+    world("patch", "pods", "q", patch, patch_type="application/merge-patch+json")
+    assert world.names() == []
+    assert world.get("ns", "Namespace", "") == {}
+
+
+def test_a_namespace_waits_for_its_finalizers(world: World) -> None:
     """Its conditions name them. Nothing new gets in meanwhile."""
-    world.make("p", plural="pods", body=POD)
-    world.make("held", metadata={"finalizers": [FINALIZER]})
+    for name in ("held", "too"):
+        world.make(name, metadata={"finalizers": [FINALIZER]})
     theirs = {"type": "example.com/Checked", "status": "True", "reason": "ByHand", "message": ""}
     world.cluster.replace_status(ObjectKey("Namespace", "", "ns"), {"phase": "Active", "conditions": [theirs]})
     delete(world)
@@ -55,11 +73,11 @@ def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
     assert told["example.com/Checked"] == ("True", "ByHand", "")
     assert told["NamespaceContentRemaining"] == (
         "True", "SomeResourcesRemain",
-        "Some resources are remaining: configmaps. has 1 resource instances, pods. has 1 resource instances",
+        "Some resources are remaining: configmaps. has 2 resource instances",
     )  # fmt: skip
     assert told["NamespaceFinalizersRemaining"] == (
         "True", "SomeFinalizersRemain",
-        f"Some content in the namespace has finalizers remaining: {FINALIZER} in 1 resource instances",
+        f"Some content in the namespace has finalizers remaining: {FINALIZER} in 2 resource instances",
     )  # fmt: skip
     assert told["NamespaceDeletionContentFailure"][:2] == ("False", "ContentDeleted")
     refused = world.make("new")
@@ -71,11 +89,11 @@ def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
     ]
     version = world.get("ns", "Namespace", "")["metadata"]["resourceVersion"]
     assert delete(world)["metadata"]["resourceVersion"] == version
-    world("delete", "pods", "p", options={"gracePeriodSeconds": 0})
+    patch = {"metadata": {"finalizers": None}}
+    world("patch", "configmaps", "too", patch, patch_type="application/merge-patch+json")
     world.collector.look_at_namespaces()
     world.settle()
-    assert "pods" not in conditions(world)["NamespaceContentRemaining"][2]
-    patch = {"metadata": {"finalizers": None}}
+    assert conditions(world)["NamespaceContentRemaining"][2].endswith("configmaps. has 1 resource instances")
     world("patch", "configmaps", "held", patch, patch_type="application/merge-patch+json")
     assert world.get("ns", "Namespace", "") == {}
 

@@ -46,6 +46,7 @@ _STRUCTURE = re.compile(
 )
 """A value in a cause that is no plain one: in Go's notation there, in JSON here, of which a long one is cut off."""
 _NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
+_OFF = (("hostUsers",), ("supplementalGroupsPolicy",))
 _NETWORK_TYPES = re.compile(
     "gcePersistentDisk|awsElasticBlockStore|iscsi|glusterfs|rbd|cinder|cephfs|flocker|fc|azure|flexVolume|quobyte"
     "|vsphereVolume|photon|portworx|scaleIO|storageos|gitRepo|persistentDisk",
@@ -112,7 +113,7 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
         it.path[:1] == ("status",) and "customresourcedefinitions" in it.request.path
     ),
     "fields whose features are off there": lambda it: (
-        re.search(_NEWER, f"{it.steps} {it.request.changed}") is not None
+        re.search(_NEWER, f"{it.steps} {it.request.changed}") is not None or it.path[-1:] in _OFF
     ),
     "volumes of several types, or of the network's": lambda it: (
         _NETWORK_TYPES.search(f"{it.words} {it.steps}") is not None or "more than 1 volume type" in it.words
@@ -125,7 +126,7 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
     "no hashes of versions, no addresses of the server": lambda it: (
         it.path[-1:] in (("storageVersionHash",), ("serverAddressByClientCIDRs",))
     ),
-    "a list without items": lambda it: it.path == ("items",) and not it.theirs and not it.ours,
+    "a list without items": lambda it: it.theirs in (None, []) and it.ours in (None, []),
     "managers of what is in an empty object, and of a template that may be missing": _is_managed_in_vain,
     "the older name of a template's service account": lambda it: it.path[-4:] == (
         "spec", "template", "spec", "serviceAccount"

@@ -1,7 +1,9 @@
 """Records the answers of a kube-apiserver: `python -m tests.modules.cloud.apiserver.reference.record URL SCRIPT ...`.
 
 A SCRIPT is the name of a recorded one, whose requests are made again, or a file of JSON lines, each a `Request` without
-`code` and `answer`, which becomes the script of that name; `all` is every recorded one. The server must be a
+`code` and `answer`, which becomes the script of that name; `all` is every recorded one. Of a file of the corpus,
+`corpus/edge.yaml` for instance, each object of the API's own kinds is created; the script is `corpus-edge`, and for its
+pods there must be a ServiceAccount `default` with `automountServiceAccountToken: false`. The server must be a
 kube-apiserver of the version in `recordings.py`, alone with its etcd: without controllers, with the admission plug-ins
 that are on by default, `--allow-privileged` and the service addresses 10.96.0.0/16. TOKEN is the bearer token of an
 administrator (`system:masters`), and CA the file of the server's authority; without it the certificate is not
@@ -27,6 +29,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from beehive.decoding import json_decoder
+from modules.apimachinery.kinds import is_custom
+from tests.modules.cloud.apiserver.corpus.documents import collection_of, documents
 from tests.modules.cloud.apiserver.reference.recordings import (
     Answers,
     Request,
@@ -125,6 +129,8 @@ def compact(requests: Iterable[Request]) -> Iterator[Request]:
 
 
 def _requests(name: str) -> Iterator[Request]:
+    if name.endswith(".yaml"):
+        return (Request("POST", collection_of(each), each) for each in documents(Path(name)) if not is_custom(each))
     if name.endswith(".jsonl"):
         return map(json_decoder(Request).decode, Path(name).read_bytes().splitlines())
     return read(name)
@@ -134,7 +140,8 @@ def main(url: str, *names: str) -> None:
     """Record scripts."""
     server = Server(url, os.environ["TOKEN"], os.environ.get("CA"))
     for name in scripts() if names == ("all",) else names:
-        write(Path(name).stem, list(compact(recorded(server, _requests(name)))))
+        script = f"corpus-{Path(name).stem}" if name.endswith(".yaml") else Path(name).stem
+        write(script, list(compact(recorded(server, _requests(name)))))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,15 @@ def test_the_newest_key_of_two_cloudcores_signs() -> None:
     assert current_signer(store, NOW + SIGNS_FOR).key_id == ahead.key_id
 
 
+def test_of_two_keys_of_one_moment_all_cloudcores_take_the_same() -> None:
+    stores = KeysInMemory(), KeysInMemory()
+    made = [current_signer(store, NOW).key_id for store in stores]
+    for store, other in (stores, stores[::-1]):
+        for key in other.signing_keys():
+            store.put_signing_key(key.key_id, key)
+    assert {current_signer(store, NOW).key_id for store in stores} == {max(made)}
+
+
 def test_a_key_is_not_shown() -> None:
     store = KeysInMemory()
     current_signer(store, NOW)

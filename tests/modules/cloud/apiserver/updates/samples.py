@@ -19,6 +19,7 @@ _RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 _SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _REQUEST = {"request": SIGNING_REQUEST, "signerName": "example.com/any", "usages": ["client auth"]}
 
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _SAMPLES: dict[str, tuple[str, Json]] = {
     "Pod": ("v1", {"spec": {"nodeName": "n1", "containers": _CONTAINERS}}),
     "ConfigMap": ("v1", {"data": {"a": "one"}}),
@@ -71,6 +72,17 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
     ),
     "DeviceClass": ("resource.k8s.io/v1", {"spec": {}}),
     "PodDisruptionBudget": ("policy/v1", {"spec": {"minAvailable": 1, "selector": {"matchLabels": _LABELS}}}),
+    "PodTemplate": ("v1", {"template": _TEMPLATE}),
+    "Ingress": (
+        "networking.k8s.io/v1",
+        {"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}},
+    ),
+    "IngressClass": ("networking.k8s.io/v1", {"spec": {"controller": "example.com/one"}}),
+    "FlowSchema": (_FLOW_CONTROL, {"spec": {"priorityLevelConfiguration": {"name": "one"}}}),
+    "PriorityLevelConfiguration": (
+        _FLOW_CONTROL,
+        {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}},
+    ),
     "PriorityClass": ("scheduling.k8s.io/v1", {"value": 10}),
     "RuntimeClass": ("node.k8s.io/v1", {"handler": "crun"}),
     "Role": (f"{_RBAC}/v1", {"rules": _RULES}),

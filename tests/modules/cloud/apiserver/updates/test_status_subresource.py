@@ -46,6 +46,9 @@ _STATUSES: dict[str, Json] = {
         "disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
     },
     "ReplicationController": {"replicas": 1},
+    "Ingress": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+    **{kind: {"conditions": [{"type": "Known", "status": "True"}]}
+       for kind in ("FlowSchema", "PriorityLevelConfiguration")},
     "ResourceQuota": {"used": {"pods": "1"}},
     "ResourceClaim": {"reservedFor": [{"resource": "pods", "name": "a", "uid": "b"}]},
 }  # fmt: skip
@@ -63,14 +66,19 @@ _SPECS: dict[str, Json] = {
     "Job": {"parallelism": 3},
     "CronJob": {"suspend": True},
     "PodDisruptionBudget": {"minAvailable": 2},
+    "Ingress": {"ingressClassName": "other"},
+    "IngressClass": {"parameters": {"kind": "ConfigMap", "name": "a"}},
+    "FlowSchema": {"matchingPrecedence": 7},
+    "PriorityLevelConfiguration": {"limited": {"nominalConcurrencyShares": 7, "limitResponse": {"type": "Reject"}}},
     "ResourceClaim": {"devices": {"requests": []}},
 }
 """By kind: another spec; of kinds that are not here, other replicas."""
-_KEPT_METADATA = ("VolumeAttachment", "ResourceClaim")
+_KEPT_METADATA = ("VolumeAttachment", "ResourceClaim", "FlowSchema", "PriorityLevelConfiguration")
 _KEPT_LABELS = (*_KEPT_METADATA, "Deployment")
 _COUNTED: dict[str, Json] = {
     **{kind.name: {"spec": _SPECS.get(kind.name, {"replicas": 2})} for kind in KINDS if kind.counts_generations},
     "EndpointSlice": {"endpoints": [{"addresses": ["192.0.2.7"]}]},
+    "PodTemplate": {"template": {"metadata": {"labels": {"a": "two"}}}},
     "CSIDriver": {"spec": {"podInfoOnMount": True}},
     "ResourceSlice": {"spec": {"pool": {"generation": 3}}},
     "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},

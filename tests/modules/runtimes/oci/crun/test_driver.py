@@ -63,7 +63,7 @@ def test_a_container_whose_second_image_has_just_gone_keeps_none(tmp_path: Path)
         check=lambda _request: (first, (("app:1", "gone"),)),
         hold=bundles.hold,
         forget=bundles.forget,
-        check_image_paths=bundles.check_image_paths,
+        check_images=bundles.check_images,
     )
     driver = SimpleNamespace(
         _bundles=made,

@@ -61,6 +61,7 @@ def test_the_environment(tmp_path: Path) -> None:
     assert spec.config["process"]["env"] == [
         "PATH=/image",
         "HOSTNAME=web-host",
+        "HOME=/",
         "TERM=xterm",
         "A=last",
         "B=2",
@@ -69,6 +70,23 @@ def test_the_environment(tmp_path: Path) -> None:
     ]
     assert spec.config["process"]["terminal"] is True
     assert translated(cri.ContainerConfig(), tmp_path).config["process"]["env"][0] == f"PATH={DEFAULT_PATH}"
+
+
+@pytest.mark.parametrize(
+    ("user", "mount", "home"),
+    [(0, "/data", None), (7, "/data", "HOME=/"), (7, "/etc/passwd", None), (7, "/etc/", None)],
+)
+def test_a_user_without_an_entry_in_passwd_has_the_root_as_home(
+    tmp_path: Path, user: int, mount: str, home: str | None
+) -> None:
+    """The runtime reads the others', also in a file that is mounted there."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (tmp_path / "source").write_text("")
+    config = cri.ContainerConfig(mounts=[cri.Mount(container_path=mount, host_path=str(tmp_path / "source"))])
+    config.linux.security_context.run_as_user.value = user
+    environment = translated(config, tmp_path).config["process"]["env"]
+    assert next((each for each in environment if each.startswith("HOME=")), None) == home
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,177 @@
+"""The rules of Ingresses and IngressClasses (Kubernetes 1.32, `networking/validation`)."""
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid, required, too_long, unsupported
+from edged.validation.names import (
+    faults_of_dns_1035_label,
+    faults_of_label,
+    faults_of_port_name,
+    faults_of_subdomain,
+    faults_of_wildcard,
+)
+from edged.validation.rules import Each, Fields, address, named, needed, one_of, pointer, port_number
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.metadata import immutable, path_segment
+
+_CLASS: Final = "kubernetes.io/ingress.class"
+"""The older annotation with the name of the class."""
+_LONGEST_CONTROLLER: Final = 250
+_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_READ_PATH: Final = re.compile(_PATH)
+_WHOLE: Final = ("Exact", "Prefix")
+_PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
+_FORBIDDEN: Final = ("//", "/./", "/../", "%2f", "%2F")
+_ENDS: Final = ("/..", "/.")
+_SCOPES: Final = ("Cluster", "Namespace")
+_subdomain = named(faults_of_subdomain)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(ip_address(text))
+    except ValueError:
+        return False
+
+
+def _host(value: str, path: str, found: Causes) -> None:
+    """Check the name of a host, or a wildcard."""
+    for why in faults_of_wildcard(value) if "*" in value else faults_of_subdomain(value):
+        found.append(invalid(path, value, why))
+
+
+def _named_host(value: str, path: str, found: Causes) -> None:
+    """Check the name of a host, which is no address."""
+    if _is_address(value):
+        found.append(invalid(path, value, "must be a DNS name, not an IP address"))
+    _host(value, path, found)
+
+
+_REFERENCE: Final = Fields(
+    {
+        "apiGroup": pointer(_subdomain),
+        "kind": needed(path_segment, "kind is required"),
+        "name": needed(path_segment, "name is required"),
+    }
+)
+
+
+def _port(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    name, number = value.get("name") or "", value.get("number") or 0
+    if name and number:
+        found.append(invalid(path, "", "cannot set both port name & port number"))
+    elif name:
+        for why in faults_of_port_name(name):
+            found.append(invalid(f"{path}.service.port.name", name, why))
+    elif number:
+        port_number(number, f"{path}.service.port.number", found)
+    else:
+        found.append(required(path, "port name or number is required"))
+
+
+_SERVICE: Final = Fields({"name": needed(named(faults_of_dns_1035_label))})
+
+
+def _backend(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    service, resource = value.get("service"), value.get("resource")
+    if service is not None and resource is not None:
+        found.append(invalid(path, "", "cannot set both resource and service backends"))
+    elif resource is not None:
+        _REFERENCE(resource, f"{path}.resource", found)
+    elif service is not None:
+        _SERVICE(service, f"{path}.service", found)
+        _port(service.get("port") or {}, path, found)
+    else:
+        found.append(invalid(path, "", "resource or service backend is required"))
+
+
+def _path(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    kind, text, where = value.get("pathType"), value.get("path") or "", f"{path}.path"
+    if kind is None:
+        found.append(required(f"{path}.pathType", "pathType must be specified"))
+        return
+    if kind not in _PATH_TYPES:
+        found.append(unsupported(f"{path}.pathType", kind, _PATH_TYPES))
+    elif not text.startswith("/") and (text or kind in _WHOLE):
+        found.append(invalid(where, text, "must be an absolute path"))
+    for part in _FORBIDDEN if kind in _WHOLE else ():
+        if part in text:
+            found.append(invalid(where, text, f"must not contain '{part}'"))
+    for end in _ENDS if kind in _WHOLE else ():
+        if text.endswith(end):
+            found.append(invalid(where, text, f"cannot end with '{end}'"))
+    _backend(value.get("backend") or {}, f"{path}.backend", found)
+
+
+def _spec(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if not value.get("rules") and value.get("defaultBackend") is None:
+        found.append(invalid(path, [], "either `defaultBackend` or `rules` must be specified"))
+    _SPEC(value, path, found)
+
+
+_HTTP: Final = Fields({"paths": needed(Each(_path))})
+_SPEC: Final = Fields(
+    {
+        "defaultBackend": pointer(_backend),
+        "rules": Each(Fields({"host": _named_host, "http": _HTTP})),
+        "tls": Each(Fields({"hosts": Each(_host), "secretName": _subdomain})),
+        "ingressClassName": pointer(_subdomain),
+    }
+)
+
+
+def ingress(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check an Ingress."""
+    _spec(obj.get("spec") or {}, f"{path}.spec", found)
+
+
+def ingress_creation(obj: JsonObject, found: Causes) -> None:
+    """Check that the older annotation of a new Ingress names the class that its spec names."""
+    given, of_spec = (obj["metadata"].get("annotations") or {}).get(_CLASS), obj["spec"].get("ingressClassName")
+    if None not in (given, of_spec) and given != of_spec:
+        why = "must match `ingressClassName` when both are specified"
+        found.append(invalid(f"annotations.{_CLASS}", given, why))
+
+
+_ADDRESSES: Final = Fields({"ingress": Each(Fields({"ip": address, "hostname": _named_host}))})
+
+
+def ingress_status(new: JsonObject, live: JsonObject, found: Causes) -> None:  # noqa: ARG001 - a rule of statuses
+    """Check the addresses in the status of an Ingress."""
+    _ADDRESSES((new.get("status") or {}).get("loadBalancer") or {}, "status.loadBalancer", found)
+
+
+def _controller(value: str, path: str, found: Causes) -> None:
+    if len(value) > _LONGEST_CONTROLLER:
+        found.append(too_long(path, _LONGEST_CONTROLLER))
+    host, _, rest = value.partition("/")
+    if not host or not rest:
+        found.append(invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        return
+    _subdomain(host, path, found)
+    if not _READ_PATH.fullmatch(rest):
+        found.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_PATH}')"))
+
+
+def _place(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that parameters in a namespace name it."""
+    scope, namespace = value.get("scope"), value.get("namespace")
+    if scope == "Namespace" and namespace is None:
+        found.append(required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'"))
+    elif scope == "Namespace":
+        named(faults_of_label)(namespace, f"{path}.namespace", found)
+    elif scope == "Cluster" and namespace is not None:
+        found.append(forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'"))
+
+
+_PARAMETERS: Final = Fields({**_REFERENCE.rows, "scope": needed(one_of(*_SCOPES))}, _place)
+ingress_class = Fields({"spec": needed(Fields({"controller": needed(_controller), "parameters": _PARAMETERS}))})
+
+
+def ingress_class_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that an IngressClass keeps its controller."""
+    wanted, before = (each.get("spec") or {} for each in (new, live))
+    immutable(wanted.get("controller"), before.get("controller"), "spec.controller", found)

@@ -1,0 +1,83 @@
+"""FirstLists: the first read of a collection that the cloud sends only to nodes that watch it."""
+
+import select
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from beehive import Clock
+from beehive.decoding import decode_json
+from metamanager.application import NAMES_ONLY, Target, Verb
+from metamanager.rows import Metadata
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.resources import Resource
+from modules.edge.metaserver.application_agent import ApplicationAgent
+from modules.edge.metaserver.watch_cache import CacheKey, WatchCache, clear_notification
+
+SECONDS: Final = 2.0
+"""The longest wait, for the cloud's answer and for the objects together."""
+_PART: Final = 100
+"""Names that are waited for; KubeEdge's cloud sends whole objects."""
+_MOST: Final = 64
+"""Collections that are waited for: as many as a node watches."""
+
+
+class _Item(msgspec.Struct):
+    metadata: Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[_Item] | None
+
+
+class FirstLists:
+    """Waits until the objects of a collection have arrived that a client reads for the first time: an empty list would
+    pass for the truth. Without a connection, or an answer, the client gets what is there.
+
+    Used by several threads of the HTTP server at once.
+
+    Args:
+        cache: has the objects that have arrived.
+        cloud: lists the collection.
+        clock: for the wait.
+    """
+
+    def __init__(self, cache: WatchCache, cloud: ApplicationAgent, clock: Clock) -> None:
+        self._cache = cache
+        self._cloud = cloud
+        self._clock = clock
+        self._read: set[tuple[str, str]] = set()
+        """The collections that were read, by kind and namespace."""
+
+    def await_objects(self, resource: Resource, target: Target) -> None:
+        """Wait until the objects of a collection have arrived, if this is its first read."""
+        collection = resource.token, target.namespace
+        if collection in self._read or len(self._read) >= _MOST:
+            return
+        deadline = self._clock.monotonic() + SECONDS
+        names = self._names(target)
+        if names is None:
+            return  # the next read tries again
+        self._read.add(collection)
+        wanted = {CacheKey(resource.token, each.namespace or "", each.name or "") for each in names}
+        poller = select.poll()
+        with self._cache.listening() as descriptor:
+            poller.register(descriptor, select.POLLIN)
+            while any(self._cache.get(key) is None for key in wanted):
+                left = deadline - self._clock.monotonic()
+                if left <= 0 or not poller.poll(left * 1000):
+                    return
+                clear_notification(descriptor)
+
+    def _names(self, target: Target) -> list[Metadata] | None:
+        """Return the first names of a collection in the cloud; None without a connection."""
+        option = msgspec.json.encode({"limit": _PART, NAMES_ONLY: True})
+        collection = msgspec.structs.replace(target, name="", subresource="")
+        try:
+            listed = decode_json(self._cloud.ask(collection, Verb.LIST, option, seconds=SECONDS), _List)
+        except ApiStatusError as error:
+            return None if error.code == HTTPStatus.SERVICE_UNAVAILABLE else []
+        except (msgspec.DecodeError, UnicodeError):
+            return []
+        return [each.metadata for each in listed.items or ()]

@@ -1,0 +1,101 @@
+"""Headers, redirects and links of proxied requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
+from modules.cloud.cloudstream.proxy_rules import SANDBOX, is_page, request_headers, response_headers, with_links
+
+PORT = PodPort("default", "web", 8080, has_tls=False, host="10.0.0.2")
+PREFIX = "/api/v1/namespaces/default/pods/web/proxy"
+PATH = ProxiedPath(PREFIX, "/a?b=c")
+FORWARDED = (("X-Forwarded-Host", "cloud:6443"), ("X-Forwarded-Uri", f"{PREFIX}/a"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "authorization", "cookie", "impersonate-user", "impersonate-extra-a", "x-remote-user", "x-forwarded-for",
+        "forwarded", "proxy-authorization", "connection", "keep-alive", "te", "transfer-encoding", "expect",
+        "content-length", "accept-encoding", "x-of-the-connection",
+    ],
+)  # fmt: skip
+def test_what_is_not_the_pods_business_stays(name: str) -> None:
+    """The credentials of the API's client above all: a pod could use them."""
+    fields = (("host", "cloud:6443"), ("connection", "x-of-the-connection"), (name, "secret"), ("accept", "*/*"))
+    headers = request_headers(fields, PORT, PATH)
+    assert headers == (("Host", "10.0.0.2:8080"), ("accept", "*/*"), *FORWARDED)
+
+
+def test_an_address_of_ipv6_is_in_brackets() -> None:
+    assert request_headers((), PORT._replace(host="fd00::2"), PATH)[0] == ("Host", "[fd00::2]:8080")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Set-Cookie", "clear-site-data", "Strict-Transport-Security", "alt-svc", "service-worker-allowed",
+        "www-authenticate", "access-control-allow-origin", "Access-Control-Allow-Credentials", "nel", "report-to",
+        "transfer-encoding", "connection", "content-length", "x-content-type-options",
+    ],
+)  # fmt: skip
+def test_nothing_holds_for_the_servers_origin(name: str) -> None:
+    """A browser would take it for this server's word, at whose origin the page and its session are."""
+    headers = response_headers(((name, "a"), ("x-own", "b")), PORT, PATH)
+    assert headers == (("x-own", "b"), SANDBOX)
+
+
+def test_a_pod_cannot_take_the_sandbox_away() -> None:
+    """Of several policies a browser applies all."""
+    own = ("content-security-policy", "default-src *")
+    assert response_headers((own,), PORT, PATH) == (own, SANDBOX)
+
+
+@pytest.mark.parametrize(
+    ("location", "sent"),
+    [
+        ("/login?a", f"{PREFIX}/login?a"),
+        ("http://10.0.0.2:8080/login", f"{PREFIX}/login"),
+        ("https://10.0.0.2:8080/login", f"{PREFIX}/login"),
+        ("http://10.0.0.2:8080", f"{PREFIX}/"),
+        ("login", "login"),
+        ("//other.example/", "//other.example/"),
+        ("https://other.example/", "https://other.example/"),
+        ("http://10.0.0.2:80801/", "http://10.0.0.2:80801/"),
+    ],
+)
+def test_a_redirect_within_the_pod_stays_below_the_proxy(location: str, sent: str) -> None:
+    assert response_headers((("location", location),), PORT, PATH) == (("location", sent), SANDBOX)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_one"),
+    [
+        ({"content-type": "text/html; charset=utf-8"}, True),
+        ({"Content-Type": "TEXT/HTML"}, True),
+        ({"content-type": "text/html", "content-encoding": "gzip"}, False),
+        ({"content-type": "application/json"}, False),
+        ({}, False),
+    ],
+)
+def test_only_pages_have_links(fields: dict[str, str], is_one: bool) -> None:
+    assert is_page(fields.items()) is is_one
+
+
+@pytest.mark.parametrize(
+    ("page", "sent"),
+    [
+        ('<a href="/rewriteme">test</a>', '<a href="{}/rewriteme">test</a>'),
+        ("<IMG alt=x SRC=/a.png>", "<IMG alt=x SRC={}/a.png>"),
+        ("<form action='/post'><p>/not href=\"/this\"", "<form action='{}/post'><p>/not href=\"/this\""),
+        ('<a href="//other.example/x">', '<a href="//other.example/x">'),
+        ('<a href="https://other.example/x">', '<a href="https://other.example/x">'),
+        ('<a href="relative/x">', '<a href="relative/x">'),
+        ('<a data-href="/x">', '<a data-href="/x">'),
+        ("a < b href=/x", "a < b href=/x"),
+        ("<a href=/", "<a href=/"),
+    ],
+)
+def test_links_to_the_server_stay_below_the_proxy(page: str, sent: str) -> None:
+    assert with_links(page.encode(), PREFIX).decode() == sent.format(PREFIX)

@@ -1,0 +1,92 @@
+"""The first list of what a cloud sends only to nodes that watch it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from metamanager.application import Target, Verb
+from modules.apimachinery.errors import ApiStatusError
+from modules.edge.metaserver.first_lists import SECONDS, FirstLists
+from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
+from tests.modules.edge.metaserver.objects import FIRST, obj, put, resource
+
+NAMESPACES = Target("", "v1", "namespaces")
+
+
+class Cloud:
+    """Answers lists in turn; before each answer something happens."""
+
+    def __init__(self, *answers: bytes | ApiStatusError) -> None:
+        self.simulation = Simulation(1)
+        self.cache = WatchCache(FIRST)
+        self.cache.load({})
+        self.asked: list[Target] = []
+        self.takes = 0.0
+        """Seconds until the answer."""
+        self.sends: list[dict[str, Any]] = []
+        """Objects that the node has by then."""
+        self._answers: Iterator[bytes | ApiStatusError] = iter(answers)
+        self.lists = FirstLists(self.cache, self, self.simulation.clock)  # type: ignore[arg-type]
+
+    def ask(self, target: Target, verb: Verb, option: bytes, *, seconds: float) -> bytes:
+        """As `ApplicationAgent.ask`."""
+        assert (verb, json.loads(option)["namesOnly"], seconds) == (Verb.LIST, True, SECONDS)
+        self.asked.append(target)
+        self.simulation.run_for(self.takes)
+        put(self.cache, *self.sends)
+        answer = next(self._answers)
+        if isinstance(answer, ApiStatusError):
+            raise answer
+        return answer
+
+    def read(self, name: str = "") -> None:
+        """Read the namespaces, or one of them."""
+        self.lists.await_objects(resource("namespaces"), Target("", "v1", "namespaces", name=name))
+
+
+def names(*given: str) -> bytes:
+    return json.dumps({"items": [{"metadata": {"name": name}} for name in given]}).encode()
+
+
+def test_the_first_read_has_what_the_cloud_has_and_later_ones_do_not_ask() -> None:
+    cloud = Cloud(names("a", "b"))
+    cloud.sends = [obj(name, "", "Namespace") for name in "ab"]
+    cloud.read("a")
+    cloud.read()
+    assert cloud.asked == [NAMESPACES]
+    assert cloud.cache.get(CacheKey("namespace", "", "b"))
+
+
+def test_what_does_not_arrive_is_waited_for_no_longer_than_two_seconds_with_the_answer() -> None:
+    cloud = Cloud(names("a"))
+    cloud.takes = SECONDS
+    cloud.read()
+    assert cloud.cache.objects("namespace")[1] == []
+
+
+@pytest.mark.parametrize(("code", "asks"), [(503, 2), (504, 1), (403, 1)])
+def test_a_cloud_that_is_away_is_asked_again_and_one_that_is_silent_or_refuses_is_not(code: int, asks: int) -> None:
+    cloud = Cloud(ApiStatusError(code, "no"), names())
+    cloud.read()
+    cloud.read()
+    assert len(cloud.asked) == asks
+    assert cloud.asked[0] == NAMESPACES
+
+
+def test_an_answer_that_cannot_be_read_is_none() -> None:
+    cloud = Cloud(b"[")
+    cloud.read()
+    cloud.read()
+    assert len(cloud.asked) == 1
+
+
+def test_only_so_many_collections_are_waited_for() -> None:
+    cloud = Cloud(*[names()] * 100)
+    for number in range(100):
+        cloud.lists.await_objects(resource("services"), Target("", "v1", "services", namespace=f"ns-{number}"))
+    assert len(cloud.asked) == 64
