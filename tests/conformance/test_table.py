@@ -20,7 +20,7 @@ _NAMED: Final = REPOSITORY / "tests" / "modules" / "cloud" / "apiserver" / "conf
 
 _COUNT: Final = 411
 _UNTESTED: Final = "untested"
-_MOST_UNTESTED: Final = 20
+_MOST_UNTESTED: Final = 8
 """Names that could have a test and have none. The number falls with each test, and never rises."""
 
 

@@ -1,6 +1,6 @@
 """Pruning, defaulting and validation of values by a structural schema, with kube-apiserver's messages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from itertools import islice
 from math import remainder
@@ -14,6 +14,7 @@ from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 
 Schema = dict[str, Any]
+_OfMetadata = Callable[[Any, str], Iterable[str]]
 
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
@@ -31,23 +32,40 @@ def pruned(value: Any, schema: Schema, *, is_object: bool = True) -> Any:
         schema: its schema.
         is_object: whether the value is a Kubernetes object, whose apiVersion, kind and metadata stay.
     """
-    return _pruned(value, schema, is_object=is_object, path="", found=[])
+    return _pruned(value, schema, _Unknown(), is_object=is_object, path="")
 
 
-def unknown_fields(value: Any, schema: Schema) -> tuple[str, ...]:
-    """Return the paths of an object's fields that the schema does not have; at most twenty."""
-    found: list[str] = []
-    _pruned(value, schema, is_object=True, path="", found=found)
-    return tuple(found[:MOST])
+def unknown_fields(value: Any, schema: Schema, of_metadata: _OfMetadata | None = None) -> tuple[str, ...]:
+    """Return the paths of an object's fields that the schema does not have; at most twenty.
+
+    Args:
+        value: the object.
+        schema: its schema.
+        of_metadata: returns the unknown fields of the metadata of an object at a path; no schema has them.
+    """
+    unknown = _Unknown(of_metadata)
+    _pruned(value, schema, unknown, is_object=True, path="")
+    return tuple(unknown.paths[:MOST])
 
 
-def _pruned(value: Any, schema: Schema, *, is_object: bool, path: str, found: list[str]) -> Any:
+class _Unknown:
+    """The paths of unknown fields that are found."""
+
+    def __init__(self, of_metadata: _OfMetadata | None = None) -> None:
+        self.paths: list[str] = []
+        self._of_metadata = of_metadata
+
+    def look_into(self, name: str, member: Any, path: str) -> None:
+        """Look for unknown fields in a member that every object has."""
+        if self._of_metadata is not None and name == "metadata":
+            self.paths += self._of_metadata(member, path)
+
+
+def _pruned(value: Any, schema: Schema, unknown: _Unknown, *, is_object: bool, path: str) -> Any:
     if isinstance(value, list):
         items = schema.get("items") or {PRESERVE: schema.get(PRESERVE)}
         nested = bool(items.get(EMBEDDED))
-        return [
-            _pruned(each, items, is_object=nested, path=f"{path}[{at}]", found=found) for at, each in enumerate(value)
-        ]
+        return [_pruned(each, items, unknown, is_object=nested, path=f"{path}[{at}]") for at, each in enumerate(value)]
     if not isinstance(value, dict):
         return value
     made: dict[str, Any] = {}
@@ -55,12 +73,13 @@ def _pruned(value: Any, schema: Schema, *, is_object: bool, path: str, found: li
         place, of = _join(path, name), member_schema(schema, name)
         if is_object and name in _OF_OBJECTS:
             made[name] = member
+            unknown.look_into(name, member, place)
         elif of is not None:
-            made[name] = _pruned(member, of, is_object=bool(of.get(EMBEDDED)), path=place, found=found)
+            made[name] = _pruned(member, of, unknown, is_object=bool(of.get(EMBEDDED)), path=place)
         elif schema.get(PRESERVE):
             made[name] = member
         else:
-            found.append(place)
+            unknown.paths.append(place)
     return made
 
 

@@ -64,7 +64,14 @@ from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDAT
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
-from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_paths
+from modules.cloud.apiserver.fields.validation import (
+    IGNORE,
+    STRICT,
+    WARN,
+    check_fields,
+    unknown_metadata,
+    unknown_paths,
+)
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
@@ -270,7 +277,7 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
         return ()
     unknown: tuple[str, ...] = ()
     if custom is not None and not _is_managed_apply(request):
-        unknown = computed(unknown_fields, request.body, custom.schema)
+        unknown = computed(unknown_fields, request.body, custom.schema, unknown_metadata)
     if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
         computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
     return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
@@ -353,7 +360,11 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
         made, outcome = cluster.apply(wanted)
         return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
     custom = cluster.storage.kinds.custom().get((kind.api_version, kind.plural))
-    unknown = unknown_paths(kind, wanted) if custom is None else computed(unknown_fields, wanted, custom.schema)
+    unknown = (
+        unknown_paths(kind, wanted)
+        if custom is None
+        else computed(unknown_fields, wanted, custom.schema, unknown_metadata)
+    )
     if unknown:
         raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
     if kind == _SECRET:

@@ -9,9 +9,9 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
-from tests.end_to_end.crowd.test_environment import from_resource, secret
+from tests.end_to_end.crowd.test_environment import from_field, from_resource, secret
 from tests.end_to_end.machine import NODE
-from tests.end_to_end.pods import config_map, container, is_ready, mount
+from tests.end_to_end.pods import config_map, container, is_ready, mount, state_of
 from tests.end_to_end.processes import wait_until
 
 _SOMEBODY = {"runAsUser": 1000, "runAsGroup": 1000}
@@ -264,3 +264,23 @@ def test_files_of_labels_and_annotations_follow_them(crowd: Crowd) -> None:
     changed["metadata"] |= {"labels": {"colour": "blue"}, "annotations": {"builder": "blue"}}
     crowd.machine.cloud.apply({**_labelled("blue"), "spec": changed["spec"]})
     wait_until(lambda: shown("blue"), "the files have the new values")
+
+
+_LATE_PATH = lasting(
+    "contents-late-path",
+    container(
+        env=[from_field("PART", "metadata.annotations['part']"), from_field("NAME", "metadata.name")],
+        volumeMounts=[mount("v", "/v", subPathExpr="$(PART)/$(NAME)")],
+    ),
+    volumes=[{"name": "v", "emptyDir": {}}],
+)
+
+
+@wants(_LATE_PATH)
+def test_a_path_that_leads_out_is_refused_until_an_annotation_mends_it(crowd: Crowd) -> None:
+    name = "contents-late-path"
+    crowd.wait(name, lambda obj: state_of(obj, "waiting").get("reason") == "CreateContainerConfigError")
+    made = crowd.machine.cloud.get("Pod", name)
+    crowd.machine.cloud.apply({**_LATE_PATH, "metadata": {**_LATE_PATH["metadata"], "annotations": {"part": "deep"}},
+                               "spec": made["spec"]})  # fmt: skip
+    crowd.wait(name, is_ready)

@@ -124,6 +124,17 @@ def unknown_paths(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
     return tuple(path[:_LONGEST] for path in islice(found, _MOST))
 
 
+def unknown_metadata(metadata: Any, path: str) -> tuple[str, ...]:
+    """Return the paths of fields that no object has in its metadata; at most the first twenty.
+
+    Args:
+        metadata: an object's metadata.
+        path: their own path.
+    """
+    found = _unknown(known_fields().types, "V1ObjectMeta", metadata, path)
+    return tuple(each[:_LONGEST] for each in islice(found, _MOST))
+
+
 def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
     """Yield the paths of unknown fields; except directives of patches (`$patch`)."""
     if of.startswith("[") and isinstance(value, list):

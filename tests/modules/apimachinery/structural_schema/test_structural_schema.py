@@ -244,6 +244,14 @@ NUMBER: Any = {"type": "number"}
 ITEMS: Any = {"type": "array", "items": {"type": "integer"}}
 
 
+def test_the_metadata_of_each_object_are_looked_into_by_somebody_else() -> None:
+    """No schema has their fields."""
+    schema = {"properties": {"inside": {"x-kubernetes-embedded-resource": True}, "plain": {"type": "object"}}}
+    value = {"metadata": {"a": 1}, "inside": {"metadata": {"b": 2}}, "plain": {"metadata": {"c": 3}}}
+    found = unknown_fields(value, schema, lambda metadata, path: [f"{path}.{name}" for name in metadata])
+    assert found == ("metadata.a", "inside.metadata.b", "plain.metadata")
+
+
 @pytest.mark.parametrize(
     ("schema", "fitting", "other"),
     [

@@ -64,12 +64,14 @@ def plane(machine: Machine) -> NftPlane:
     return made
 
 
-def reached(machine: Machine | Pod, servers: dict[str, socket.socket], number: int) -> Counter[str]:
+def reached(
+    machine: Machine | Pod, servers: dict[str, socket.socket], number: int, at: Address = (WEB, 80)
+) -> Counter[str]:
     """The connections that each server gets, one after another."""
     found: Counter[str] = Counter()
     waiting = {server.fileno(): name for name, server in servers.items()}
     for _ in range(number):
-        with machine.do(lambda: connect(WEB, 80)):
+        with machine.do(lambda: connect(*at)):
             found[waiting[_first(servers.values())]] += 1
     return found
 
@@ -244,6 +246,16 @@ def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: 
     moved = reached(machine, servers, 10)
     assert len(moved) == 1
     assert moved.keys() != shares.keys()
+
+
+@pytest.mark.parametrize("at", [(WEB, 80), ("10.86.0.1", 30080)], ids=["ClusterIP", "NodePort"])
+def test_affinity_is_switched_on_and_off(machine: Machine, plane: NftPlane, at: Address) -> None:
+    pods, client = [machine.add_pod() for _ in range(2)], machine.add_pod()
+    servers = {each.address: each.listen(8080) for each in pods}
+    given = table(*((each.address, 8080) for each in pods), node_port=30080)
+    for affinity, number in ((3600, 1), (0, 2), (3600, 1)):
+        apply(plane, given._replace(affinity=affinity), pods=(*pods, client))
+        assert len(reached(client, servers, 20, at)) == number  # one of two by chance: once in 500,000
 
 
 def test_a_client_reaches_the_service_also_when_no_more_clients_can_be_remembered(

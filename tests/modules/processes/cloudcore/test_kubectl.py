@@ -246,6 +246,49 @@ def test_a_dry_run_changes_nothing(kubectl: Kubectl) -> None:
     assert "+kind: ConfigMap" in differs.stdout
 
 
+_CONTROLLER = """\
+apiVersion: v1
+kind: ReplicationController
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {app: web}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "busybox:1.35", ports: [{containerPort: 6379}]}]}
+"""
+
+
+def test_it_works_with_a_replication_controller(kubectl: Kubectl) -> None:
+    assert kubectl("create", "-f", "-", text=_CONTROLLER) == "replicationcontroller/web created\n"
+    wait_until(lambda: len(kubectl("get", "pods", "-l", "app=web", "-o", "name").splitlines()) == 2, "two pods")
+    described = [line.split(":", 1) for line in kubectl("describe", "rc", "web").splitlines() if ":" in line]
+    told = {name.strip(): value.strip() for name, value in described}
+    assert (told["Name"], told["Replicas"], told["Image"]) == ("web", "2 current / 2 desired", "busybox:1.35")
+    first, second = kubectl("get", "pods", "-l", "app=web", "-o", "name").splitlines()
+    kubectl("patch", first, "-p", '{"metadata":{"annotations":{"x":"y"}}}')
+    assert kubectl("get", first, "-o", "jsonpath={.metadata.annotations.x}") == "y"
+    assert kubectl("get", second, "-o", "jsonpath={.metadata.annotations.x}") == ""
+    for name, source in (("one", "rc/web"), ("two", "service/one")):
+        assert "exposed" in kubectl("expose", *source.split("/"), f"--name={name}", "--port=1234", "--target-port=6379")
+        assert kubectl("get", "service", name, "-o", "jsonpath={.spec.ports[0]['port','targetPort']}") == "1234 6379"
+    kubectl("scale", "rc", "web", "--replicas=1")
+    wait_until(lambda: len(kubectl("get", "pods", "-l", "app=web", "-o", "name").splitlines()) == 1, "one pod")
+    kubectl("delete", "rc", "web", "--cascade=foreground", "--timeout=60s")
+    assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == ""
+
+
+def test_it_tells_versions_and_where_the_control_plane_is_and_runs_a_pod(kubectl: Kubectl) -> None:
+    assert "v1" in kubectl("api-versions").splitlines()
+    versions = json.loads(kubectl("version", "-o", "json"))
+    assert versions["serverVersion"]["gitVersion"].startswith("v1.")
+    assert {"major", "minor", "buildDate", "goVersion", "platform"} <= versions["serverVersion"].keys()
+    assert "control plane" in kubectl("cluster-info")
+    kubectl("run", "once", "--image=busybox:1.35", "--restart=Never")
+    told = kubectl("get", "pod", "once", "-o", "jsonpath={.spec.restartPolicy} {.spec.containers[0].image}")
+    assert told == "Never busybox:1.35"
+
+
 def test_it_watches(kubectl: Kubectl, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     watch = kubectl.begin("get", "cm", "-w", "-o", "name", output=seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from modules.cloud.client.calls import APPLY
 from tests.modules.cloud.apiserver.conformance.world import CONTAINERS, LABELS, SELECTED, TEMPLATE, World, path_of
 
 Json = dict[str, Any]
@@ -394,3 +395,21 @@ def test_duplicate_fields_of_a_custom_resource(world: World) -> None:
     text = b'{"kind": "Foo", "apiVersion": "example.com/v1", "metadata": {"name": "a"}, "spec": {"b": 1, "b": 2}}'
     refusal = world.request("POST", foos(), text, 400, fieldValidation="Strict", media="application/json")
     assert 'duplicate field "spec.b"' in refusal["message"]
+
+
+def test_unknown_metadata_of_a_custom_resource(world: World) -> None:
+    """[sig-api-machinery] FieldValidation should detect unknown metadata fields in both the root and embedded object of
+    a CR [Conformance]
+    """
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    world.create(DEFINITIONS, definition(properties={"template": embedded}))
+    inside = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "unknownInside": "b"}}
+    body = {"kind": "Foo", "apiVersion": "example.com/v1", "template": inside}
+    body["metadata"] = {"name": "one", "unknownMeta": "b"}
+    refusal = world.request("POST", foos(), body, 400, fieldValidation="Strict")
+    assert 'unknown field "metadata.unknownMeta"' in refusal["message"]
+    assert 'unknown field "template.metadata.unknownInside"' in refusal["message"]
+    applied = {**body, "metadata": {"name": "one", "unknownMeta": "b"}}
+    told = world.request("PATCH", f"{foos()}/one", applied, 500, media=APPLY, fieldManager="e2e", force="true")
+    assert ".metadata.unknownMeta: field not declared in schema" in told["message"]
+    assert ".template.metadata.unknownInside: field not declared in schema" in told["message"]
