@@ -12,21 +12,21 @@ from msgspec.structs import replace
 from edged.api import Container, ContainerStatus, Pod, PodCondition, PodStatus, Time
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts
+from edged.pods.pod_status.ownership import (
+    BY_A_NODE,
+    CONTAINERS_READY,
+    DISRUPTION_TARGET,
+    INITIALIZED,
+    OURS,
+    READY,
+    READY_TO_START,
+    SCHEDULED,
+    is_ours,
+)
 from edged.pods.pod_status.phase import Phase, has_started
 from edged.pods.sandbox import pod_sandbox_changed
 from edged.pods.sidecars import is_sidecar
 
-READY_TO_START = "PodReadyToStartContainers"
-INITIALIZED = "Initialized"
-READY = "Ready"
-CONTAINERS_READY = "ContainersReady"
-SCHEDULED = "PodScheduled"
-OURS = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
-
-DISRUPTION_TARGET = "DisruptionTarget"
-
-BY_A_NODE = "TerminationByKubelet"
-"""Reason of DisruptionTarget (Kubernetes' PodReasonTerminationByKubelet)."""
 _NO_STATUSES = "UnknownContainerStatuses"
 _NOT_READY = "ContainersNotReady"
 
@@ -63,7 +63,7 @@ def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
     """
     others = tuple(condition for condition in theirs.conditions if condition.type not in OURS)
     given = {condition.type for condition in others}
-    own = tuple(c for c in mine.conditions if _is_ours(c) and c.type not in given)
+    own = tuple(c for c in mine.conditions if is_ours(c.type, c.reason) and c.type not in given)
     return replace(mine, conditions=others + own)
 
 
@@ -71,14 +71,10 @@ def with_parts_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
     """Return this node's status of a pod to write over the cloud's: what others decide stays as the cloud has it. Of a
     DisruptionTarget this node's counts (kubelet's mergePodStatus).
     """
-    own = tuple(condition for condition in mine.conditions if _is_ours(condition))
+    own = tuple(condition for condition in mine.conditions if is_ours(condition.type, condition.reason))
     names = OURS.union(condition.type for condition in own)
     others = tuple(condition for condition in theirs.conditions if condition.type not in names)
     return replace(mine, conditions=others + own, nominated_node_name=theirs.nominated_node_name, resize=theirs.resize)
-
-
-def _is_ours(condition: PodCondition) -> bool:
-    return condition.type in OURS or (condition.type == DISRUPTION_TARGET and condition.reason == BY_A_NODE)
 
 
 def _disruption(kill: KillOptions | None) -> tuple[PodCondition, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from beehive.decoding import convert
 from edged.api import Pod, PodStatus, to_value
-from edged.pods.pod_status.conditions import OURS
+from edged.pods.pod_status.ownership import OURS
 from modules.apimachinery.kinds import JsonObject
 from modules.lab.simulate.world import World
 

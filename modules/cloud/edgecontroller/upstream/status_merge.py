@@ -7,7 +7,7 @@ Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, 
 import json
 
 from edged.node.ownership import foreign_resources
-from edged.pods.pod_status.conditions import BY_A_NODE, DISRUPTION_TARGET, OURS
+from edged.pods.pod_status.ownership import OURS, is_ours
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
@@ -52,11 +52,7 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
 
 
 def _with_conditions_of_others(reported: list[JsonObject], stored: list[JsonObject]) -> list[JsonObject]:
-    own = [
-        one
-        for one in reported
-        if one.get("type") in OURS or (one.get("type") == DISRUPTION_TARGET and one.get("reason") == BY_A_NODE)
-    ]
+    own = [one for one in reported if is_ours(str(one.get("type")), str(one.get("reason")))]
     names = OURS.union(str(one.get("type")) for one in own)
     return [*(copied(one) for one in stored if one.get("type") not in names), *own]
 

@@ -1,0 +1,21 @@
+"""Which conditions of a pod the node decides; every other one is its writer's (kubelet's PodConditionByKubelet)."""
+
+from typing import Final
+
+READY_TO_START: Final = "PodReadyToStartContainers"
+INITIALIZED: Final = "Initialized"
+READY: Final = "Ready"
+CONTAINERS_READY: Final = "ContainersReady"
+SCHEDULED: Final = "PodScheduled"
+OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+BY_A_NODE: Final = "TerminationByKubelet"
+"""Reason of DisruptionTarget (Kubernetes' PodReasonTerminationByKubelet)."""
+
+
+def is_ours(kind: str, reason: str) -> bool:
+    """Return whether a node decides a condition of a type and a reason. DisruptionTarget is the node's where it ends
+    the pod for its own sake.
+    """
+    return kind in OURS or (kind == DISRUPTION_TARGET and reason == BY_A_NODE)
