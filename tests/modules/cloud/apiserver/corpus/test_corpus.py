@@ -83,12 +83,10 @@ def _patches(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
     if spec is None:
         return
     first = spec["containers"][0]
-    numbers = [port["containerPort"] for port in first.get("ports") or ()]
-    lists = {name: pair for name, pair in _ADDED.items() if name != "ports" or len(numbers) == len({*numbers})}
     change, undoing = (
         {
             "volumes": [volume],
-            "containers": [{"name": first["name"], **{name: pair[at] for name, pair in lists.items()}}],
+            "containers": [{"name": first["name"], **{name: pair[at] for name, pair in _ADDED.items()}}],
         }
         for at, volume in enumerate(({"name": "added", "emptyDir": {}}, {"name": "added", "$patch": "delete"}))
     )
