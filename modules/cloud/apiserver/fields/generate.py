@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.nesting import read_json
 from modules.apimachinery.kinds import KINDS
 
 TARGET = Path(__file__).with_name("fields.json")
@@ -46,7 +47,7 @@ _MAP = re.compile(r"dict\(str, (.*)\)")
 def text() -> str:
     """Return the whole file."""
     models = importlib.import_module("kubernetes.client.models")
-    schemas = json.loads((resources.files("kubernetes_validate") / _DEFINITIONS).read_text())
+    schemas = read_json((resources.files("kubernetes_validate") / _DEFINITIONS).read_bytes())
     kinds = {kind.name: _ROOTS.get(kind.name, f"V1{kind.name}") for kind in KINDS}
     types = _types(models, [*kinds.values()])
     defined = _defined(types, schemas["$defs"])

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from tests.modules.cloud.apiserver.fields.patches.drawing import Drawn
 
 FILE: Final = Path(__file__).with_name("answers.jsonl.xz")
@@ -23,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def read() -> list[Answer]:
     """Return the recorded answers."""
-    return [msgspec.json.decode(line, type=Answer) for line in lzma.decompress(FILE.read_bytes()).splitlines()]
+    return [decode_json(line, Answer) for line in lzma.decompress(FILE.read_bytes()).splitlines()]
 
 
 def write(answers: Iterable[Answer]) -> None:
