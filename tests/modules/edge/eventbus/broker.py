@@ -4,6 +4,7 @@ import queue
 import shutil
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,16 @@ class Broker:
             return self
 
     def stop(self) -> None:
-        """Stop it; it writes what it keeps."""
+        """Stop it; it writes what it keeps. A new process may miss the first signal."""
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait(TIMEOUT)
+            for _ in range(round(TIMEOUT)):
+                self._process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(1.0)
+                    break
+            else:
+                self.kill()
+                raise AssertionError("mosquitto does not end")
             self._process = None
 
     def kill(self) -> None:
