@@ -234,8 +234,8 @@ class SimulatedCloud:
         node = old["spec"].get("nodeName")
         if not node:
             return  # no node has it yet: the scheduler says where it goes
-        if self.has_workloads and self.workloads.is_silent(node):
-            self._statuses.others_write(old, "the controller of silent nodes")()
+        if self.has_workloads and (self.workloads.is_silent(node) or self.find("Node", "", node) is None):
+            self._statuses.others_write(old, "the controller of silent and deleted nodes")()
         self._statuses.stored(old, new)
 
     def _stored(self, change: EventType, new: JsonObject, old: JsonObject | None) -> None:
