@@ -45,7 +45,10 @@ _CONTAINERD: Final = {
         "test_pods_twice[StopPodSandbox] test_stop_unknown_container",
     ),
     **_because("containerd 1.6 has no user namespaces", _USER_NAMESPACES),
-    "test_exec_with_input_that_ends[websocket]": "containerd 1.6 speaks WebSocket v4, which cannot end the input",
+    **_because(
+        "containerd 1.6 speaks WebSocket v4, which cannot end the input",
+        "test_exec_with_input_that_ends[websocket] test_attach_ends_with_the_clients_input[websocket]",
+    ),
     "test_wrong_limits_before_the_start": "containerd finds them at the start",
     "test_ids_across_calls": "containerd 1.6 has no image_id in containers",
 }
@@ -87,6 +90,7 @@ _PROCESSES: Final = {
         "test_exec_with_terminal_and_input[spdy] test_exec_with_terminal_and_input[websocket] "
         "test_exec_with_input_that_ends[spdy] test_exec_with_input_that_ends[websocket] "
         "test_attach[spdy] test_attach[websocket] "
+        "test_attach_ends_with_the_clients_input[spdy] test_attach_ends_with_the_clients_input[websocket] "
         "test_port_forward_of_the_machine test_port_forward_to_nobody test_an_address_works_once "
         "test_sessions_side_by_side test_streams_that_contradict[Exec-none] "
         "test_streams_that_contradict[Exec-tty-and-stderr] test_streams_that_contradict[Attach-none] "

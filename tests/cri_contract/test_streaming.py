@@ -92,6 +92,27 @@ def test_attach(client: Client, session_at: _Connect) -> None:
     assert client.ended(container).status.exit_code == 5
 
 
+@both
+def test_attach_ends_with_the_clients_input(client: Client, session_at: _Connect) -> None:
+    """Without `stdinOnce` and a terminal the container goes on with its input open for the next client, as containerd
+    and CRI-O have it (pkg/cri/io, internal/oci/runtime_oci.go).
+    """
+    container = client.start("sh", stdin=True)
+    request = cri.AttachRequest(container_id=container, stdin=True, stdout=True, stderr=True)
+    for text in (b"hello", b"again"):
+        with session_at(client.runtime.Attach(request).url) as session:
+            session.open("error", "stdin", "stdout", "stderr")
+            session.send("stdin", b"echo -n " + text + b"\n")
+            session.until("stdout", text)
+            session.send("stdin", b"", last=True)
+            session.until_end("stdout")
+    with session_at(client.runtime.Attach(request).url) as session:
+        session.open("error", "stdin", "stdout", "stderr")
+        session.send("stdin", b"exit 5\n")
+        session.until_end("stdout")
+    assert client.ended(container).status.exit_code == 5
+
+
 def _fetch(client: Client, pod: str, port: int) -> bytes:
     """The answer of a web server in a pod through forwarded ports."""
     url = client.runtime.PortForward(cri.PortForwardRequest(pod_sandbox_id=pod, port=[port])).url

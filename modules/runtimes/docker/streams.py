@@ -57,6 +57,7 @@ class _HijackedStreams:
     """Pipes that a thread fills with the bytes from a connection of Docker's, with separate output and errors."""
 
     packets = False
+    ends_with_stdin = False  # Docker Engine ends the attachment itself
     ended: int | None = None
 
     def __init__(self, exchange: Exchange, *, tty: bool, stdin: bool) -> None:

@@ -212,6 +212,7 @@ class _ExecProcess:
     """A command with its descriptors."""
 
     packets = False
+    ends_with_stdin = False
 
     def __init__(self, command: Command, opened: _Opened, stack: contextlib.ExitStack) -> None:
         self.stdin: int | None = opened.stdin
@@ -272,6 +273,7 @@ class _AttachedContainer:
             raise
         self.stdout: int | None = self._socket.fileno()
         self.stdin: int | None = self.stdout if stdin else None
+        self.ends_with_stdin = not (container.config.stdin_once or container.config.tty)
 
     def close_stdin(self) -> None:
         """Tell conmon that no more input comes; it ends the container's if the pod wants it so (stdinOnce)."""

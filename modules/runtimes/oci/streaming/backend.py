@@ -19,6 +19,8 @@ class StreamProcess(Protocol):
     """Descriptor of its errors; None with a terminal, or with `packets`."""
     packets: bool
     """Whether `stdout` is a conmon's attach socket: packets whose first byte is 2 for output, 3 for errors."""
+    ends_with_stdin: bool
+    """Whether its client is left when the client's input ends: an attached container whose input stays open."""
     ended: int | None
     """Descriptor that can be read once the command has ended (a pidfd); None if the end of its output tells that."""
 

@@ -131,7 +131,9 @@ class _ProcessStreams:
         self._last = clock.monotonic()
 
     def serve(self, early: list[ChannelEvent]) -> bool:
-        """Serve until the command ends, or the client goes or is given up; return whether the command has ended."""
+        """Serve until the command or its client's part in it ends, or the client goes or is given up; return whether it
+        was an end.
+        """
         for descriptor in {*self._outputs, *([self._stdin] if self._stdin is not None else [])}:
             os.set_blocking(descriptor, False)
         self._take(early)
@@ -240,6 +242,8 @@ class _ProcessStreams:
             self._stdin = None
             with suppress(OSError):
                 self._process.close_stdin()
+            if self._process.ends_with_stdin:
+                self._read_the_rest()
 
     def _read_output(self, descriptor: int) -> int:
         """Read once; return how many bytes came, or -1."""
@@ -259,7 +263,7 @@ class _ProcessStreams:
         return len(data)
 
     def _read_the_rest(self) -> None:
-        """Read the remaining output of an ended command."""
+        """Read the output that is there at the end of the command or of the client's part in it."""
         left = _MOST_AT_THE_END
         for descriptor in list(self._outputs):
             while left > 0 and (count := self._read_output(descriptor)) > 0:

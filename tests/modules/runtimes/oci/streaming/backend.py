@@ -22,6 +22,7 @@ class LocalProcess:
     """A command of this machine (`StreamProcess`)."""
 
     packets: bool = False
+    ends_with_stdin: bool = False
 
     def __init__(self, command: Sequence[str], *, tty: bool, stdin: bool) -> None:
         self.stdin: int | None
@@ -87,6 +88,7 @@ class Conmon:
     """The attach socket of a container, seen from its client (`StreamProcess`)."""
 
     packets: bool = True
+    ends_with_stdin: bool = False
 
     def __init__(self) -> None:
         ours, self.container = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -86,6 +86,15 @@ def test_attach_shows_new_output(kubectl: RealKubectl, backend: LocalBackend) ->
     assert errors.endswith(b" too")
 
 
+def test_attach_ends_with_its_input_where_that_stays_open(kubectl: RealKubectl, backend: LocalBackend) -> None:
+    """The container has all of it, goes on, and the client has what it has written so far."""
+    backend.conmon.ends_with_stdin = True
+    backend.conmon.container.send(b"\x02before")
+    done = kubectl.run("attach", "-i", "web", "-c", "app", given=b"hello")
+    assert (done.returncode, done.stdout) == (0, b"before")
+    assert backend.conmon.container.recv(100) == b"hello"
+
+
 def test_port_forward_reaches_a_port(kubectl: RealKubectl) -> None:
     """Several connections, one after another and at one time; the pod's end and the client's end arrive."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
