@@ -26,12 +26,16 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from beehive.files.removal import remove_tree
+
 ROOT: Final = Path(__file__).parents[2]
 TICKS: Final = Path(__file__).with_name("coarse_clock.c")
 BUSY: Final = 6
 """Processes that compute for nothing, beside the tests."""
 _HUNK: Final = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 _STEP: Final = "__pytest_repeat_step_number"
+_ONCE: Final = ("tests/end_to_end/crowd/",)
+"""Tests that change the pods of a node which they share: once in a run of pytest."""
 _RECENT: Final = 6 * 3600
 """Seconds before the last commit whose commits are one change, where no other branch says what the change is."""
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-m", "not slow")
@@ -281,7 +285,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write("no test is new or changed\n")
         return 0
     directory = Path(tempfile.mkdtemp(prefix="flaky-"))
-    sys.stdout.write(f"{len(tests)} tests and files, {given.times} times; the output of the runs is in {directory}\n")
+    sys.stdout.write(
+        f"{len(tests)} tests and files, {given.times} times; the output of failures stays in {directory}\n"
+    )
     rounds = {}
     for condition in (each for each in CONDITIONS if each.name in wanted):
         sys.stdout.write(f"{condition.name}: {condition.what} …\n")
@@ -291,7 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             condition, tests, given.times, directory, is_whole=given.all, seed=given.seed, busy=given.busy, until=until
         )
     sys.stdout.write(f"{table(rounds)}\n")
-    return int(any(each.failed or each.others for each in rounds.values()))
+    has_failed = any(each.failed or each.others for each in rounds.values())
+    if not has_failed:
+        remove_tree(directory)
+    return int(has_failed)
 
 
 class Outcome:
@@ -336,7 +345,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run each test once before any runs a second time: if time is short, all of them have run."""
-    items.sort(key=lambda item: item.callspec.params.get(_STEP, 0) if hasattr(item, "callspec") else 0)
+    items[:] = [item for item in items if not (_step_of(item) and item.nodeid.startswith(_ONCE))]
+    items.sort(key=_step_of)
+
+
+def _step_of(item: pytest.Item) -> int:
+    """Return the number of a repetition, 0 for the first."""
+    callspec = getattr(item, "callspec", None)
+    return 0 if callspec is None else int(callspec.params.get(_STEP, 0))
 
 
 if __name__ == "__main__":

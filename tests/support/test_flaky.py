@@ -7,7 +7,8 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
@@ -92,6 +93,19 @@ def test_runs_of_a_condition() -> None:
 )
 def test_a_name_without_its_repetition(nodeid: str, name: str) -> None:
     assert without_step(nodeid) == name
+
+
+def test_repetitions_come_one_after_the_other_and_not_of_pods_that_tests_change() -> None:
+    """Each test runs once before any runs a second time; on a node that is shared, it runs once."""
+
+    def item(nodeid: str, step: int | None) -> Any:
+        params = {} if step is None else {"callspec": SimpleNamespace(params={"__pytest_repeat_step_number": step})}
+        return SimpleNamespace(nodeid=nodeid, **params)
+
+    crowd = "tests/end_to_end/crowd/test_it.py::test_a"
+    items = [item("a", 1), item("a", 0), item(crowd, 1), item(crowd, 0), item("b", None)]
+    flaky.pytest_collection_modifyitems(items)
+    assert [each.nodeid for each in items] == ["a", crowd, "b", "a"]
 
 
 def test_the_table() -> None:
