@@ -66,6 +66,7 @@ def test_a_run_is_repeated_with_its_hashes_and_its_order(monkeypatch: pytest.Mon
         ("not installed: containerd (.ci/install-runtime installs them)", "container runtimes and their like"),
         ("mosquitto is not installed (.ci/install-runtime)", "container runtimes and their like"),
         ("conmon is not installed", "container runtimes and their like"),
+        ("apparmor_parser is not installed", "AppArmor's programs"),
         ("promtool is not installed (.ci/install-tools)", "programs that tests call"),
         ("there is no tc on this machine (apt-get install iproute2)", "programs that tests call"),
         ("there is no kubectl 1.27 on this machine", "kubectl of a version that they compare with"),

@@ -30,7 +30,7 @@ WANTS: Final = (
     Want(r"chromium|chromedriver|browser", "a browser and its driver", "bash .ci/install-browser"),
     Want(r"PostgreSQL", "PostgreSQL", "bash .ci/install-postgresql"),
     Want(
-        r"not installed.*install-runtime|(runc|crun|conmon|busybox-static\)|apparmor_parser) (is|are) not installed"
+        r"not installed.*install-runtime|(runc|crun|conmon|busybox-static\)) (is|are) not installed"
         r"|CNI plug-ins|no dbus-daemon",
         "container runtimes and their like",
         "bash .ci/install-runtime",
@@ -40,10 +40,11 @@ WANTS: Final = (
         "programs that tests call",
         "bash .ci/install-tools",
     ),
+    Want(r"apparmor_parser is not", "AppArmor's programs", "apt-get install apparmor"),
     Want(r"kubectl", "kubectl of a version that they compare with", ""),
     Want(r"MkDocs", "the site's tools", "make .venv/site"),
     Want(r"PyPI package|pip install|axe-core-python", "the developers' tools", "make install"),
-    Want(r"apt-get install (?P<package>[\w .-]+)", "a Debian package", ""),
+    Want(r"apt-get install [\w .-]+", "a Debian package", ""),
     Want(
         r"kernel|this machine|user namespaces|id-mapped|cgroups? |AppArmor|mounted|IPv6|systemd-analyze",
         "what this machine's kernel or set-up lacks",
