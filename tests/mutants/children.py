@@ -6,6 +6,7 @@ import resource
 import select
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,13 @@ def run_child(task: Callable[[], int], limit: float) -> int | None:
 
 
 def start_child(task: Callable[[], int]) -> int:
-    """Run `task` in a child, and return its number. What it prints is lost; its result is its exit status."""
+    """Run `task` in a child, and return its number. What it prints is lost; its result is its exit status.
+
+    Raises:
+        RuntimeError: this process has threads, and one of them may hold a lock that the child would wait for.
+    """
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("a process with threads cannot run mutants: run them in a process of their own")
     child = os.fork()
     if child == 0:
         _be_child(task)

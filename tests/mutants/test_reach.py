@@ -1,17 +1,21 @@
 """Which tests reach a statement, and the result of a mutant that no test reaches or notices."""
 
 import ast
+import json
 import math
+import os
+import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.mutants import runner, selection
-from tests.mutants.collected import BaselineError
-from tests.mutants.operators import Mutant, mutants
+from tests.mutants import selection
+from tests.mutants.children import run_child
 from tests.mutants.reach import Reach, noting
-from tests.mutants.runner import MutantResult, Runner
+from tests.mutants.runner import MutantResult
 
 PRODUCT = '''
 """A module."""
@@ -91,17 +95,46 @@ def test_the_quickest_tests_are_those_that_take_a_time_together(seconds: float, 
     assert reach.quick(["a", "b", "c"], seconds) == ["a", "b", "c"][:number]
 
 
+JUDGE = """
+import json, math, sys
+from pathlib import Path
+
+from tests.mutants import runner
+from tests.mutants.collected import BaselineError
+from tests.mutants.operators import mutants
+
+runner.ROOT = Path.cwd()
+runner.modules = lambda _: ["product_of_mutants.py"]
+judge = runner.Runner(float(sys.argv[1]))
+found = []
+try:
+    for one in mutants("product_of_mutants.py", Path("product_of_mutants.py").read_text()):
+        found.append((one.function, one.after, judge.run(one, ["test_it.py"]).name))
+except BaselineError as error:
+    print(json.dumps(str(error)))
+else:
+    print(json.dumps(found))
+finally:
+    judge.close()
+"""
+
+
 @pytest.fixture
-def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
-    """A module with its tests in a directory of their own."""
+def product(tmp_path: Path) -> Path:
+    """The directory of a module with its tests."""
     (tmp_path / "product_of_mutants.py").write_text(PRODUCT)
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(runner, "ROOT", tmp_path)
-    monkeypatch.setattr(runner, "modules", lambda _: ["product_of_mutants.py"])
-    return mutants("product_of_mutants.py", PRODUCT)
+    return tmp_path
+
+
+def judged(product: Path, quick: float) -> Any:
+    """Return what the module's mutants came to, from a process that has no threads: this one may have some."""
+    environment = {**os.environ, "PYTHONPATH": f"{product}:{selection.ROOT}"}
+    command = [sys.executable, "-c", JUDGE, str(quick)]
+    done = subprocess.run(command, cwd=product, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
 
 
 @pytest.mark.slow
@@ -113,25 +146,35 @@ def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
     ],
 )
 def test_a_mutant_is_killed_survives_or_is_run_by_no_test(
-    product: list[Mutant], tmp_path: Path, quick: float, survived: MutantResult, of_attribute: set[MutantResult]
+    product: Path, quick: float, survived: MutantResult, of_attribute: set[MutantResult]
 ) -> None:
     """And the file stays as it is."""
-    judge = Runner(quick)
-    found = {(one.function, one.after): judge.run(one, ["test_it.py"]) for one in product}
-    judge.close()
+    found = {(function, after): MutantResult[result] for function, after, result in judged(product, quick)}
     assert found[("larger", "if a >= b:")] is survived
     assert found[("larger", "return False")] is MutantResult.KILLED
     assert found[("Limits", "lowest: int = 1")] in of_attribute
     assert found[("Limits.lower", "return a <= self.lowest")] is MutantResult.KILLED
     assert {result for (function, _), result in found.items() if function == "unused"} == {MutantResult.UNREACHED}
-    assert (tmp_path / "product_of_mutants.py").read_text() == PRODUCT
+    assert (product / "product_of_mutants.py").read_text() == PRODUCT
 
 
-def test_tests_that_fail_without_a_mutant_end_the_run(product: list[Mutant], tmp_path: Path) -> None:
+def test_tests_that_fail_without_a_mutant_end_the_run(product: Path) -> None:
     """Else everything would count as killed."""
-    (tmp_path / "test_it.py").write_text("def test_it():\n    assert False\n")
-    with pytest.raises(BaselineError, match=r"fail without a mutant: test_it.py::test_it"):
-        Runner().run(product[0], ["test_it.py"])
+    (product / "test_it.py").write_text("def test_it():\n    assert False\n")
+    assert judged(product, math.inf) == "the tests fail without a mutant: test_it.py::test_it"
+
+
+def test_a_process_with_threads_starts_no_child() -> None:
+    """The child would wait for a lock that a thread held when the process was copied."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        with pytest.raises(RuntimeError, match="a process with threads cannot run mutants"):
+            run_child(lambda: 0, 1)
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_every_selection_names_tests_and_modules_that_exist() -> None:
