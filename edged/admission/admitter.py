@@ -29,20 +29,16 @@ class PodAdmitter:
         self._node = node
         self._devices = devices
 
-    def rejection(self, record: PodRecord, *, is_new: bool) -> KillOptions | None:
-        """Return why the node does not run a pod; None if it does.
+    def rejection(self, record: PodRecord) -> KillOptions | None:
+        """Return why the node does not run a pod that was not known to edged before; None if it does.
 
         A pod that has been on the node before (its status has a start time) may be running, so its resources are not
         checked again; but it must still be valid. Ending pods do not take resources from new ones: a kubelet counts
         them, and would reject their successor for good.
-
-        Args:
-            record: the pod.
-            is_new: whether it was not known to edged before.
         """
-        if record.termination_requested or is_terminal(record.pod):
+        if not record.may_be_killed:
             return None
-        begins = is_new and not was_admitted(record.pod)
+        begins = not was_admitted(record.pod)
         invalid = validate_pod(record.pod)
         if invalid is not None:
             return replace(invalid, rejected=begins)
@@ -50,6 +46,11 @@ class PodAdmitter:
             return None
         others = [r.pod for r in self._pods if r is not record and not r.termination_requested]
         return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], self.node_info())
+
+    def fault(self, pod: Pod) -> KillOptions | None:
+        """Return why the node runs a pod no longer in its new state: it must still be valid, unless it ends anyway."""
+        invalid = None if pod.metadata.deletion_timestamp is not None else validate_pod(pod)
+        return None if invalid is None else replace(invalid, rejected=False)
 
     def node_info(self) -> NodeInfo:
         """Return the state of the node that decides about a new pod. Its resources are known after the node's first

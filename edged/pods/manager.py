@@ -96,6 +96,11 @@ class PodRecord(msgspec.Struct):
         return self.terminated or is_terminal(self.pod)
 
     @property
+    def may_be_killed(self) -> bool:
+        """Whether this node may still end the pod: it has not ended, and nobody else ends it."""
+        return not (self.termination_requested or is_terminal(self.pod))
+
+    @property
     def _seems_new(self) -> bool:
         return not (self.observed or is_terminal(self.pod) or _has_containers(self.pod.status))
 

@@ -27,7 +27,7 @@ from edged.pods.backoff import BackOffs
 from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
 from edged.pods.kill_options import KillCause, KillPod
 from edged.pods.labels import ref_of
-from edged.pods.manager import PodManager, PodRecord, is_newer
+from edged.pods.manager import PodManager, PodRecord, is_newer, same_spec, terminated_by_cloud
 from edged.pods.model import PodRef, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
 from edged.pods.static import is_static
@@ -261,6 +261,7 @@ class SyncLoop:
         if done.facts is not None:
             self._runtime_watch.add_inspection(WorkerInspection(done.facts, self._settings.owner, done.facts_at))
         self._step(done.job.ref.uid, machine.WorkCompleted(done))
+        self._step(done.job.ref.uid, machine.Requeue(done))
         self._workers.complete_work(done)
 
     # the node as a whole
@@ -313,8 +314,8 @@ class SyncLoop:
         if predecessor is not None:
             self._step(predecessor.uid, machine.RemovePod())
             self._pods.hold(pod, behind=predecessor.uid, is_stored=is_stored)
-        elif record is not None:
-            self._step(ref.uid, machine.UpdatePod(pod))
+        elif record is not None and record.pod is not None:
+            self._step(ref.uid, self._update_of(record.pod, pod))
             if is_stored:
                 self._remove_older(ref, pod)
         elif was_admitted(pod) or not self._holds_back(pod, is_stored=is_stored):
@@ -327,7 +328,13 @@ class SyncLoop:
         if is_stored:
             self._pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
             self._remove_older(ref, pod)
-        self._step(ref.uid, machine.AddPod(pod))
+        self._step(ref.uid, machine.AddPod(pod, self._admitter.rejection(added)))
+
+    def _update_of(self, known: PodRecord, pod: Pod) -> PodEvent:
+        """Return the event of a known pod's new state (kubelet's UPDATE and RECONCILE)."""
+        if same_spec(known.pod, pod) and not terminated_by_cloud(known.pod, pod):
+            return machine.ReconcilePod(pod)
+        return machine.UpdatePod(pod, rejection=self._admitter.fault(pod))
 
     def _static_predecessor(self, pod: Pod) -> PodRef | None:
         """Return the still running predecessor of a static pod whose file has changed. It is removed first, as in a
@@ -376,13 +383,14 @@ class SyncLoop:
     # the machine of a pod
 
     def _step(self, uid: PodUid, event: PodEvent) -> None:
-        """Step the machine of a pod, and carry each effect out before the next one is computed."""
+        """Step the machine of a pod, and carry the effects out."""
         record = self._records.get(uid)
         if record is None:
             return
-        now = self._now(uid)
-        for effect in machine.step(record, event, now):
-            self._carry_out(record, effect, now)
+        for effect in machine.step(record, event, self._now(uid)):
+            self._carry_out(record, effect)
+        if self._records.get(uid) is not record:
+            self._begin_held_pod(uid)
 
     def _now(self, uid: PodUid) -> SyncFacts:
         clock, settings = self._context.clock, self._settings
@@ -403,11 +411,11 @@ class SyncLoop:
         record = self._records.get(work.uid)
         return None if record is None else machine.next_job(record, self._now(work.uid))
 
-    def _carry_out(self, record: PodSyncRecord, effect: Effect, now: SyncFacts) -> None:
+    def _carry_out(self, record: PodSyncRecord, effect: Effect) -> None:
         uid, pod = record.ref.uid, record.pod
         match effect:
-            case machine.Enqueue(queue):
-                self._workers.add(uid, queue)
+            case machine.Enqueue():
+                self._workers.add(uid, machine.queue_for(record, self._now(uid)))
             case machine.EnqueueAfter(seconds, jitter):
                 delay = seconds * (1 + self._context.clock.random.uniform(0, jitter)) if jitter else seconds
                 self._workers.add_after(uid, Queue.ADDITION, delay)
@@ -430,18 +438,12 @@ class SyncLoop:
             case machine.Publish():
                 self._status_generator.publish()
             case _ if pod is not None:
-                self._carry_out_for_pod(record, pod, effect, now)
+                self._carry_out_for_pod(pod, effect)
 
-    def _carry_out_for_pod(self, record: PodSyncRecord, pod: PodRecord, effect: Effect, now: SyncFacts) -> None:
-        uid = record.ref.uid
+    def _carry_out_for_pod(self, pod: PodRecord, effect: Effect) -> None:
         match effect:
             case machine.UpdateStatus(is_final):
-                self._regenerate(pod, working=now.is_working and not is_final)
-                now.probes = self._probes.facts(uid)
-            case machine.Admit(is_new):
-                rejection = self._admitter.rejection(pod, is_new=is_new)
-                if rejection is not None:
-                    self._step(uid, KillPod(uid, rejection, KillCause.REJECTION))
+                self._regenerate(pod, working=not is_final and self._workers.is_working(pod.ref.uid))
             case machine.StopStatus():
                 self._status_generator.stop(pod)
             case machine.RecordBackOff(container):
@@ -465,7 +467,7 @@ class SyncLoop:
                 self._events.refused(pod.pod, options.reason, options.message)
 
     def _forget_pod(self, record: PodSyncRecord) -> None:
-        """Forget a pod that is removed from the node. A pod of its uid or name that was held begins."""
+        """Forget a pod that is removed from the node."""
         uid = record.ref.uid
         del self._records[uid]
         self._chains.forget(record.ref)
@@ -477,6 +479,9 @@ class SyncLoop:
             self._status_generator.forget_pod(uid)
             self._drop_deadline(uid)
             _log.info("pod %s is gone", record.ref)
+
+    def _begin_held_pod(self, uid: PodUid) -> None:
+        """Begin the pod that was held until the one of its uid or name was removed."""
         held = self._pods.release(uid)
         if held is not None:
             self._update_pod(held.pod, is_stored=held.is_stored)

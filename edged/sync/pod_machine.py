@@ -10,8 +10,9 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 
 | event | effects |
 |---|---|
-| `AddPod` | TakeStatus, Admit, UpdateStatus, CorrectStatus, Enqueue |
-| `UpdatePod` | the same; of an echo of the reported status Publish or UpdateStatus; during a removal Hold |
+| `AddPod` | TakeStatus, UpdateStatus, CorrectStatus, Enqueue; of a pod that is not admitted RecordEnd too |
+| `UpdatePod` | the same; during a removal Hold |
+| `ReconcilePod`: an echo of the reported status | TakeStatus, Publish or UpdateStatus, CorrectStatus |
 | `RemovePod` | StopStatus, Enqueue |
 | `KillPod` (eviction, deadline, rejection, shutdown) | Enqueue, RecordEnd; Kill if the pod is ending already |
 | `PodInspection` by the PLEG, if something changed | UpdateStatus, and Enqueue unless a worker has the pod |
@@ -19,11 +20,15 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 | `HealthChanged`: a probe, a postStart hook or an image pull | UpdateStatus, Enqueue |
 | `DependencyChanged`: a configmap or secret of the pod | Enqueue |
 | `RetryPod`: the cause of failures may be gone | Enqueue |
-| `WorkCompleted` without error | UpdateStatus; then Enqueue, EnqueueAfter, DeletePod, Publish or Forget |
-| `WorkCompleted` with an error | UpdateStatus, RetryAfter |
+| `WorkCompleted` | RecordBackOff, UpdateStatus |
+| `Requeue` after a job without error | Enqueue, EnqueueAfter, DeletePod, Publish or Forget |
+| `Requeue` after a job with an error | RetryAfter |
+
+The machine is pure: `step` changes the record and nothing else, and returns the effects as data; the sync loop carries
+them out, and none of them steps the same record again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
@@ -35,8 +40,8 @@ from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, 
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs
 from edged.pods.grace_period import grace_seconds
-from edged.pods.kill_options import KillPod
-from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
+from edged.pods.kill_options import KillCause, KillOptions, KillPod
+from edged.pods.manager import PodRecord
 from edged.pods.model import HookFacts, PodFacts, PodRef, PodState, ProbeFacts
 from edged.pods.pod_status.status import crash_loop
 from edged.pods.restart import is_terminal
@@ -54,8 +59,8 @@ _EARLY = 0.1
 """Seconds before its time that a retry counts as due."""
 
 
-class SyncFacts(Struct):
-    """The time, and facts about a pod beside its record. The loop updates the probes after `UpdateStatus`."""
+class SyncFacts(Struct, frozen=True):
+    """The time, and facts about a pod beside its record."""
 
     monotonic: float
     """Seconds."""
@@ -163,14 +168,26 @@ class AddPod(Struct, frozen=True, gc=False):
     """A source has a pod that was not known."""
 
     pod: Pod
+    rejection: KillOptions | None = None
+    """Why the node does not run the pod (kubelet's canAdmitPod)."""
 
 
 class UpdatePod(Struct, frozen=True, gc=False):
-    """A source has a pod that is known or is being removed."""
+    """A source has another state of a pod that is known, or a pod that is being removed."""
 
     pod: Pod
     is_stored: bool = True
     """Whether this state is in the store."""
+    rejection: KillOptions | None = None
+    """Why the node runs the pod no longer."""
+
+
+class ReconcilePod(Struct, frozen=True, gc=False):
+    """A source has a known pod with another status (kubelet's RECONCILE): the echo of the status that was reported, or
+    conditions of others.
+    """
+
+    pod: Pod
 
 
 class RemovePod(Struct, frozen=True, gc=False):
@@ -211,9 +228,16 @@ class WorkCompleted(Struct, frozen=True, gc=False):
     done: Done
 
 
+class Requeue(Struct, frozen=True, gc=False):
+    """The result of a finished job is in the status of the pod: what is next?"""
+
+    done: Done
+
+
 PodEvent = (
     AddPod
     | UpdatePod
+    | ReconcilePod
     | RemovePod
     | KillPod
     | PodInspection
@@ -222,6 +246,7 @@ PodEvent = (
     | DependencyChanged
     | RetryPod
     | WorkCompleted
+    | Requeue
 )
 
 
@@ -232,12 +257,6 @@ class TakeStatus(Struct, frozen=True, gc=False):
     """Note the status that the cloud has of the pod."""
 
     pod: Pod
-
-
-class Admit(Struct, frozen=True, gc=False):
-    """Check whether the node runs the pod, and kill it if it does not."""
-
-    is_new: bool
 
 
 class UpdateStatus(Struct, frozen=True, gc=False):
@@ -264,9 +283,7 @@ class DeletePod(Struct, frozen=True, gc=False):
 
 
 class Enqueue(Struct, frozen=True, gc=False):
-    """Queue the pod for a worker."""
-
-    queue: Queue
+    """Queue the pod for a worker, in its `queue_for` the next job."""
 
 
 class EnqueueAfter(Struct, frozen=True, gc=False):
@@ -317,7 +334,6 @@ class Forget(Struct, frozen=True, gc=False):
 
 Effect = (
     TakeStatus
-    | Admit
     | UpdateStatus
     | Publish
     | CorrectStatus
@@ -334,62 +350,72 @@ Effect = (
 )
 
 
-def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
-    """Take an event of a pod into its record, and return the effects, each carried out before the next one is
-    computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
+def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> tuple[Effect, ...]:
+    """Take an event of a pod into its record, and return the effects, in the order in which they are carried out.
 
     Changes nothing but the record, and reads no clock: the same arguments have the same effects.
 
         record = PodSyncRecord(ref, PodRecord(pod, PodFacts(ref)))
-        list(step(record, HealthChanged(), now))  # [UpdateStatus(), Enqueue(Queue.ADDITION)]
+        step(record, HealthChanged(), now)  # (UpdateStatus(), Enqueue())
     """
     pod = record.pod
     match event:
         case WorkCompleted(done):
-            yield from _complete_work(record, done, now)
+            return () if pod is None else _complete_work(record, pod, done, now)
+        case Requeue(done):
+            return _requeue(record, done, now)
         case UpdatePod() if record.is_being_removed:
-            yield Hold(event.pod, event.is_stored)
-            if pod is not None and not pod.deletion_stored:
-                yield from _enqueue(record, pod, now)
+            hold = Hold(event.pod, event.is_stored)
+            return (hold,) if pod is None or pod.deletion_stored else (hold, *_enqueue(pod))
         case RetryPod():
             record.retry = None
-            if pod is not None:
-                yield from _enqueue(record, pod, now)
-        case _ if pod is not None:
-            yield from _step_of_pod(record, pod, event, now)
+            return () if pod is None else _enqueue(pod)
+        case _:
+            return () if pod is None else _step_of_pod(record, pod, event, now)
 
 
-def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
+def queue_for(record: PodSyncRecord, now: SyncFacts) -> Queue:
+    """Return the queue for the next job of a pod. A job that stops containers may take their grace period: it gets a
+    worker of its own.
+    """
+    pod = record.pod
+    if pod is None:
+        return queue_of(PodState.TERMINATED)
+    if pod.termination_requested:
+        return queue_of(pod.state)
+    runs = any(container.running for container in pod.facts.containers)
+    return queue_of(pod.state) if runs and record.next_actions(pod, now).stops else Queue.ADDITION
+
+
+def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: SyncFacts) -> tuple[Effect, ...]:
     match event:
-        case AddPod():
-            yield TakeStatus(event.pod)
-            yield Admit(is_new=True)
-            yield UpdateStatus()
-            yield CorrectStatus()
-            yield from _enqueue(record, pod, now)
-        case UpdatePod():
-            yield from _update_pod(record, pod, event.pod, now)
+        case AddPod(new, rejection):
+            return (TakeStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
+        case UpdatePod(new, _, rejection):
+            pod.update(new)
+            return (TakeStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
+        case ReconcilePod(new):
+            before = pod.pod.status
+            pod.update(new)
+            return (TakeStatus(new), Publish() if pod.pod.status == before else UpdateStatus(), CorrectStatus())
         case RemovePod(grace_period, is_stored):
             pod.delete(grace_period, is_stored=is_stored)
-            yield StopStatus()
-            yield from _enqueue(record, pod, now)
+            return (StopStatus(), *_enqueue(pod))
         case KillPod():
-            yield from _kill_pod(record, pod, event, now)
+            return _kill_pod(pod, event)
         case PodInspection(facts, at):
-            if pod.observe(facts, at):
-                yield UpdateStatus()
-                if not now.is_working:
-                    yield from _enqueue(record, pod, now)
+            if not pod.observe(facts, at):
+                return ()
+            return (UpdateStatus(),) if now.is_working else (UpdateStatus(), *_enqueue(pod))
         case NotListed(at):
             pod.observe(pod.facts, at)
-            yield UpdateStatus()
+            return (UpdateStatus(),)
         case HealthChanged():
-            yield UpdateStatus()
-            yield from _enqueue(record, pod, now)
-        case DependencyChanged():
-            if not pod.termination_requested:
-                _take_delivered(record, event)
-                yield from _enqueue(record, pod, now)
+            return (UpdateStatus(), *_enqueue(pod))
+        case DependencyChanged() if not pod.termination_requested:
+            _take_delivered(record, event)
+            return _enqueue(pod)
+    return ()
 
 
 def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
@@ -398,69 +424,53 @@ def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
         record.delivered[event.key] = event.delivered
 
 
-def _enqueue(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Iterator[Effect]:
-    """Queue a pod. A job that stops containers may take their grace period: it gets a worker of its own."""
+def _enqueue(pod: PodRecord) -> tuple[Effect, ...]:
     if pod.termination_requested:
-        yield Kill(grace_seconds(pod.terminating_pod))
-        yield Enqueue(queue_of(pod.state))
-        return
-    runs = any(container.running for container in pod.facts.containers)
-    stops = runs and record.next_actions(pod, now).stops
-    yield Enqueue(queue_of(pod.state) if stops else Queue.ADDITION)
+        return (Kill(grace_seconds(pod.terminating_pod)), Enqueue())
+    return (Enqueue(),)
 
 
-def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: SyncFacts) -> Iterator[Effect]:
-    """Take the desired state of a pod. The echo of a reported status changes nothing (kubelet's reconcile) but the
-    conditions of others.
-    """
-    ended = terminated_by_cloud(pod.pod, new)
-    echo = not ended and same_spec(pod.pod, new)
-    before = pod.pod.status
-    pod.update(new)
-    yield TakeStatus(new)
-    if not echo:
-        yield Admit(is_new=False)
-    yield Publish() if echo and pod.pod.status == before else UpdateStatus()
-    yield CorrectStatus()
-    if not echo:
-        yield from _enqueue(record, pod, now)
+def _reject(pod: PodRecord, rejection: KillOptions | None) -> tuple[Effect, ...]:
+    """End a pod that the node does not run."""
+    if rejection is None or not pod.may_be_killed:
+        return ()
+    pod.kill(rejection)
+    return (RecordEnd(KillPod(pod.ref.uid, rejection, KillCause.REJECTION)),)
 
 
-def _kill_pod(record: PodSyncRecord, pod: PodRecord, event: KillPod, now: SyncFacts) -> Iterator[Effect]:
+def _kill_pod(pod: PodRecord, event: KillPod) -> tuple[Effect, ...]:
     """End a pod for good. For a pod that has ended or is ending the first options stand; `shortens` limits the grace
     period of a pod that is ending.
     """
     options = event.options
-    if not (pod.termination_requested or is_terminal(pod.pod)):
+    if pod.may_be_killed:
         pod.kill(options)
-        yield from _enqueue(record, pod, now)
-        yield RecordEnd(event)
-    elif event.shortens and options.grace_period is not None and not pod.has_terminated:
-        yield Kill(options.grace_period)
+        return (*_enqueue(pod), RecordEnd(event))
+    if event.shortens and options.grace_period is not None and not pod.has_terminated:
+        return (Kill(options.grace_period),)
+    return ()
 
 
-def _complete_work(record: PodSyncRecord, done: Done, now: SyncFacts) -> Iterator[Effect]:
-    pod = record.pod
+def _complete_work(record: PodSyncRecord, pod: PodRecord, done: Done, now: SyncFacts) -> tuple[Effect, ...]:
     if not done.unchanged:
         record.plan = None
-    if pod is not None:
-        if done.facts is not None:
-            pod.synced(done.facts, done.facts_at, done.replaced)
-        waits = _restart_waits(record, pod, now) if done.job.state is PodState.SYNC else {}
-        for name, reason in waits.items():
-            if pod.waiting_reasons.get(name) != reason:
-                yield RecordBackOff(name)
-        pod.wait({**waits, **done.waiting_reasons})
-        if done.terminated and pod.termination_requested:
-            pod.terminate()
-        yield UpdateStatus(is_final=True)
+    if done.facts is not None:
+        pod.synced(done.facts, done.facts_at, done.replaced)
+    waits = _restart_waits(record, pod, now) if done.job.state is PodState.SYNC else {}
+    begun = [RecordBackOff(name) for name, reason in waits.items() if pod.waiting_reasons.get(name) != reason]
+    pod.wait({**waits, **done.waiting_reasons})
+    if done.terminated and pod.termination_requested:
+        pod.terminate()
+    return (*begun, UpdateStatus(is_final=True))
+
+
+def _requeue(record: PodSyncRecord, done: Done, now: SyncFacts) -> tuple[Effect, ...]:
+    pod = record.pod
     if done.kill_options is not None:
-        if pod is not None:
-            yield from _kill_pod(record, pod, KillPod(record.ref.uid, done.kill_options), now)
-    elif done.error is not None:
-        yield from _retry(record, done, done.error, now)
-    else:
-        yield from _continue(record, done, now)
+        return () if pod is None else _kill_pod(pod, KillPod(record.ref.uid, done.kill_options))
+    if done.error is not None:
+        return (_retry(record, done, done.error, now),)
+    return _continue(record, done, now)
 
 
 def _restart_waits(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Mapping[str, ContainerStateWaiting]:
@@ -469,7 +479,7 @@ def _restart_waits(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Map
     return {wait.container.name: crash_loop(pod.ref, wait) for wait in waiting}
 
 
-def _continue(record: PodSyncRecord, done: Done, now: SyncFacts) -> Iterator[Effect]:
+def _continue(record: PodSyncRecord, done: Done, now: SyncFacts) -> tuple[Effect, ...]:
     """Queue a pod again after a job without error. A job that only waits does not show whether the cause of the last
     failure is gone, so the retry delay keeps growing.
     """
@@ -477,24 +487,21 @@ def _continue(record: PodSyncRecord, done: Done, now: SyncFacts) -> Iterator[Eff
     if not done.pending:
         record.retry = None
     if done.job.state is PodState.TERMINATED:
-        if pod is not None and done.job.keeps_last and not now.is_held:
-            pod.end()
-            yield Publish()
-        else:
-            yield Forget()
-    elif pod is None:
-        return
-    elif done.job.state is PodState.TERMINATING:
-        if pod.deletion_requested:
-            yield DeletePod()
-    elif done.pending:
+        if pod is None or not done.job.keeps_last or now.is_held:
+            return (Forget(),)
+        pod.end()
+        return (Publish(),)
+    if pod is None:
+        return ()
+    if done.job.state is PodState.TERMINATING:
+        return (DeletePod(),) if pod.deletion_requested else ()
+    if done.pending:
         record.immediate_syncs = 0
-        yield EnqueueAfter(min(now.resync_period, _seconds_until_others_due(record, pod, done, now)))
-    elif not pod.finished:
-        yield from _sync_again(record, pod, now)
+        return (EnqueueAfter(min(now.resync_period, _seconds_until_others_due(record, pod, done, now))),)
+    return () if pod.finished else _sync_again(record, pod, now)
 
 
-def _sync_again(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Iterator[Effect]:
+def _sync_again(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> tuple[Effect, ...]:
     """Queue a pod after a successful sync: immediately when its result asks for a next step (an init container has
     ended). A runtime whose answers do not match its actions would cause next steps for ever: after
     `MAX_IMMEDIATE_SYNCS` the pod gets one every relist period.
@@ -502,25 +509,20 @@ def _sync_again(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Iterat
     actions = record.next_actions(pod, now)
     if not actions.nothing:
         record.immediate_syncs += 1
-        if record.immediate_syncs > MAX_IMMEDIATE_SYNCS:
-            yield EnqueueAfter(now.relist_period)
-        else:
-            yield from _enqueue(record, pod, now)
-        return
+        return (EnqueueAfter(now.relist_period),) if record.immediate_syncs > MAX_IMMEDIATE_SYNCS else _enqueue(pod)
     record.immediate_syncs = 0
     if actions.next_try is not None:
-        yield EnqueueAfter(_seconds_until(actions.next_try, now))
-    else:
-        yield EnqueueAfter(now.resync_period, RESYNC_JITTER)
+        return (EnqueueAfter(_seconds_until(actions.next_try, now)),)
+    return (EnqueueAfter(now.resync_period, RESYNC_JITTER),)
 
 
-def _retry(record: PodSyncRecord, done: Done, error: Exception, now: SyncFacts) -> Iterator[Effect]:
+def _retry(record: PodSyncRecord, done: Done, error: Exception, now: SyncFacts) -> RetryAfter:
     """Retry a job that failed: the delay doubles until one succeeds."""
     pod, state = record.pod, done.job.state
     delay = _next_retry(record, now) if done.retry_after is None else done.retry_after
     if state is PodState.SYNC and pod is not None:
         delay = min(delay, _seconds_until_others_due(record, pod, done, now))
-    yield RetryAfter(Queue.ADDITION if state is PodState.SYNC else queue_of(state), delay, error)
+    return RetryAfter(Queue.ADDITION if state is PodState.SYNC else queue_of(state), delay, error)
 
 
 def _next_retry(record: PodSyncRecord, now: SyncFacts) -> float:

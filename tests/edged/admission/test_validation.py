@@ -242,8 +242,8 @@ def admitter() -> PodAdmitter:
         ({"startTime": "2026-11-20T01:54:50Z"}, {}, True, False),
         ({}, {}, False, False),
         ({"phase": "Failed"}, {}, True, None),
-        ({"phase": "Succeeded"}, {}, False, None),
         ({}, {"deletionTimestamp": "2026-11-20T01:54:50Z"}, True, None),
+        ({}, {"deletionTimestamp": "2026-11-20T01:54:50Z"}, False, None),
     ],
 )
 def test_an_invalid_pod_is_rejected_ended_or_left_to_its_end(
@@ -254,7 +254,7 @@ def test_an_invalid_pod_is_rejected_ended_or_left_to_its_end(
     """
     made = read(metadata=meta, **container(ports=[{"containerPort": -1}]))
     record = PodManager().put(replace(made, status=from_value(PodStatus, status)))
-    options = admitter().rejection(record, is_new=is_new)
+    options = admitter().rejection(record) if is_new else admitter().fault(record.pod)
     assert (options.rejected if options is not None else None) is rejected
 
 

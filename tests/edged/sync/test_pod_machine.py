@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from edged.pod_workers.job import DeliveredObject, Done, Job, Queue
 from edged.pods import actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.kill_options import KillOptions, KillPod, eviction
-from edged.pods.manager import PodRecord
+from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
 from edged.pods.model import (
     ContainerFacts,
     ContainerId,
@@ -30,7 +31,7 @@ from edged.pods.model import (
 )
 from edged.pods.pod_status.status import NodeView, pod_status
 from edged.sync import pod_machine as machine
-from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts, next_job, step
+from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts, next_job, queue_for, step
 from tests.edged.conftest import pod
 
 CHANGED = machine.DependencyChanged(("configmap", "default", "settings"), DeliveredObject(b"{}"))
@@ -72,6 +73,10 @@ class Loop:
         self.is_working = False
         self.effects: list[Effect] = []
         """The effects of the last event."""
+        self.steps_twice = True
+        """Whether each step is repeated with a copy of the record."""
+        self.queue: Queue | None = None
+        """Where the last event has queued the pod."""
 
     @property
     def pod(self) -> PodRecord:
@@ -86,20 +91,40 @@ class Loop:
 
     def handle(self, event: PodEvent) -> list[Effect]:
         """Step the machine; return the effects but the statuses."""
-        now = self.now()
-        self.effects = []
-        for effect in step(self.record, event, now):
-            self.effects.append(effect)
-            if isinstance(effect, machine.UpdateStatus) and self.record.pod is not None and not self.pod.deleted:
-                self.pod.set_status(self._status(now))
+        self.effects, self.queue = [], None
+        self._step(event)
         return [effect for effect in self.effects if not isinstance(effect, machine.UpdateStatus)]
+
+    def _step(self, event: PodEvent) -> None:
+        effects = self._twice(event)
+        self.effects += effects
+        for effect in effects:
+            if isinstance(effect, machine.UpdateStatus) and self.record.pod is not None and not self.pod.deleted:
+                self.pod.set_status(self._status(self.now()))
+            if isinstance(effect, machine.Enqueue):
+                self.queue = queue_for(self.record, self.now())
+
+    def _twice(self, event: PodEvent) -> tuple[Effect, ...]:
+        """Step a copy of the record as well: the same arguments have the same effects, and change nothing else."""
+        now = self.now()
+        if not self.steps_twice:
+            return step(self.record, event, now)
+        copy, before = deepcopy(self.record), repr((event, now))
+        effects = step(self.record, event, now)
+        assert step(copy, event, now) == effects
+        assert copy == self.record
+        assert repr((event, now)) == before
+        return effects
 
     def work(self, after: PodFacts | None = None, **result: Any) -> list[Effect]:
         """Carry out a job of the pod, with this result."""
         self.is_working = True
         job = next_job(self.record, self.now())
         try:
-            return self.handle(machine.WorkCompleted(Done(job, after, self.monotonic, **result)))
+            done = Done(job, after, self.monotonic, **result)
+            self.handle(machine.WorkCompleted(done))
+            self._step(machine.Requeue(done))
+            return [effect for effect in self.effects if not isinstance(effect, machine.UpdateStatus)]
         finally:
             self.is_working = False
 
@@ -129,6 +154,12 @@ def _facts(chance: random.Random, loop: Loop) -> PodFacts:
     return facts(state, chance.randrange(3), ready=chance.random() < 0.8, exit_code=exit_code, at=at)
 
 
+def updated(known: PodRecord, new: Pod) -> PodEvent:
+    """The event of another state of a pod, as the sync loop has it."""
+    is_echo = same_spec(known.pod, new) and not terminated_by_cloud(known.pod, new)
+    return machine.ReconcilePod(new) if is_echo else machine.UpdatePod(new)
+
+
 def _event(chance: random.Random, loop: Loop) -> PodEvent:
     version: dict[str, Any] = {"resourceVersion": str(chance.randrange(100))}
     deleted: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
@@ -140,7 +171,7 @@ def _event(chance: random.Random, loop: Loop) -> PodEvent:
         replace(web(metadata=version), status=PodStatus(phase="Failed")),
     ]
     events: list[PodEvent] = [
-        machine.UpdatePod(chance.choice(pods)),
+        updated(loop.pod, chance.choice(pods)),
         machine.RemovePod(chance.choice([None, 0, 7]), chance.random() < 0.5),
         chance.choice([eviction(UID, "too much"), KillPod(UID, KillOptions("Shutdown", "", 3), shortens=True)]),
         PodInspection(_facts(chance, loop), loop.monotonic),
@@ -199,9 +230,9 @@ def test_rules_of_every_life(seed: int, loop: Loop) -> None:
         # a pod that ends or is removed is never queued as an added one, nor the reverse
         for effect in effects:
             if isinstance(effect, machine.Enqueue):
-                assert state is not PodState.SYNC or effect.queue is not Queue.REMOVAL
-                assert state is not PodState.TERMINATING or effect.queue is Queue.DELETION
-                assert state is not PodState.TERMINATED or effect.queue is Queue.REMOVAL
+                assert state is not PodState.SYNC or loop.queue is not Queue.REMOVAL
+                assert state is not PodState.TERMINATING or loop.queue is Queue.DELETION
+                assert state is not PodState.TERMINATED or loop.queue is Queue.REMOVAL
             if isinstance(effect, machine.EnqueueAfter | machine.RetryAfter):
                 assert effect.seconds < float("inf")
         # a job never leaves a pod behind that nothing will ever sync again
@@ -232,13 +263,6 @@ def test_the_same_events_have_the_same_effects(seed: int) -> None:
     assert lives[0] == lives[1]
 
 
-def test_a_step_reads_no_clock_and_calls_no_part(loop: Loop) -> None:
-    """Its arguments have no clock and no parts; it returns data."""
-    for event in (machine.HealthChanged(), machine.RemovePod(), eviction(UID, "")):
-        for effect in step(loop.record, event, loop.now()):
-            assert repr(effect)
-
-
 def test_an_object_that_a_message_brought_is_for_the_next_job(loop: Loop) -> None:
     """The newest one. Its content, perhaps a secret's, is in no text."""
     key = ("secret", "default", "s")
@@ -255,17 +279,30 @@ def test_an_object_that_a_message_brought_is_for_the_next_job(loop: Loop) -> Non
 # a new pod
 
 
-def test_a_new_pod_is_admitted_before_it_gets_a_status_and_is_queued() -> None:
+def test_a_new_pod_gets_a_status_and_is_queued() -> None:
     loop = Loop()
     loop.handle(machine.AddPod(web()))
     kinds = [type(effect).__name__ for effect in loop.effects]
-    assert kinds == ["TakeStatus", "Admit", "UpdateStatus", "CorrectStatus", "Enqueue"]
-    assert loop.effects[-1] == machine.Enqueue(Queue.ADDITION)
+    assert kinds == ["TakeStatus", "UpdateStatus", "CorrectStatus", "Enqueue"]
+    assert loop.queue is Queue.ADDITION
+
+
+@pytest.mark.parametrize("event", [machine.AddPod, machine.UpdatePod])
+def test_a_pod_that_is_not_admitted_ends_before_it_gets_a_status(event: Any) -> None:
+    """Its first status is its last; a second rejection changes nothing."""
+    loop, rejection = Loop(), KillOptions("OutOfcpu", "too many")
+    loop.handle(event(web(), rejection=rejection))
+    kinds = [type(effect).__name__ for effect in loop.effects]
+    assert kinds == ["TakeStatus", "RecordEnd", "UpdateStatus", "CorrectStatus", "Kill", "Enqueue"]
+    assert loop.queue is Queue.DELETION
+    assert loop.pod.kill_options is rejection
+    loop.handle(machine.UpdatePod(web(), rejection=KillOptions("Other", "")))
+    assert loop.pod.kill_options is rejection
 
 
 def test_an_echo_of_the_reported_status_is_not_queued(loop: Loop) -> None:
     echo = replace(web(metadata={"resourceVersion": "7"}), status=loop.pod.pod.status)
-    assert loop.handle(machine.UpdatePod(echo)) == [
+    assert loop.handle(updated(loop.pod, echo)) == [
         machine.TakeStatus(echo), machine.Publish(), machine.CorrectStatus()
     ]  # fmt: skip
 
@@ -275,7 +312,7 @@ def test_a_pod_that_comes_during_its_removal_is_held(loop: Loop) -> None:
     again = web(metadata={"resourceVersion": "9"})
     assert loop.handle(machine.UpdatePod(again)) == [machine.Hold(again)]
     orphan = PodSyncRecord(REF)
-    assert list(step(orphan, machine.UpdatePod(again), loop.now())) == [machine.Hold(again)]
+    assert step(orphan, machine.UpdatePod(again), loop.now()) == (machine.Hold(again),)
 
 
 # its end
@@ -298,7 +335,8 @@ def test_a_pod_whose_deletion_is_taken_back_ends_all_the_same(loop: Loop) -> Non
     loop.handle(machine.UpdatePod(web(metadata={"resourceVersion": "8", **deletion})))
     for version in ("9", "10"):
         effects = loop.handle(machine.UpdatePod(web(metadata={"resourceVersion": version, "labels": {"v": version}})))
-        assert effects[-2:] == [machine.Kill(5), machine.Enqueue(Queue.DELETION)]
+        assert effects[-2:] == [machine.Kill(5), machine.Enqueue()]
+        assert loop.queue is Queue.DELETION
         assert loop.pod.state is PodState.TERMINATING
     assert machine.DeletePod() not in loop.work(facts(RunState.EXITED, ready=False), terminated=True)
     assert loop.pod.pod.status.phase == "Succeeded"
@@ -308,7 +346,8 @@ def test_a_pod_whose_deletion_is_taken_back_ends_all_the_same(loop: Loop) -> Non
 def test_a_sync_that_stops_containers_gets_a_worker_of_its_own(loop: Loop, ready: bool, queue: Queue) -> None:
     """Their grace period may take long; they are stopped because their sandbox is not ready."""
     loop.pod.observe(facts(ready=ready), loop.monotonic)
-    assert loop.handle(CHANGED) == [machine.Enqueue(queue)]
+    assert loop.handle(CHANGED) == [machine.Enqueue()]
+    assert loop.queue is queue
 
 
 def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) -> None:
@@ -375,7 +414,7 @@ def test_a_success_and_a_change_from_the_cloud_reset_the_delay(ending: Loop) -> 
 def test_a_runtime_that_never_obeys_is_not_asked_forever(loop: Loop) -> None:
     for _ in range(2):
         effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS + 1)]
-        assert effects[:-1] == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
+        assert effects[:-1] == [[machine.Enqueue()]] * machine.MAX_IMMEDIATE_SYNCS
         assert effects[-1] == [machine.EnqueueAfter(1.0)]
         loop.work(facts())  # it has done as told, once
 
@@ -393,9 +432,10 @@ def test_an_orphan_is_retried_and_forgotten() -> None:
     job = next_job(orphan, loop.now())
     assert job == Job(PodState.TERMINATED, REF)
     error = OSError()
-    retried = list(step(orphan, machine.WorkCompleted(Done(job, error=error)), loop.now()))
-    assert retried == [machine.RetryAfter(Queue.REMOVAL, machine.FIRST_RETRY, error)]
-    assert list(step(orphan, machine.WorkCompleted(Done(job)), loop.now())) == [machine.Forget()]
+    assert step(orphan, machine.WorkCompleted(Done(job, error=error)), loop.now()) == ()
+    retried = step(orphan, machine.Requeue(Done(job, error=error)), loop.now())
+    assert retried == (machine.RetryAfter(Queue.REMOVAL, machine.FIRST_RETRY, error),)
+    assert step(orphan, machine.Requeue(Done(job)), loop.now()) == (machine.Forget(),)
 
 
 def test_the_actions_are_computed_once_for_a_job(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,6 +448,7 @@ def test_the_actions_are_computed_once_for_a_job(loop: Loop, monkeypatch: pytest
         return compute(*arguments)
 
     monkeypatch.setattr(machine, "compute_pod_actions", counting)
+    loop.steps_twice = False
     loop.handle(PodInspection(facts(), loop.monotonic))
     assert len(computed) == 1
     plan = next_job(loop.record, loop.now()).plan
@@ -426,8 +467,8 @@ def test_a_pod_that_the_cloud_has_ended_is_reported_so_before_it_is_looked_at(lo
     loop.handle(PodInspection(facts(), loop.monotonic))
     loop.handle(machine.UpdatePod(ended))
     kinds = [type(effect) for effect in loop.effects]
-    assert kinds[:3] == [machine.TakeStatus, machine.Admit, machine.UpdateStatus]
-    loop.handle(machine.UpdatePod(ended))
+    assert kinds[:2] == [machine.TakeStatus, machine.UpdateStatus]
+    loop.handle(updated(loop.pod, ended))
     assert machine.UpdateStatus not in map(type, loop.effects)
 
 
@@ -438,7 +479,7 @@ def test_a_job_that_waits_keeps_the_delay_and_ends_the_row_of_immediate_ones(loo
     assert failed(loop, 2) == 4
     for _ in range(2):
         effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS)]
-        assert effects == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
+        assert effects == [[machine.Enqueue()]] * machine.MAX_IMMEDIATE_SYNCS
         loop.work(PodFacts(REF), pending=True)
 
 
