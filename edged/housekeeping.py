@@ -17,7 +17,8 @@ from edged.errors import EdgedError
 from edged.events import EventRecorder
 from edged.eviction.evictor import Collectors, EvictionCallbacks, Evictor
 from edged.eviction.measurement import UsageReader
-from edged.gc.collector import CONTAINER_PERIOD, IMAGE_PERIOD, ContainerCollector, ImageCollector, collect_images
+from edged.gc.containers import CONTAINER_PERIOD, ContainerCollector
+from edged.gc.images import IMAGE_PERIOD, ImageCollector, collect_images
 from edged.logs.rotation import LogRotation
 from edged.node.machine import MachineInfo
 from edged.node.reporter import NodeReporter

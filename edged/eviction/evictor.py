@@ -11,12 +11,14 @@ from edged.api import Pod
 from edged.api.quantity import format_binary_quantity, parse_quantity
 from edged.errors import EdgedError
 from edged.events import EventRecorder, EventType, Reason
-from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe, ranked
+from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe
 from edged.eviction.measurement import UsageReader
+from edged.eviction.rank import ranked
 from edged.eviction_api.signals import PRESSURES, RESOURCES, Observations, Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings, Threshold, sentence
 from edged.eviction_api.usage import ContainerUsage, PodUsage
-from edged.gc.collector import ContainerCollector, ImageCollector
+from edged.gc.containers import ContainerCollector
+from edged.gc.images import ImageCollector
 from edged.pods.critical import is_critical
 from edged.pods.grace_period import grace_seconds
 from edged.pods.labels import ref_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.eviction_api.usage import PodUsage
-from edged.gc.collector import images_directory
+from edged.gc.images import images_directory
 from edged.node.machine import MachineInfo, MachineUsage
 
 _log = logging.getLogger(__name__)

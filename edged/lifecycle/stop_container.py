@@ -56,7 +56,7 @@ class ContainerStop:
     def __call__(self, facts: ContainerFacts, stop: Stop) -> None:
         """Stop a container, even if its hook fails or takes too long. Raises CriError."""
         container = _container(self._pod, facts.name)
-        grace = grace_seconds(self._pod, probe_grace(self._pod, container, self._reasons.get(facts.id)))
+        grace = grace_seconds(self._pod, container, self._reasons.get(facts.id))
         with self._lifecycle.grace_periods.begin(ref_of(self._pod).uid, grace) as grace_period:
             if container is not None:
                 self._run_hook(container, facts, grace_period)
@@ -96,18 +96,6 @@ class ContainerStop:
 
         with grace_period.listening(sooner):
             stop(grace_period.stop_timeout())
-
-
-def probe_grace(pod: Pod, container: Container | None, reason: KillReason | None) -> int | None:
-    """Return the grace period in seconds of the probe that kills the container; None when it states none.
-
-    The grace period of a deletion has precedence (kubelet's setTerminationGracePeriod).
-    """
-    if container is None or pod.metadata.deletion_grace_period_seconds is not None:
-        return None
-    probes = {KillReason.LIVENESS_PROBE: container.liveness_probe, KillReason.STARTUP_PROBE: container.startup_probe}
-    probe = probes.get(reason) if reason is not None else None
-    return probe.termination_grace_period_seconds if probe is not None else None
 
 
 def _container(pod: Pod, name: str) -> Container | None:

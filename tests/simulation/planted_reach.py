@@ -7,7 +7,7 @@ from unittest.mock import patch
 from edged.api import ContainerStatus, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.eviction.evictor import Evictor
-from edged.gc import collector
+from edged.gc import containers
 from edged.pleg.hints import Hints
 from edged.pods import actions
 from edged.pods.model import PodFacts, PodUid
@@ -44,17 +44,17 @@ def a_new_instance_inherits_the_readiness_of_the_one_before() -> Iterator[None]:
 @contextmanager
 def the_newest_attempt_is_collected() -> Iterator[None]:
     """The collector keeps no ended container of an active pod."""
-    units = collector._units
+    units = containers._units
 
     def none_needed(
         found: Iterable[cri.Container], pods: Mapping[PodUid, bool], before: Nanoseconds
-    ) -> tuple[collector.Units, set[str]]:
+    ) -> tuple[containers.Units, set[str]]:
         return units(found, pods, before)[0], set()
 
-    def beyond(units: collector.Units, _kept: int, needed: set[str]) -> list[cri.Container]:
+    def beyond(units: containers.Units, _kept: int, needed: set[str]) -> list[cri.Container]:
         return [container for dead in units.values() for container in dead if container.id not in needed]
 
-    with patch.object(collector, "_units", none_needed), patch.object(collector, "_beyond", beyond):
+    with patch.object(containers, "_units", none_needed), patch.object(containers, "_beyond", beyond):
         yield
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edged.cri import CriError, NotFoundError
-from edged.gc.collector import names_in_use, sandbox_images, unused, updated_records
+from edged.gc.images import names_in_use, sandbox_images, unused, updated_records
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
 

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from beehive.simulation import Simulation
 from edged.api import Pod, Quantity, ResourceRequirements
 from edged.errors import EdgedError
-from edged.eviction.decide import EvictionState, any_met, excess, judge, observe, ranked
+from edged.eviction.decide import EvictionState, any_met, excess, judge, observe
 from edged.eviction.evictor import Collectors, EvictionCallbacks, Evictor
+from edged.eviction.rank import ranked
 from edged.eviction_api.signals import PRESSURES, Pressure
 from edged.eviction_api.thresholds import EvictionSettings, parse_thresholds
 from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage

@@ -12,8 +12,9 @@ from beehive.trace_context import own_context
 from edged.api import Pod, Quantity, ResourceRequirements
 from edged.cri.contract import SERVER_ACTOR
 from edged.eviction.consumption import consumption, pod_usage
-from edged.eviction.decide import excess, has_limits, ranked
+from edged.eviction.decide import excess, has_limits
 from edged.eviction.evictor import low_message
+from edged.eviction.rank import ranked
 from edged.eviction_api.signals import Observation, Signal
 from edged.eviction_api.thresholds import parse_thresholds
 from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage

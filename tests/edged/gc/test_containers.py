@@ -11,7 +11,7 @@ from beehive.simulation import Simulation
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError, RefusedError, UnavailableError
-from edged.gc.collector import ContainerCollector, Garbage, garbage
+from edged.gc.containers import ContainerCollector, Garbage, garbage
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid

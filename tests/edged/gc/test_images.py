@@ -14,7 +14,7 @@ from beehive.simulation import Simulation
 from edged.api import Pod, PodStatus
 from edged.cri.errors import DeadlineExceededError, RefusedError
 from edged.events import EventRecorder, Occurrence
-from edged.gc.collector import (
+from edged.gc.images import (
     ImageCollector,
     ImageRecord,
     bytes_to_free,

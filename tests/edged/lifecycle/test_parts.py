@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
 from edged.api import (
-    Container,
     ContainerState,
     ContainerStateRunning,
     ContainerStateWaiting,
@@ -16,11 +15,9 @@ from edged.api import (
     PodStatus,
 )
 from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
-from edged.lifecycle.stop_container import probe_grace
 from edged.lifecycle.waits import WaitEndedError, Waits
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
 from edged.pods.pod_status.status import NodeView, pod_status
-from edged.pods.unhealthy import KillReason
 from edged.status.generator import settled_facts
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
@@ -86,25 +83,6 @@ def test_a_sidecar_with_a_hook_is_reported_as_initializing() -> None:
     sidecar = replace(HOOKED, restart_policy="Always")
     (settled,) = settled_facts(a_pod(init=(sidecar,)), facts(running(sidecar)), NO_HOOKS, working=True).containers
     assert (settled.state, settled.reason) == (RunState.CREATED, "PodInitializing")
-
-
-@pytest.mark.parametrize(
-    ("container", "fault", "meta", "seconds"),
-    [
-        (PROBED, KillReason.LIVENESS_PROBE, {}, 3),
-        (PROBED, KillReason.STARTUP_PROBE, {}, 0),
-        (PROBED, KillReason.DEFINITION_CHANGED, {}, None),
-        (PROBED, None, {}, None),
-        (PROBED, KillReason.LIVENESS_PROBE, {"deletion_grace_period_seconds": 9}, None),
-        (PLAIN, KillReason.LIVENESS_PROBE, {}, None),
-        (None, KillReason.NOT_IN_POD, {}, None),
-    ],
-)
-def test_a_probe_states_the_grace_period_of_its_container(
-    container: Container | None, fault: KillReason | None, meta: dict[str, int], seconds: int | None
-) -> None:
-    """Unless the deletion of the pod does."""
-    assert probe_grace(a_pod(PROBED, PLAIN, meta=meta), container, fault) == seconds
 
 
 @pytest.fixture(params=["threads", "simulation"])

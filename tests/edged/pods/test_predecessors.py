@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import Container
-from edged.gc.collector import garbage
+from edged.gc.containers import garbage
 from edged.pods.actions import compute_init_container_actions
 from edged.pods.facts import pod_facts
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID

@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Container, EnvVar, Lifecycle, Pod, Probe, VolumeMount
-from edged.pods.grace_period import grace_seconds
+from edged.api import Container, EnvVar, Lifecycle, Probe, VolumeMount
 from edged.pods.hash import container_hash, differs, kubelet_hash
-from tests.edged.pods.builders import a_container, a_pod
+from tests.edged.pods.builders import a_container
 
 BASE = a_container(env=(EnvVar(name="A", value="1"),))
 
@@ -94,20 +93,3 @@ def test_an_image_without_a_tag_is_the_latest() -> None:
     container = replace(BASE, image="quay.io/x/tool")
     assert not differs("deadbeef", container, "quay.io/x/tool:latest")
     assert differs("deadbeef", container, "quay.io/x/tool:v2")
-
-
-@pytest.mark.parametrize(
-    ("pod", "override", "grace"),
-    [
-        (a_pod(), None, 30),
-        (a_pod(termination_grace_period_seconds=5), None, 5),
-        (a_pod(termination_grace_period_seconds=5, meta={"deletion_grace_period_seconds": 2}), None, 2),
-        (a_pod(termination_grace_period_seconds=5, meta={"deletion_grace_period_seconds": 0}), None, 1),
-        (a_pod(termination_grace_period_seconds=0), None, 1),
-        (a_pod(termination_grace_period_seconds=5), 3, 3),
-        (a_pod(termination_grace_period_seconds=10**18), None, 2**31 - 1),
-    ],
-)
-def test_grace_period(pod: Pod, override: int | None, grace: int) -> None:
-    """An override, then the deletion's, then the pod's own, then 30 s; never none."""
-    assert grace_seconds(pod, override) == grace
