@@ -218,11 +218,17 @@ class StreamShares:
 
 def address_of(connection: socket.socket) -> str:
     """Return the address of a connection's peer as `network_of` does, "" on a unix socket."""
+    address = peer_address(connection)
+    return network_of(address) if address else ""
+
+
+def peer_address(connection: socket.socket) -> str:
+    """Return the IP address of a connection's peer, "" on a unix socket, and of one that has gone."""
     try:
         peer = connection.getpeername()
     except OSError:
         return ""
-    return network_of(str(peer[0])) if isinstance(peer, tuple) else ""
+    return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
 def network_of(host: str) -> str:

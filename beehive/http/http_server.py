@@ -21,7 +21,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.http.connection_server import ConnectionServer
-from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, peer_address
 from beehive.http.errors import HttpStatusError
 from beehive.http.lingering_close import linger
 from beehive.http.request import MAX_HEAD, Request, read_request
@@ -202,6 +202,7 @@ class _Connection:
 
         self.open = connection
         self.socket = connection.socket
+        self._address = peer_address(connection.socket)
         self._exchange = ServerExchange(MAX_HEAD)
         self._clock = clock
         self._deadline = connection.since + REQUEST_SECONDS
@@ -224,9 +225,10 @@ class _Connection:
         return self._certified(read_request(self._exchange, self._receive, max_body, admitted, self.socket.sendall))
 
     def _certified(self, request: Request) -> Request:
-        if isinstance(self.socket, ssl.SSLSocket):
-            return msgspec.structs.replace(request, certificate=peer_certificate(self.socket))
-        return request
+        certificate = peer_certificate(self.socket) if isinstance(self.socket, ssl.SSLSocket) else None
+        if certificate is None and not self._address:
+            return request
+        return msgspec.structs.replace(request, certificate=certificate, address=self._address)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the first bytes of another request; return False if they do not come within `seconds`."""

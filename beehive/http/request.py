@@ -44,6 +44,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Empty unless the server reads bodies."""
     certificate: Mapping[str, Any] | None = None
     """The verified client certificate, `beehive.tls.peer_certificate`; None without one."""
+    address: str = ""
+    """The client's IP address; "" on a unix socket, and within this process."""
 
     @property
     def path(self) -> str:

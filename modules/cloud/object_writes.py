@@ -1,16 +1,19 @@
-"""The writes of objects that the change journal keeps: who changed which fields of what, and when.
+"""The writes of objects that the change journal keeps: who changed which fields of what, and when; and, as entries of
+the same form, who let whom in or locked whom out.
 
 The embedded API server tells the journal of each one, after the commit. Left out are statuses, which nodes and
 controllers report all the time, the kinds of `UNKEPT`, and fields that the API server sets itself. Values are left out,
 too, except `_SHOWN`: fields of a manifest may hold secrets.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from beehive.clock import Clock
 from beehive.printable import clipped
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import kind_called
 from modules.cloud.client.calls import ApiCall
@@ -20,6 +23,10 @@ JOURNAL: Final = "journal"
 
 WRITTEN: Final = "written"
 """Operation: the API server tells the journal of the committed writes of a transaction, a list of `ObjectWrite`."""
+NOTED: Final = "noted"
+"""Operation: modules tell the journal of accesses that were given, taken or used, a list of `ObjectWrite` that
+`access_entry` makes.
+"""
 WRITES: Final = "writes"
 """Operation: `control` asks the journal for writes (`WriteQuery`); the reply is a `WriteList`."""
 WRITES_RESOURCE: Final = "journal/writes"
@@ -37,13 +44,24 @@ DELETING: Final = "deleting"
 """The deletion has begun; a node or a finalizer must let the object go."""
 DELETED: Final = "deleted"
 
+REVOKED: Final = "revoked"
+ALLOWED: Final = "allowed"
+TOKEN_MADE: Final = "token made"  # noqa: S105 - a word
+TOKEN_WITHDRAWN: Final = "token withdrawn"  # noqa: S105 - a word
+REPLACED: Final = "replaced"
+"""Another machine has joined with the node's name, by a token that an administrator made for that."""
+RESTORED: Final = "restored"
+SIGNED_IN: Final = "signed in"
+SIGN_IN_REFUSED: Final = "sign-in refused"
+
 NO_JOURNAL: Final = (
-    "In front of a cluster cloudcore keeps no journal of changes: it does not see who makes them. The cluster's audit "
-    "log does (kube-apiserver --audit-log-path)."
+    "In front of a cluster cloudcore keeps no journal of changes, except of who let in or locked out whom: it does not "
+    "see who makes them. The cluster's audit log does (kube-apiserver --audit-log-path)."
 )
 MOST_FIELDS: Final = 8
 """Changed fields that are named."""
 _LONGEST_FIELD: Final = 120
+_LONGEST_REASON: Final = 253
 _DEEPEST: Final = 12
 _SHOWN: Final = ("image", "nodeName", "paused", "replicas", "suspend", "unschedulable")
 """Fields whose values are shown, unless it is of a kind of `_CLOSED`."""
@@ -105,6 +123,37 @@ class ObjectWrite(msgspec.Struct, frozen=True):
     """The changed fields, as paths, some with their values."""
     more: int = 0
     """1 if there are more changed fields."""
+    part: int = 0
+    """Of an access: its place, from 1, among those since the write of this version, the newest at its time; both are
+    given by the journal. 0 for a write."""
+    id: str = ""
+    """Of an access: unique."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The place in the journal."""
+        return self.version, self.part
+
+
+def access_entry(
+    clock: Clock, user: str, via: str, verb: str, kind: str, name: str, *, node: str = "", reason: str = "",
+    facts: Sequence[str] = (),
+) -> ObjectWrite:  # fmt: skip
+    """Return the entry of an access that was given, taken or used.
+
+    Args:
+        clock: for its time and its id.
+        user: who did it.
+        via: the way on which it was done.
+        verb: one of the words above, such as `REVOKED`.
+        kind: of what it was done to: Node, Certificate, User, Token, Database or Page.
+        name: of that.
+        node: the node that it is about.
+        reason: why, in the user's words.
+        facts: more about it.
+    """
+    fields = (*([f"reason: {clipped(reason, _LONGEST_REASON)}"] if reason else []), *facts)
+    return ObjectWrite(clock.now(), user, via, verb, kind, "", name, "", 0, node, fields, id=clock.new_id())
 
 
 class WriteQuery(msgspec.Struct, frozen=True):
@@ -121,10 +170,24 @@ class WriteQuery(msgspec.Struct, frozen=True):
     since: float = 0.0
     """Seconds since 1970."""
     before: int = 0
-    """Only writes of lower resourceVersions: the next page. 0 for the first."""
+    """Only writes of lower resourceVersions, and accesses before them: the next page. 0 for the first."""
+    before_part: int = 0
+    """Only accesses before this `ObjectWrite.part` of that version, and its write; 0 leaves these out."""
     limit: int = 100
     people_only: bool = False
     """Leave out what cloudcore and nodes did by themselves."""
+
+
+def place_asked(text: str) -> tuple[int, int] | None:
+    """Return `WriteQuery.before` and `before_part` of a place such as `120` or `120.3`; None for another text."""
+    version, _, part = text.partition(".")
+    places = whole_number(version), whole_number(part or "0")
+    return None if None in places else (places[0] or 0, places[1] or 0)
+
+
+def place_of(version: int, part: int) -> str:
+    """Return a place as `place_asked` reads it."""
+    return f"{version}.{part}" if part else str(version)
 
 
 def kind_asked(word: str) -> str:
@@ -154,7 +217,7 @@ class WriteList(msgspec.Struct, frozen=True):
     more: int = 0
     """Writes beyond these."""
     is_kept: bool = True
-    """False in front of a cluster: its API server knows who writes, and cloudcore does not."""
+    """False in front of a cluster: its API server knows who writes, and cloudcore knows the accesses only."""
 
 
 def is_status_only(old: _Object, new: _Object) -> bool:

@@ -6,8 +6,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from beehive.whole_numbers import whole_number
-from modules.cloud.object_writes import NO_JOURNAL, WriteList, WriteQuery, kind_asked
+from modules.cloud.object_writes import NO_JOURNAL, WriteList, WriteQuery, kind_asked, place_asked, place_of
 from modules.page.picture import Picture
 from modules.page.sight import Sight
 from modules.tools.fleet.changes import ChangeReach, ChangeRow, Holders, changes_sentence
@@ -33,8 +32,8 @@ class ChangesPage(msgspec.Struct, frozen=True):
     rows: Sequence[ChangeRow] = ()
     more: int = 0
     """Changes beyond these."""
-    before: int = 0
-    """The resourceVersion before which they begin."""
+    before: str = ""
+    """The place before which they begin."""
     is_all: bool = False
     """Whether what cloudcore and nodes did by themselves is shown, too."""
     wrong: str = ""
@@ -66,7 +65,7 @@ class JournalReader:
         except ValueError as error:
             return ChangesPage("The search cannot be understood.", wrong=str(error))
         found = self._source.writes(query)
-        if not found.is_kept:
+        if not found.is_kept and not found.writes:
             return ChangesPage(NO_JOURNAL)
         away = {each.name for each in self._picture.rows() if each.state in (AWAY, NEVER)}
         rows = ChangeReach(self._picture.pods(), away).rows(
@@ -76,7 +75,7 @@ class JournalReader:
             rows = [msgspec.structs.replace(each, reached="", mark="") for each in rows]
         return ChangesPage(
             changes_sentence(rows, found.more, is_reach_known=sight.is_whole), rows, found.more,
-            rows[-1].version if found.more and rows else 0,
+            place_of(rows[-1].version, rows[-1].part) if found.more and rows else "",
             not query.people_only, command=command_of(query),
         )  # fmt: skip
 
@@ -99,13 +98,13 @@ def query_of(text: str) -> WriteQuery:
             keyed[key] = value
     if keyed.get("is", _EVERYTHING) != _EVERYTHING:
         raise ValueError(f"is: wants {_EVERYTHING}")
-    before = whole_number(keyed.get("before", "0"))
+    before = place_asked(keyed.get("before", "0"))
     if before is None:
         raise ValueError("before: wants a resourceVersion")
     is_all = not keyed.keys().isdisjoint(("kind", "name", "node", "is"))
     return WriteQuery(
         kind_asked(keyed.get("kind", "")), keyed.get("ns", ""), keyed.get("name", ""), keyed.get("node", ""),
-        tuple(words), before=before, limit=_MOST, people_only=not is_all,
+        tuple(words), before=before[0], before_part=before[1], limit=_MOST, people_only=not is_all,
     )  # fmt: skip
 
 

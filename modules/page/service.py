@@ -116,7 +116,7 @@ class Entrance(Protocol):
         one.
         """
 
-    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:
+    def come_back(self, request: Request, answer: SignInAnswer, redirect_uri: str) -> str:
         """Return the key of a new session for a provider's answer; see `enter`."""
 
     def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
@@ -148,7 +148,7 @@ class OwnerEntrance:
         """See `Entrance`."""
         raise no_provider()
 
-    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:  # noqa: ARG002 - of `Entrance`
+    def come_back(self, request: Request, answer: SignInAnswer, redirect_uri: str) -> str:  # noqa: ARG002 - of `Entrance`
         """See `Entrance`."""
         raise no_provider()
 
@@ -331,7 +331,7 @@ class PageService:
         self._guard.check_page(request)
         _only(request, ("POST",))
         answer = _body_of(request, SignInAnswer)
-        key = self._entrance.come_back(answer, f"https://{request.header('host')}/page/sign-in")
+        key = self._entrance.come_back(request, answer, f"https://{request.header('host')}/page/sign-in")
         if not key:
             raise HttpStatusError(401, "cloudcore does not know the user of this identity", hint=self._entrance.hint)
         return json(msgspec.json.encode(SessionKey(key)))

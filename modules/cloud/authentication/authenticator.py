@@ -19,6 +19,14 @@ class TokenAuthenticator(Protocol):
         """
 
 
+def is_by_token(request: Request) -> bool:
+    """Return whether a bearer token is what authenticates a request: a certificate with a user counts before it. A page
+    cannot have a browser send a token that it does not know, but any page can make one up beside the certificate.
+    """
+    scheme = request.header("authorization").partition(" ")[0]
+    return scheme.lower() == "bearer" and user_of_certificate(request.certificate) is None
+
+
 class Authenticator:
     """Authenticates requests; a certificate counts before a token, as with kube-apiserver.
 

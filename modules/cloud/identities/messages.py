@@ -37,6 +37,8 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
     """A node's name, a serial number, a user's name."""
     reason: Text = ""
+    by: Text = ""
+    """The administrator; not as the request has it."""
     serials: tuple[Text, ...] = ()
     """Of a user: certificates that were made this very second."""
 
@@ -66,6 +68,9 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether the node's name may belong to another machine then."""
     labels: Labels = {}
     """Labels of the Nodes that join with it."""
+    reason: Text = ""
+    by: Text = ""
+    """The administrator; not as the request has it."""
 
     def mistake(self) -> str:
         """Return the mistake in the settings, or ""."""
@@ -74,6 +79,16 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if self.replace and not self.node:
             return "a token that replaces a machine is for one node: name it"
         return ""
+
+
+class Withdrawal(msgspec.Struct, frozen=True, kw_only=True):
+    """A token to withdraw."""
+
+    name: Text
+    """Its id."""
+    reason: Text = ""
+    by: Text = ""
+    """The administrator."""
 
 
 class KeyEnrolment(msgspec.Struct, frozen=True, kw_only=True):

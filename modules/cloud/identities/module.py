@@ -1,7 +1,7 @@
 """The module `identities`."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
@@ -36,6 +36,7 @@ from modules.cloud.identities.messages import (
     KeyEnrolment,
     Revocation,
     TokenSettings,
+    Withdrawal,
 )
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import (
@@ -51,6 +52,18 @@ from modules.cloud.identities.records import (
     record_in,
 )
 from modules.cloud.identities.store import IdentityStore, RecordChange, version_of
+from modules.cloud.object_writes import (
+    ADMINISTRATOR,
+    ALLOWED,
+    JOURNAL,
+    NOTED,
+    REPLACED,
+    REVOKED,
+    TOKEN_MADE,
+    TOKEN_WITHDRAWN,
+    WRITES_RESOURCE,
+    access_entry,
+)
 
 _log = logging.getLogger(__name__)
 Connect = Callable[[Runtime], KubeApi]
@@ -61,6 +74,7 @@ MOST_TOKENS: Final = 1000
 """Tokens that have not expired."""
 _PERIOD: Final = 3600.0
 """Seconds between two removals of expired tokens."""
+_NODE: Final = "Node"
 _AGAIN: Final = 60.0
 """Seconds until a node's key that could not be stored is tried again."""
 
@@ -119,12 +133,13 @@ class IdentitiesModule(Module):
     @handles(None, REVOKE)
     def revoke(self, message: Message) -> None:
         """Revoke a node, a certificate or a user; replies when that is stored and in force here."""
-        self._change_revocation(message, lambda asked, found: RecordChange(_revoked(asked, found, self.clock.now())))
+        change = lambda asked, found: RecordChange(_revoked(asked, found, self.clock.now()))  # noqa: E731
+        self._change_revocation(message, change, REVOKED)
 
     @handles(None, ALLOW)
     def allow(self, message: Message) -> None:
         """End a revocation; the reply is "" or that there was none."""
-        self._change_revocation(message, _allowed)
+        self._change_revocation(message, _allowed, ALLOWED)
 
     @handles(None, MAKE_TOKEN)
     def make_token(self, message: Message) -> None:
@@ -143,17 +158,21 @@ class IdentitiesModule(Module):
         token = JoinToken(
             name=self.clock.new_id().replace("-", "")[:16], created_at=now, expires_at=now + settings.seconds,
             node=settings.node, once=settings.once or settings.replace, replace=settings.replace,
-            labels=settings.labels,
+            labels=settings.labels, by=settings.by, reason=printable(settings.reason)[:253],
         )  # fmt: skip
-        self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message))
+        facts = [f"for: {token.node or 'any node'}{', another machine' if token.replace else ''}"]
+        note = self._noting_access(settings.by, TOKEN_MADE, "Token", token.name, settings.reason, facts)
+        self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message, note))
 
     @handles(None, WITHDRAW_TOKEN)
     def withdraw_token(self, message: Message) -> None:
         """Forget a token, so that nobody can join with it; the reply is "" or that it does not exist."""
-        name = self._content(message, str)
-        if name is not None:
-            decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731
-            self._store.change(("token", name), decide, self._replier(message))
+        asked = self._content(message, Withdrawal)
+        if asked is not None:
+            name, why = asked.name, f"no token {asked.name}"
+            decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else why)  # noqa: E731
+            note = self._noting_access(asked.by, TOKEN_WITHDRAWN, "Token", name, asked.reason)
+            self._store.change(("token", name), decide, self._replier(message, note))
 
     @handles(None, ENROL)
     def enrol(self, message: Message) -> None:
@@ -223,6 +242,8 @@ class IdentitiesModule(Module):
         self._store.read(("node", asked.node), looked)
 
     def _enrol(self, message: Message, asked: KeyEnrolment, token: JoinToken | None) -> None:
+        replaced = False
+
         def decide(found: Record | None) -> RecordChange:
             identity, now = found if isinstance(found, NodeIdentity) else None, self.clock.now()
             if asked.peer is None:
@@ -230,17 +251,38 @@ class IdentitiesModule(Module):
             else:
                 why = rules.refusal_of_node(asked.peer, identity) if identity is not None else ""
                 outcome = rules.Enrolled(why) if why else rules.renewed(identity, asked.peer, asked.key, now)
+            nonlocal replaced
+            replaced = replaced or bool(outcome.identity and identity and outcome.identity.replaced_at == now)
             return RecordChange(None if outcome.identity == found else outcome.identity, outcome.refusal)
 
         def done(answer: object, failure: str) -> None:
             if failure or answer:
                 self._refuse(message, failure or str(answer))
-            else:
-                self.reply(message, "")
+                return
+            if replaced and token is not None:
+                facts = [f"token: {token.name}"]
+                self._noting_access(token.by, REPLACED, _NODE, asked.node, token.reason, facts, via="join")()
+            self.reply(message, "")
 
         self._store.change(("node", asked.node), decide, done)
 
-    def _change_revocation(self, message: Message, change: Callable[[Revocation, Record | None], RecordChange]) -> None:
+    def _noting_access(
+        self, by: str, verb: str, kind: str, name: str, reason: str, facts: Sequence[str] = (), via: str = "cloudcore"
+    ) -> Callable[[], None]:
+        """Return a function that tells the journal of an access."""
+
+        def note() -> None:
+            node = name if kind == _NODE else ""
+            entry = access_entry(
+                self.clock, by or ADMINISTRATOR, via, verb, kind, name, node=node, reason=reason, facts=facts
+            )
+            self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, NOTED, [entry]))
+
+        return note
+
+    def _change_revocation(
+        self, message: Message, change: Callable[[Revocation, Record | None], RecordChange], verb: str
+    ) -> None:
         asked = self._content(message, Revocation)
         if asked is None:
             return
@@ -249,14 +291,20 @@ class IdentitiesModule(Module):
         except ValueError as error:
             self._refuse(message, str(error))
             return
-        self._store.change((asked.kind, asked.name), lambda found: change(asked, found), self._replier(message))
+        note = self._noting_access(asked.by, verb, asked.kind.capitalize(), asked.name, asked.reason)
+        key, decide = (asked.kind, asked.name), lambda found: change(asked, found)
+        self._store.change(key, decide, self._replier(message, note))
 
-    def _replier(self, message: Message) -> Callable[[object, str], None]:
+    def _replier(self, message: Message, note: Callable[[], None]) -> Callable[[object, str], None]:
+        """Return a function that replies to a request, and notes what was done."""
+
         def done(answer: object, failure: str) -> None:
             if failure:
                 self._refuse(message, failure)
-            else:
-                self.reply(message, answer)
+                return
+            if not isinstance(answer, str) or not answer:  # a text is why nothing was done
+                note()
+            self.reply(message, answer)
 
         return done
 

@@ -86,6 +86,9 @@ class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """Its key: with the same one it may ask again, when the answer was lost."""
     labels: Labels = {}
     """Labels of the Nodes that join with it."""
+    by: Text = ""
+    """The administrator who made it; "" for a token of an earlier cloudcore."""
+    reason: Text = ""
 
 
 Record = NodeIdentity | RevokedCertificate | RevokedUser | JoinToken

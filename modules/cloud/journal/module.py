@@ -18,7 +18,7 @@ from modules.cloud.journal.device_values import MOST_OF_PROPERTY, ValueStore
 from modules.cloud.journal.links import MARK_PERIOD, LinkStore
 from modules.cloud.journal.writes import WriteStore
 from modules.cloud.messages import LINKS, ConnectEvent, LinkQuery, LinkSession
-from modules.cloud.object_writes import JOURNAL, WRITES, WRITTEN, ObjectWrite, WriteList, WriteQuery
+from modules.cloud.object_writes import JOURNAL, NOTED, WRITES, WRITTEN, ObjectWrite, WriteList, WriteQuery
 from modules.cloud.storage.database.errors import DatabaseError
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 class Journal(Module):
     """Keeps the link journal: when each node was connected, from where, and why a connection ended; the change journal:
-    who changed which object; and the device history: which values were reported.
+    who changed which object, and who let in or locked out whom; and the device history: which values were reported.
 
     cloudhub reports connections with the events that the controllers get, too, the embedded API server reports writes
     after their commit, and devicecontroller values that a DeviceStatus has. They are written a moment later; a
@@ -50,7 +50,7 @@ class Journal(Module):
         open_database: opens the database, on the module's thread.
         cloudcore: identifies this process among all that use it.
         is_short: whether the disk is full, so that only what nodes need is written.
-        keeps_writes: whether there is a change journal; not in front of a cluster.
+        keeps_writes: whether writes are in the change journal; not in front of a cluster.
         most_values: values of a property in the device history; 0 for no history.
     """
 
@@ -75,6 +75,8 @@ class Journal(Module):
         self._database: JournalDatabase | None = None
         self._writes: deque[ObjectWrite] = deque()
         """Writes that wait for the database."""
+        self._accesses: deque[ObjectWrite] = deque()
+        """Accesses that wait for the database."""
         self._most_values = most_values
         self._values: deque[DeviceValue] = deque()
         """Values that wait for the database."""
@@ -131,14 +133,20 @@ class Journal(Module):
             self._writes = _bounded(self._writes, message.content_as(list[ObjectWrite]), lambda each: each.user)
             self._wait()
 
+    @handles(None, NOTED)
+    def on_noted(self, message: Message) -> None:
+        """Note accesses that were given, taken or used."""
+        self._accesses = _bounded(self._accesses, message.content_as(list[ObjectWrite]), lambda each: each.user)
+        self._wait()
+
     @handles(None, WRITES)
     def read_writes(self, message: Message) -> None:
         """Reply with the writes that a `WriteQuery` selects, also when they wait for the database."""
         query = message.content_as(WriteQuery)
         self._write()
         try:
-            found = WriteStore(self._opened()).read(query) if self._keeps_writes else WriteList([], is_kept=False)
-            self.reply(message, found)
+            found = WriteStore(self._opened()).read(query)
+            self.reply(message, WriteList(found.writes, found.more, is_kept=self._keeps_writes))
         except DatabaseError as error:
             self.respond(message.error(self.clock, str(error)))
 
@@ -170,7 +178,7 @@ class Journal(Module):
         if not self._write_part():
             self._is_due = True
             self.after(_AGAIN, self._write_due)
-        elif self._writes or self._values:
+        elif self._writes or self._accesses or self._values:
             self._wait()
 
     def _write(self) -> None:
@@ -180,7 +188,7 @@ class Journal(Module):
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self._began or self._ended or self._writes or self._values)
+        return bool(self._began or self._ended or self._writes or self._accesses or self._values)
 
     def _write_part(self) -> bool:
         """Write the connections and a part of the writes and values that wait, and return whether that succeeded."""
@@ -191,25 +199,25 @@ class Journal(Module):
             if not self._attempt(lambda: self._links().write(began, ended, self.clock.now())):
                 return False
             self._began, self._ended = [], []
-        part = list(islice(self._writes, _MOST_WRITTEN))
-        if part:
-            if not self._attempt(lambda: WriteStore(self._opened()).write(part)):
-                return False
-            for _ in part:
-                self._writes.popleft()
-        values = list(islice(self._values, _MOST_WRITTEN))
-        if values:
-            if not self._attempt(lambda: self._store().write(values, self.clock.now())):
-                return False
-            for _ in values:
-                self._values.popleft()
+        return (
+            self._write_some(self._writes, lambda part: WriteStore(self._opened()).write(part))
+            and self._write_some(self._accesses, lambda part: WriteStore(self._opened()).write_accesses(part))
+            and self._write_some(self._values, lambda part: self._store().write(part, self.clock.now()))
+        )
+
+    def _write_some(self, waiting: deque[T], write: Callable[[list[T]], None]) -> bool:
+        """Write the first entries that wait, and return whether that succeeded."""
+        part = list(islice(waiting, _MOST_WRITTEN))
+        if part and not self._attempt(lambda: write(part)):
+            return False
+        for _ in part:
+            waiting.popleft()
         return True
 
     def _mark(self) -> None:
         if not self._is_short():
             self._attempt(lambda: self._links().mark(self.clock.now()))
-            if self._keeps_writes:
-                self._attempt(lambda: WriteStore(self._opened()).forget(self.clock.now()))
+            self._attempt(lambda: WriteStore(self._opened()).forget(self.clock.now()))
             self._attempt(self._sweep)
 
     def _sweep(self) -> None:

@@ -17,6 +17,7 @@ from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, text
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
 from modules.cloud.router.paths import CallerPath, read_path
@@ -106,7 +107,7 @@ class RestService:
             raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
         if is_cloudcore(request):
             return
-        if is_sent_by_another_site(request) and not request.header(_CREDENTIALS):
+        if is_sent_by_another_site(request) and not is_by_token(request):
             raise HttpStatusError(HTTPStatus.FORBIDDEN, OTHER_SITE)
         try:
             self._callers.check(request, self._api)

@@ -15,7 +15,7 @@ function object(row) {
 }
 
 function line(row) {
-  return h("tr", { key: String(row.version) }, h("td", {}, time(row.at)),
+  return h("tr", { key: `${row.version}.${row.part || 0}` }, h("td", {}, time(row.at)),
     h("td", {}, plain(row.user), row.manager ? h("div", { class: "quiet" }, `via ${plain(row.manager)}`) : null),
     h("td", {}, object(row)),
     h("td", {}, plain(row.verb), (row.fields || []).map((each) => h("div", { class: "quiet" }, plain(each))), row.more ? h("div", { class: "quiet" }, "and more") : null),
@@ -34,7 +34,7 @@ export function changes(answer, query, go) {
       h("button", { class: "chip", type: "button", "aria-pressed": String(all), onclick: () => go(all ? bare : `${bare} is:all`.trim()) }, "also by cloudcore and nodes")),
     answer.wrong ? h("p", { class: "bad", role: "status" }, plain(answer.wrong)) : null,
     [...days].map(([title, rows]) => panel(title, "", table("devices changes", ["when", "who", "what", "change", "how far it got"], rows.map(line)))),
-    answer.more ? h("p", { class: "empty" }, changesOf(`${query.replace(/\s*before:\d+/, "")} before:${answer.before}`.trim(), `${count(answer.more, "earlier change")}`)) : null,
+    answer.more ? h("p", { class: "empty" }, changesOf(`${query.replace(/\s*before:[\d.]+/, "")} before:${answer.before}`.trim(), `${count(answer.more, "earlier change")}`)) : null,
     answer.command ? same(answer.command) : null,
   ];
 }

@@ -28,6 +28,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     backing.set_defaults(command=backup)
     restoring = commands.add_parser("restore", help="put the cloud's state back from a file")
     restoring.add_argument("file", type=Path, metavar="FILE", help="written by `cloudcore backup`")
+    restoring.add_argument("--reason", metavar="TEXT", default="", help="for `cloudcore changes`")
     _add_places(restoring)
     restoring.set_defaults(command=restore)
 
@@ -100,6 +101,7 @@ def _restore(chosen: argparse.Namespace) -> None:
             hint = f"process {owner}; stop it first"
             raise BackupError("a cloudcore is running there", str(paths.socket), hint)
         renew_versions(extracted / _DATABASE, RealClock().now())
+        _note(extracted / _DATABASE, f"backup of: {manifest.created}", chosen.reason)
         tls = [
             Replacement(extracted / name, paths.tls / Path(name).name, mode)
             for name, mode in _TLS.items()
@@ -110,6 +112,29 @@ def _restore(chosen: argparse.Namespace) -> None:
         kept = replace_all(replacements, suffix_for(replacements, RealClock().now()))
     print_lines([f"cloud in {paths.root}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
+
+
+def _note(database: Path, made: str, reason: str) -> None:
+    """Note the restore in the change journal of the restored database."""
+    from beehive.clock import RealClock  # noqa: PLC0415 - as above
+    from modules.cloud.journal.database import JournalDatabase  # noqa: PLC0415
+    from modules.cloud.journal.writes import WriteStore  # noqa: PLC0415
+    from modules.cloud.object_writes import ADMINISTRATOR, RESTORED, access_entry  # noqa: PLC0415
+    from modules.cloud.storage.database.errors import DatabaseError  # noqa: PLC0415
+    from modules.cloud.storage.database.turns import Turns  # noqa: PLC0415
+    from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
+
+    entry = access_entry(
+        RealClock(), ADMINISTRATOR, "cloudcore restore", RESTORED, "Database", "cloudcore", reason=reason, facts=(made,)
+    )
+    try:
+        journal = JournalDatabase(str(database), Turns())
+        try:
+            WriteStore(journal).write_accesses([entry])
+        finally:
+            journal.close()
+    except DatabaseError as error:
+        raise BackupError("cannot restore the database", database.name, str(error)) from error
 
 
 def _database_file(paths: CloudPaths) -> Path:

@@ -1,4 +1,6 @@
-"""The command `cloudcore changes`: who changed which fields of which object, and how far each change got."""
+"""The command `cloudcore changes`: who changed which fields of which object, and how far each change got; and who let
+whom in or locked whom out.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _PODS: Final = ("Pod", "Deployment", "ReplicaSet", "ReplicationController", "Dae
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("changes", help="print who changed which object, and how far it got")
+    parser = commands.add_parser(
+        "changes", help="print who changed which object, and how far it got; and who locked out whom"
+    )
     parser.add_argument(
         "object", nargs="?", default="", metavar="KIND[/NAME]", help="only changes of these objects, or this one"
     )
@@ -73,7 +77,8 @@ def run(chosen: argparse.Namespace) -> int:
     found = client.changes(query)
     if not found.is_kept:
         print_error("cloudcore", NO_JOURNAL)
-        return ExitCode.INTERNAL_ERROR
+        if not found.writes:
+            return ExitCode.INTERNAL_ERROR
     rows = reached(client, found, now)
     if chosen.output == "json":
         _print_json(rows)

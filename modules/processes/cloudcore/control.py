@@ -50,7 +50,16 @@ from modules.cloud.messages import (
     LinkSession,
     NodeConnection,
 )
-from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES, WRITES_RESOURCE, WriteList, WriteQuery
+from modules.cloud.object_writes import (
+    ADMINISTRATOR,
+    JOURNAL,
+    NOTED,
+    WRITES,
+    WRITES_RESOURCE,
+    ObjectWrite,
+    WriteList,
+    WriteQuery,
+)
 from modules.cloud.storage.watch_history import ObjectChanges
 from modules.processes.cloudcore.api_listeners import ApiListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
@@ -161,7 +170,7 @@ class Control(Module):
         """
         caller = self._caller(author=administrator)
         api = self._api(caller, administrator, self._node_servers, self._tokens, turn)
-        return ControlService(api, IdentityService(self._ask), self)
+        return ControlService(api, IdentityService(self._ask, administrator), self)
 
     def _api(
         self,
@@ -218,7 +227,9 @@ class Control(Module):
             doors = Doors(listener.authenticator, self._rbac.allowed, access, shell)
             flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
             users = EmbeddedUsers(doors, flow)
-            return PagePort(users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows)
+            return PagePort(
+                users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows, self._note
+            )
 
         return self._lazy(made, access)
 
@@ -230,7 +241,7 @@ class Control(Module):
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415 - see above
 
             users = ClusterUsers(listener.cluster, self.clock)
-            return PagePort(users, self.service(), listener.names, lambda: listener.port, self.clock)
+            return PagePort(users, self.service(), listener.names, lambda: listener.port, self.clock, note=self._note)
 
         return self._lazy(made, PageOnly())
 
@@ -300,6 +311,10 @@ class Control(Module):
         """Return values of the device history."""
         found: ValueList = self._read_journal("device history", VALUES_RESOURCE, VALUES, query).content_as(ValueList)
         return found
+
+    def _note(self, entry: ObjectWrite) -> None:
+        """Tell the journal of an access."""
+        self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, NOTED, [entry]))
 
     def _read_journal(self, name: str, resource: str, operation: str, query: object) -> Message:
         try:

@@ -25,7 +25,7 @@ from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
-from modules.cloud.object_writes import WriteList, WriteQuery
+from modules.cloud.object_writes import WriteList, WriteQuery, place_of
 from modules.processes.cloudcore.control_service import ApiPorts, LinksResponseBody, NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
@@ -111,6 +111,7 @@ class ControlClient:
         once: bool = False,
         replace: bool = False,
         labels: Mapping[str, str] | None = None,
+        reason: str = "",
     ) -> str:
         """Return a new token for nodes.
 
@@ -120,17 +121,21 @@ class ControlClient:
             once: whether one node can join with it, once.
             replace: whether the node's name may belong to another machine then.
             labels: of the Nodes that join with it, from their registration on.
+            reason: for the change journal.
 
         Raises:
             ControlError: cloudcore does not run, or has no certificate authority.
         """
-        asked = {"seconds": seconds, "node": node, "once": once, "replace": replace, "labels": labels or {}}
+        asked = {
+            "seconds": seconds, "node": node, "once": once, "replace": replace, "labels": labels or {}, "reason": reason
+        }  # fmt: skip
         body = self._own("POST", "tokens", asked, "cannot make a token")
         return decode_json(body, TokenResponseBody).token
 
-    def withdraw_token(self, name: str) -> str:
+    def withdraw_token(self, name: str, reason: str = "") -> str:
         """Withdraw a token, given by its id, and return "" or that it is unknown. Raises ControlError."""
-        body = self._own("DELETE", f"tokens/{quote(name, safe='')}", None, "cannot withdraw the token")
+        why = f"?{urlencode({'reason': reason})}" if reason else ""
+        body = self._own("DELETE", f"tokens/{quote(name, safe='')}{why}", None, "cannot withdraw the token")
         return decode_json(body, RevocationOutcome).remark
 
     def revoke(self, kind: str, name: str, reason: str = "", serials: Sequence[str] = ()) -> str:
@@ -148,9 +153,9 @@ class ControlClient:
         asked = {"kind": kind, "name": name, "reason": reason, "serials": list(serials)}
         return decode_json(self._own("POST", "revocations", asked, "cannot revoke"), RevocationOutcome).remark
 
-    def allow(self, kind: str, name: str) -> str:
+    def allow(self, kind: str, name: str, reason: str = "") -> str:
         """End a revocation, and return "" or that there was none. Raises ControlError."""
-        asked = {"kind": kind, "name": name}
+        asked = {"kind": kind, "name": name, "reason": reason}
         return decode_json(self._own("POST", "allowances", asked, "cannot allow"), RevocationOutcome).remark
 
     def identities(self) -> list[Record]:
@@ -210,7 +215,8 @@ class ControlClient:
         """Return writes of the change journal, the newest first. Raises ControlError."""
         asked = {
             "kind": query.kind, "namespace": query.namespace, "name": query.name, "node": query.node,
-            "q": " ".join(query.words), "since": query.since or "", "before": query.before or "", "limit": query.limit,
+            "q": " ".join(query.words), "since": query.since or "",
+            "before": place_of(query.before, query.before_part), "limit": query.limit,
             "people": "1" if query.people_only else "",
         }  # fmt: skip
         path = f"changes?{urlencode({key: value for key, value in asked.items() if value})}"

@@ -13,7 +13,7 @@ from beehive.whole_numbers import whole_number
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
-from modules.cloud.object_writes import WriteList, WriteQuery
+from modules.cloud.object_writes import WriteList, WriteQuery, place_asked
 from modules.processes.cloudcore.identity_service import IdentityService
 
 NODES: Final = ("cloudcore", "nodes")
@@ -152,10 +152,13 @@ def _link_query(request: Request) -> LinkQuery:
 
 def _write_query(request: Request) -> WriteQuery:
     """Return the query of a request for the change journal. Raises ApiStatusError."""
+    before = place_asked(request.first("before")[:_LONGEST_TEXT] or "0")
+    if before is None:
+        raise ApiStatusError(400, "`before` is a resourceVersion")
     text = {name: request.first(name)[:_LONGEST_TEXT] for name in ("kind", "namespace", "name", "node", "q")}
     return WriteQuery(
         text["kind"], text["namespace"], text["name"], text["node"], tuple(text["q"].split()), _since(request),
-        _number(request, "before", 0), _number(request, "limit", _LIMIT), people_only=request.flag("people"),
+        before[0], before[1], _number(request, "limit", _LIMIT), people_only=request.flag("people"),
     )  # fmt: skip
 
 

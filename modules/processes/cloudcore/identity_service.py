@@ -11,13 +11,14 @@ from beehive.http.responses import Response, json
 from beehive.message import Message
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities import messages
-from modules.cloud.identities.messages import Identities, Revocation, TokenSettings
+from modules.cloud.identities.messages import Identities, Revocation, TokenSettings, Withdrawal
 
 TOKENS: Final = "tokens"
 REVOCATIONS: Final = "revocations"
 ALLOWANCES: Final = "allowances"
 IDENTITIES: Final = "identities"
 REGISTRAR: Final = "registrar"
+_LONGEST: Final = 253
 _TOKEN: Final = "token"  # noqa: S105 - the operation of a message
 
 Ask = Callable[[str, str, object], Message]
@@ -43,10 +44,12 @@ class IdentityService:
 
     Args:
         ask: asks the modules.
+        administrator: who asks.
     """
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, administrator: str) -> None:
         self._ask = ask
+        self._by = administrator[:_LONGEST]
 
     def serve(self, request: Request) -> Response:
         """Return the response. Raise ApiStatusError for a refused request."""
@@ -54,18 +57,22 @@ class IdentityService:
             case "GET" | "HEAD", (found,) if found == IDENTITIES:
                 return _body(self._ask(messages.NAME, messages.LIST, None).content_as(Identities))
             case "POST", (found,) if found == TOKENS:
-                settings = _read(request, TokenSettings)
+                settings = msgspec.structs.replace(_read(request, TokenSettings), by=self._by)
                 return _body(TokenResponseBody(self._ask(REGISTRAR, _TOKEN, settings).content_as(str)))
             case "DELETE", (found, name) if found == TOKENS:
-                return self._outcome(messages.WITHDRAW_TOKEN, name)
+                withdrawn = Withdrawal(name=name, reason=request.first("reason")[:_LONGEST], by=self._by)
+                return self._outcome(messages.WITHDRAW_TOKEN, withdrawn)
             case "POST", (found,) if found == REVOCATIONS:
-                return self._outcome(messages.REVOKE, _read(request, Revocation))
+                return self._outcome(messages.REVOKE, self._revocation(request))
             case "POST", (found,) if found == ALLOWANCES:
-                return self._outcome(messages.ALLOW, _read(request, Revocation))
+                return self._outcome(messages.ALLOW, self._revocation(request))
             case _, (found, *_) if found in (TOKENS, REVOCATIONS, ALLOWANCES, IDENTITIES):
                 raise ApiStatusError(405, "this method is not served here")
             case _:
                 raise ApiStatusError(404, "the server could not find the requested resource")
+
+    def _revocation(self, request: Request) -> Revocation:
+        return msgspec.structs.replace(_read(request, Revocation), by=self._by)
 
     def _outcome(self, operation: str, content: object) -> Response:
         return _body(RevocationOutcome(self._ask(messages.NAME, operation, content).content_as(str)))

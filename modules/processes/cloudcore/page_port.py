@@ -16,6 +16,8 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply
 from beehive.http.router import HttpService
 from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
+from modules.cloud.authentication.users import ANONYMOUS, user_of_certificate
+from modules.cloud.object_writes import ObjectWrite
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
@@ -26,6 +28,7 @@ from modules.page.sessions import Sessions
 from modules.processes.cloudcore.in_process_client import Credentials, InProcessClient, InProcessControl, LocalPeer
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.processes.cloudcore.page_users import PageUser, PageUsers
+from modules.processes.cloudcore.sign_ins import SignIns
 from modules.processes.common.version import VERSION
 
 _PROGRAM: Final = "cloudcore"
@@ -41,6 +44,7 @@ class PagePort(HttpService):
         port: returns the port, which is known when it is listened on.
         clock: for ages and sessions.
         allowed: what the page may do beside reading, with its users' rights.
+        note: is given the entries of sign-ins for the change journal.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class PagePort(HttpService):
         port: Callable[[], int],
         clock: Clock,
         allowed: Sequence[str] = (),
+        note: Callable[[ObjectWrite], None] = lambda _: None,
     ) -> None:
         self._users = users
         self._peer = LocalPeer()
@@ -68,7 +73,7 @@ class PagePort(HttpService):
             )  # fmt: skip
 
         self._feeds = feeds
-        entrance = UserEntrance(users, Sessions(clock), api_of)
+        entrance = UserEntrance(users, Sessions(clock), api_of, SignIns(clock, note))
         self._service = PageService(entrance, hosts_of(names, port()), clock, HTTPS)
 
     def serve(self, request: Request) -> Reply:
@@ -89,11 +94,15 @@ class UserEntrance(Entrance):
         users: who may sign in.
         sessions: the keys.
         api_of: returns what answers a user.
+        sign_ins: notes who signs in.
     """
 
     hint = "sign in again"
 
-    def __init__(self, users: PageUsers, sessions: Sessions, api_of: Callable[[PageUser], PageApi]) -> None:
+    def __init__(
+        self, users: PageUsers, sessions: Sessions, api_of: Callable[[PageUser], PageApi], sign_ins: SignIns
+    ) -> None:
+        self._sign_ins = sign_ins
         self._users = users
         self._sessions = sessions
         self._api_of = api_of
@@ -103,25 +112,31 @@ class UserEntrance(Entrance):
         if not token and request.header("sec-fetch-site") != "same-origin":
             raise HttpStatusError(403, "only the page itself may ask this")
         credentials = Credentials(f"Bearer {token}") if token else Credentials(certificate=request.certificate)
-        return self._begun(credentials)
+        return self._begun(credentials, request, "token" if token else "certificate")
 
     def sign_in(self) -> bytes:
         """See `Entrance`."""
         return msgspec.json.encode(self._flow().sign_in())
 
-    def come_back(self, answer: SignInAnswer, redirect_uri: str) -> str:
+    def come_back(self, request: Request, answer: SignInAnswer, redirect_uri: str) -> str:
         """See `Entrance`."""
         given = SignInCode(answer.code, answer.verifier, answer.nonce)
-        return self._begun(Credentials(f"Bearer {self._flow().exchange(given, redirect_uri)}"))
+        credentials = Credentials(f"Bearer {self._flow().exchange(given, redirect_uri)}")
+        return self._begun(credentials, request, "identity provider")
 
     def _flow(self) -> CodeFlow:
         if self._users.flow is None:
             raise no_provider()
         return self._users.flow
 
-    def _begun(self, credentials: Credentials) -> str:
+    def _begun(self, credentials: Credentials, request: Request, by: str) -> str:
         user = self._users.user(credentials)
-        return self._sessions.begin(credentials, user.name) if user is not None else ""
+        if user is None:
+            certified = user_of_certificate(credentials.certificate)
+            self._sign_ins.refused(request, by, certified.name if certified is not None else ANONYMOUS.name)
+            return ""
+        self._sign_ins.succeeded(request, by, user.name)
+        return self._sessions.begin(credentials, user.name)
 
     def api(self, key: str, *, is_use: bool = True) -> PageApi | None:
         """See `Entrance`."""

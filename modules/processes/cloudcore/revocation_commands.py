@@ -26,21 +26,21 @@ _WHAT: Final = "a node by its name, a certificate by its serial number, a user o
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     parser = commands.add_parser("revoke", help="lock out a node, a certificate or an administrator, immediately")
-    _add_subject(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="for the list, and for the node")
+    _add_subject(parser, "for the list, for the node and for `cloudcore changes`")
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
     parser.set_defaults(command=f"{__name__}:revoke")
     parser = commands.add_parser("allow", help="end a revocation")
-    _add_subject(parser)
+    _add_subject(parser, "for `cloudcore changes`")
     parser.set_defaults(command=f"{__name__}:allow")
     parser = commands.add_parser("revoked", help="print which nodes, certificates and users are revoked")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:revoked")
 
 
-def _add_subject(parser: argparse.ArgumentParser) -> None:
+def _add_subject(parser: argparse.ArgumentParser, reason: str) -> None:
     parser.add_argument("kind", choices=_KINDS, help=_WHAT)
     parser.add_argument("name", nargs="+", help="name or serial number")
+    parser.add_argument("--reason", metavar="TEXT", default="", help=reason)
     add_socket_options(parser)
 
 
@@ -62,7 +62,7 @@ def allow(chosen: argparse.Namespace) -> int:
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
 
     client = ControlClient(chosen.socket)
-    remarks = [client.allow(chosen.kind, name) for name in chosen.name]
+    remarks = [client.allow(chosen.kind, name, chosen.reason) for name in chosen.name]
     for name, remark in zip(chosen.name, remarks, strict=True):
         if remark:
             print_error("cloudcore", remark)

@@ -39,6 +39,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--labels", metavar="KEY=VALUE,…", default="", help="of the Nodes that join with it, when they register"
     )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="for `cloudcore changes`, with create and delete")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -54,20 +55,23 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.action == "list":
         print_lines(table(client.identities()))
     elif chosen.action == "delete":
-        return _delete(client, chosen.id)
+        return _delete(client, chosen.id, chosen.reason)
     else:
         if chosen.replace and not chosen.node:
             print_error("cloudcore", "--replace is for one node: add --node NAME")
             return ExitCode.USAGE
         pairs = (each.partition("=") for each in chosen.labels.split(",") if each)
         labels = {key: value for key, _, value in pairs}
-        token = client.token(chosen.lifetime, node=chosen.node, once=chosen.once, replace=chosen.replace, labels=labels)
+        token = client.token(
+            chosen.lifetime, node=chosen.node, once=chosen.once, replace=chosen.replace, labels=labels,
+            reason=chosen.reason,
+        )  # fmt: skip
         print_lines([token])
     return ExitCode.OK
 
 
-def _delete(client: Any, names: Sequence[str]) -> int:
-    remarks = [client.withdraw_token(name) for name in names]
+def _delete(client: Any, names: Sequence[str], reason: str) -> int:
+    remarks = [client.withdraw_token(name, reason) for name in names]
     for name, remark in zip(names, remarks, strict=True):
         if remark:
             print_error("cloudcore", remark)

@@ -80,6 +80,10 @@ class JournalledWrite(Protocol):
     def more(self) -> int:
         """1 if there are more of them."""
 
+    @property
+    def part(self) -> int:
+        """Of an access, its place after the write of this version."""
+
 
 class Holders(msgspec.Struct, frozen=True):
     """The nodes that have an object."""
@@ -111,6 +115,8 @@ class ChangeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far it got."""
     mark: str = ""
     """`good`, `warn`, `bad`, or `never` for unknown; empty for a change that concerns no node."""
+    part: int = 0
+    """Of an access, its place after the write of this version."""
 
     @property
     def key(self) -> str:
@@ -144,7 +150,7 @@ class ChangeReach:
             rows.append(
                 ChangeRow(
                     write.at, write.user, write.verb, write.kind, write.namespace, write.name, write.version,
-                    write.manager, write.node, write.fields, write.more, reached, mark,
+                    write.manager, write.node, write.fields, write.more, reached, mark, write.part,
                 )
             )  # fmt: skip
         return rows

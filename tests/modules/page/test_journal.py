@@ -58,7 +58,7 @@ def test_a_page_of_changes() -> None:
     page = JournalReader(source, picture).page("conf")
     assert page.sentence == "6 changes in seven days; of the newest 1: 1 on the way."
     assert [each.reached for each in page.rows] == ["1 of 2 nodes has it; not confirmed by n2 (away)"]
-    assert (page.more, page.before, page.is_all, source.asked[0].limit) == (5, 7, False, 100)
+    assert (page.more, page.before, page.is_all, source.asked[0].limit) == (5, "7", False, 100)
     assert "there is no color" in JournalReader(source, picture).page("color:red").wrong
     source.is_kept = False
     assert JournalReader(source, picture).page("").sentence == NO_JOURNAL

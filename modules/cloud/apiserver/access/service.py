@@ -22,6 +22,7 @@ from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
+from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -165,7 +166,7 @@ class AccessService:
             return unread(error)
 
     def _reply(self, request: Request) -> Reply:
-        if is_sent_by_another_site(request) and not request.header("authorization"):
+        if is_sent_by_another_site(request) and not is_by_token(request):
             raise ApiStatusError(403, OTHER_SITE)
         user = impersonated(request, self._authenticator.user(request), self._users.rbac)
         if request.method in _READS and request.parts in _OPEN:

@@ -27,6 +27,8 @@ _MOST_LABEL: Final = 63
 _MOST_NAME: Final = 255
 _POINTER: Final = 0xC0
 _MOST_POINTERS: Final = 32
+_MOST_STEPS: Final = 4096
+"""Labels and pointers of a short message; a longer one has as many more as it has bytes."""
 _QUESTION_POINTER: Final = b"\xc0\x0c"
 
 
@@ -205,9 +207,10 @@ def read_message(data: bytes) -> Parsed:
     if end > len(data):
         raise WireError("the question is cut off")
     raw = data[HEADER.size : end]
+    names = _Names(data)
     try:
-        found, end = _records(data, end, answers)
-        authority, _ = _records(data, end, authorities)
+        found, end = _records(names, end, answers)
+        authority, _ = _records(names, end, authorities)
     except struct.error as error:
         raise WireError(str(error)) from error
     return Parsed(number, flags, raw, found, authority)
@@ -330,33 +333,69 @@ def _plain_name(data: bytes, at: int) -> tuple[str, int]:
     return _text(labels), at
 
 
-def _name(data: bytes, at: int) -> tuple[str, int]:
-    """Read a name with pointers; return it in lower case, and where it ends."""
-    labels: list[bytes] = []
-    end, jumps, size = 0, 0, 0
-    while True:
-        if at >= len(data):
-            raise WireError("a name is cut off")
-        length = data[at]
-        if length & _POINTER == _POINTER:
-            if at + 2 > len(data):
-                raise WireError("a pointer is cut off")
-            jumps += 1
-            end = end or at + 2
-            to = ((length & 0x3F) << 8) | data[at + 1]
-            if jumps > _MOST_POINTERS or to >= at:
-                raise WireError("a pointer does not point back")
-            at = to
-            continue
-        at += 1
-        if not length:
-            break
-        size += length + 1
-        if length > _MOST_LABEL or at + length > len(data) or size >= _MOST_NAME:
-            raise WireError("a name is too long")
-        labels.append(data[at : at + length])
-        at += length
-    return _text(labels), end or at
+class _Names:
+    """The names of a message, which may point to earlier ones.
+
+    A name that several records point to is read once, and labels and pointers of all names are bounded, so that the
+    cost of a message is in proportion to its length: 64 KiB have room for 5,000 records with names of 127 labels each.
+
+    Args:
+        data: the message.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._left = _MOST_STEPS + len(data)
+        self._known: dict[int, str] = {}
+        """Names that were pointed to, by where they begin."""
+        self._written: dict[str, bytes] = {}
+
+    def read(self, at: int) -> tuple[str, int]:
+        """Read a name; return it in lower case, and where it ends.
+
+        Raises:
+            WireError: it is malformed, or the message has too many labels.
+        """
+        data, labels = self.data, list[bytes]()
+        begin, end, jumps, size = at, 0, 0, 0
+        while True:
+            if at >= len(data):
+                raise WireError("a name is cut off")
+            self._left -= 1
+            if self._left < 0:
+                raise WireError("the names have too many labels")
+            length = data[at]
+            if length & _POINTER == _POINTER:
+                if at + 2 > len(data):
+                    raise WireError("a pointer is cut off")
+                jumps += 1
+                end = end or at + 2
+                to = ((length & 0x3F) << 8) | data[at + 1]
+                if jumps > _MOST_POINTERS or to >= at:
+                    raise WireError("a pointer does not point back")
+                if at == begin:
+                    if to in self._known:
+                        return self._known[to], end
+                    begin = to
+                at = to
+                continue
+            at += 1
+            if not length:
+                break
+            size += length + 1
+            if length > _MOST_LABEL or at + length > len(data) or size >= _MOST_NAME:
+                raise WireError("a name is too long")
+            labels.append(data[at : at + length])
+            at += length
+        name = self._known[begin] = _text(labels)
+        return name, end or at
+
+    def written(self, at: int) -> tuple[bytes, int]:
+        """Read a name; return it in the wire format, without pointers, and where it ends. Raises WireError."""
+        name, end = self.read(at)
+        if name not in self._written:
+            self._written[name] = name_data(name)
+        return self._written[name], end
 
 
 def _text(labels: list[bytes]) -> str:
@@ -364,40 +403,40 @@ def _text(labels: list[bytes]) -> str:
     return ".".join(label.lower().decode("latin-1").replace(".", "\xff") for label in labels)
 
 
-def _records(data: bytes, at: int, number: int) -> tuple[tuple[Record, ...], int]:
-    found = []
+def _records(names: _Names, at: int, number: int) -> tuple[tuple[Record, ...], int]:
+    data, found = names.data, []
     for _ in range(number):
-        name, at = _name(data, at)
+        name, at = names.read(at)
         type_, class_, ttl, length = _RECORD.unpack_from(data, at)
         at += _RECORD.size
         if at + length > len(data):
             raise WireError("a record is cut off")
         if class_ == CLASS_IN:
-            found.append(Record(name, type_, ttl if ttl < 1 << 31 else 0, _expanded(data, at, length, type_)))
+            found.append(Record(name, type_, ttl if ttl < 1 << 31 else 0, _expanded(names, at, length, type_)))
         at += length
     return tuple(found), at
 
 
-def _expanded(data: bytes, at: int, length: int, type_: int) -> bytes:
+def _expanded(names: _Names, at: int, length: int, type_: int) -> bytes:
     """Return the data of a record with its names written out: pointers mean nothing in another message."""
-    end = at + length
+    data, end = names.data, at + length
     if type_ in (Type.NS, Type.CNAME, Type.PTR):
-        name, stop = _name(data, at)
+        name, stop = names.written(at)
         _expect(stop, end)
-        return name_data(name)
+        return name
     if type_ == Type.SOA:
-        first, at = _name(data, at)
-        second, at = _name(data, at)
+        first, at = names.written(at)
+        second, at = names.written(at)
         _expect(at + 20, end)
-        return name_data(first) + name_data(second) + data[at:end]
+        return first + second + data[at:end]
     if type_ == 15:  # MX
-        name, stop = _name(data, at + 2)
+        name, stop = names.written(at + 2)
         _expect(stop, end)
-        return data[at : at + 2] + name_data(name)
+        return data[at : at + 2] + name
     if type_ == Type.SRV:
-        name, stop = _name(data, at + 6)
+        name, stop = names.written(at + 6)
         _expect(stop, end)
-        return data[at : at + 6] + name_data(name)
+        return data[at : at + 6] + name
     return data[at:end]
 
 

@@ -12,7 +12,7 @@ from modules.runtimes.oci.spec.capabilities import container_capabilities
 from modules.runtimes.oci.spec.cdi_changes import with_cdi_devices
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.devices import container_devices
-from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
+from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.model import (
     ImageDefaults,
     ImageVolume,
@@ -85,7 +85,7 @@ def container_spec(
             volumes,
             declared,
             has_host_ipc=options.ipc == cri.NODE,
-            is_unified=machine.cgroup_layout is CgroupLayout.UNIFIED,
+            machine=machine,
         ),
         "linux": {
             "namespaces": container_namespaces(

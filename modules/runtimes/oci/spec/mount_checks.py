@@ -13,7 +13,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 _MOUNT_OPTIONS: Final = frozenset(("nodev", "noexec", "nosuid", "noatime", "nodiratime", "relatime"))
 """Options of CRI's `mount_options` that a bind mount takes."""
-_RECURSIVE_READ_ONLY: Final = (5, 12)
+RECURSIVE_READ_ONLY: Final = (5, 12)
 """The kernel that brought mount_setattr."""
 _MOST: Final = 4096
 """Mounts of a container: crun needs 0.1 ms for each."""
@@ -60,7 +60,7 @@ def _check_options(attempt: str, mount: cri.Mount, machine: Machine) -> None:
         raise BadRequestError(attempt, f"{where} is recursively read-only and writable")
     if mount.propagation != cri.PROPAGATION_PRIVATE:
         raise BadRequestError(attempt, f"{where} is recursively read-only, so its propagation must be private")
-    if machine.kernel < _RECURSIVE_READ_ONLY:
+    if machine.kernel < RECURSIVE_READ_ONLY:
         raise WrongStateError(attempt, f"{where} is recursively read-only, which needs Linux 5.12")
 
 

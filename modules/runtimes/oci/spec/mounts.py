@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
+from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import ImageVolume, Json, SandboxFiles
+from modules.runtimes.oci.spec.mount_checks import RECURSIVE_READ_ONLY
 from modules.runtimes.oci.spec.paths import checked_path, is_below_any
 from modules.runtimes.oci.spec.rooted_files import real_path_inside
 from protos.cri.v1 import api_pb2 as cri
 
 _DEV: Final = "/dev"
+_GROUPS: Final = "/sys/fs/cgroup"
 _PROPAGATION: Final = {
     cri.PROPAGATION_PRIVATE: "rprivate",
     cri.PROPAGATION_HOST_TO_CONTAINER: "rslave",
@@ -75,7 +78,7 @@ def container_mounts(
     declared: Mapping[str, Path],
     *,
     has_host_ipc: bool,
-    is_unified: bool,
+    machine: Machine,
 ) -> list[Json]:
     """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files, CRI's mounts and the directories for
     volumes that the image declares, outer ones first.
@@ -89,11 +92,17 @@ def container_mounts(
     """
     asked = [(checked_path(attempt, mount.container_path, "the mount path"), mount) for mount in config.mounts]
     taken = {path for path, _ in asked}
+    is_privileged = config.linux.security_context.privileged
+    is_unified = machine.cgroup_layout is CgroupLayout.UNIFIED
     kept = [
         mount
-        for mount in _kernel_mounts(is_privileged=config.linux.security_context.privileged, is_unified=is_unified)
+        for mount in _kernel_mounts(is_privileged=is_privileged, is_unified=is_unified)
         if mount["destination"] not in taken and not is_below_any(mount["destination"], taken)
     ]
+    users = config.linux.security_context.namespace_options
+    has_users = users.HasField("userns_options") and users.userns_options.mode == cri.POD
+    if not (is_privileged or is_unified or has_users) and machine.kernel >= RECURSIVE_READ_ONLY:
+        kept += _closed_groups(rootfs, kept, asked)
     others = [
         *_sandbox_mounts(
             files, taken, has_host_ipc=has_host_ipc, readonly=config.linux.security_context.readonly_rootfs
@@ -143,9 +152,23 @@ def _kernel_mounts(*, is_privileged: bool, is_unified: bool) -> Iterator[Json]:
     yield _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", access)
     groups = ("nosuid", "noexec", "nodev", "relatime", access)
     if is_privileged and is_unified:
-        yield _bind("/sys/fs/cgroup", "/sys/fs/cgroup", "rprivate", *groups)
+        yield _bind(_GROUPS, _GROUPS, "rprivate", *groups)
     else:
-        yield _mount("/sys/fs/cgroup", "cgroup", *groups)
+        yield _mount(_GROUPS, "cgroup", *groups)
+
+
+def _closed_groups(rootfs: Path, kept: list[Json], asked: list[tuple[str, cri.Mount]]) -> Iterator[Json]:
+    """Yield a mount that closes the directory of control groups of version 1.
+
+    It is a tmpfs, which crun 1.8 and runc 1.1 leave writable though its mount is to be read-only. A further mount of
+    it, at itself, is read-only; with crun that mount, and an entry of `readonlyPaths`, would make the groups in it
+    writable unless it is recursive. Volumes below it need its mount points: then it stays as it is. So it does for a
+    pod with users of its own, to whom the way to the root on the machine is closed.
+    """
+    below = any(path.startswith(f"{_GROUPS}/") for path, _ in asked)
+    if not below and any(mount["type"] == "cgroup" for mount in kept):
+        options = ("rro", "rnosuid", "rnoexec", "rnodev")
+        yield _bind(_GROUPS, f"{rootfs}{_GROUPS}", "rprivate", *options)
 
 
 def _mount(destination: str, kind: str, *options: str) -> Json:

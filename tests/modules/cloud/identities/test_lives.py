@@ -22,6 +22,7 @@ from modules.cloud.identities.messages import (
     KeyEnrolment,
     Revocation,
     TokenSettings,
+    Withdrawal,
 )
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.identities.peer import CertifiedPeer
@@ -119,7 +120,7 @@ class Site:
         """An administrator takes a token back."""
         if self.tokens and self.random.random() < 0.3:
             token = self.tokens.pop(self.random.randrange(len(self.tokens)))
-            assert self.refusal(WITHDRAW_TOKEN, token.name) in ("", f"no token {token.name}")
+            assert self.refusal(WITHDRAW_TOKEN, Withdrawal(name=token.name)) in ("", f"no token {token.name}")
             asked = KeyEnrolment(node=NODE, key="any", token=token.name)
             assert self.refusal(ENROL, asked), "a token that is withdrawn joins nobody"
 

@@ -25,13 +25,16 @@ from modules.cloud.identities.messages import (
     RESOURCE,
     REVOKE,
     USED,
+    WITHDRAW_TOKEN,
     KeyEnrolment,
     Revocation,
     TokenSettings,
+    Withdrawal,
 )
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, Record, RevokedCertificate, object_name, object_of
+from modules.cloud.object_writes import JOURNAL, ObjectWrite
 
 Key = tuple[str, str]
 SERIAL = "1F"
@@ -293,3 +296,56 @@ def test_a_token_for_one_node_joins_one(bee: Harness, *, is_race: bool) -> None:
     assert object_name(("node", "n2")) not in server.objects
     assert ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token=token.name)) == "", "its answer may have been lost"
     assert "n1 has joined with it" in str(ask(bee, ENROL, KeyEnrolment(node="n1", key="c", token=token.name)))
+
+
+def noted(bee: Harness) -> list[tuple[str, ...]]:
+    """User, change, object and details of what the journal was told."""
+    entries = [entry for message in bee.sent_to(JOURNAL) for entry in message.content_as(list[ObjectWrite])]
+    assert len({each.id for each in entries}) == len(entries)
+    return [(each.user, each.verb, f"{each.kind}/{each.name}", *each.fields) for each in entries]
+
+
+def test_who_locks_out_whom_and_why_is_told_to_the_journal(bee: Harness) -> None:
+    """What was refused, or changed nothing, is not."""
+    server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
+    started(bee, server)
+    asked = Revocation(kind="node", name="n1", reason="lost\x1b[2J", by="jan")
+    assert ask(bee, REVOKE, asked) == ""
+    assert ask(bee, ALLOW, msgspec.structs.replace(asked, reason="found")) == ""
+    assert ask(bee, ALLOW, asked) != ""
+    assert ask(bee, REVOKE, Revocation(kind="certificate", name="0x1f")) == ""
+    server.is_contended = True
+    assert ask(bee, REVOKE, Revocation(kind="node", name="n1")) != ""
+    assert noted(bee) == [
+        ("jan", "revoked", "Node/n1", "reason: lost\\x1b[2J"),
+        ("jan", "allowed", "Node/n1", "reason: found"),
+        ("administrator", "revoked", "Certificate/1F"),
+    ]
+
+
+def test_who_makes_a_token_is_told_and_who_takes_a_name_by_it(bee: Harness) -> None:
+    """The replaced machine's successor comes by the token, and for the reason, of an administrator. The same key again
+    replaces nobody.
+    """
+    server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
+    started(bee, server)
+    settings = TokenSettings(node="n1", replace=True, reason="new disk", by="jan")
+    name = ask(bee, MAKE_TOKEN, settings).name
+    bee.run_for(1.0)
+    for _ in range(2):
+        assert ask(bee, ENROL, KeyEnrolment(node="n1", key="b", token=name)) == ""
+        bee.run_for(1.0)
+    assert ask(bee, WITHDRAW_TOKEN, Withdrawal(name=name, reason="used", by="eva")) == ""
+    assert ask(bee, WITHDRAW_TOKEN, Withdrawal(name=name)) != ""
+    assert noted(bee) == [
+        ("jan", "token made", f"Token/{name}", "reason: new disk", "for: n1, another machine"),
+        ("jan", "replaced", "Node/n1", "reason: new disk", f"token: {name}"),
+        ("eva", "token withdrawn", f"Token/{name}", "reason: used"),
+    ]
+
+
+def test_a_join_that_replaces_nobody_is_not_told(bee: Harness) -> None:
+    token = JoinToken(name="t", created_at=0.0, expires_at=1e12, node="n1", once=True, replace=True)
+    started(bee, ApiServer(bee, token))
+    assert ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token=token.name)) == ""
+    assert noted(bee) == []

@@ -17,12 +17,15 @@ from modules.cloud.messages import JOURNAL_RESOURCE, LINKS, ConnectEvent, LinkQu
 from modules.cloud.object_writes import (
     CHANGED,
     JOURNAL,
+    NOTED,
+    REVOKED,
     WRITES,
     WRITES_RESOURCE,
     WRITTEN,
     ObjectWrite,
     WriteList,
     WriteQuery,
+    access_entry,
     node_user,
 )
 from modules.cloud.storage.database.errors import DatabaseError
@@ -217,3 +220,16 @@ def test_no_value_is_kept_without_a_device_history(tmp_path: Path) -> None:
         cloud = Cloud(bee, tmp_path / "cloud.db", most_values=0)
         cloud.reported("20")
         assert cloud.values() == ValueList()
+
+
+def test_accesses_are_kept_also_in_front_of_a_cluster(tmp_path: Path) -> None:
+    """Who writes there is known to its API server, and who lets nodes in is known here."""
+    with Harness() as bee:
+        cloud = Cloud(bee, tmp_path / "cloud.db", failures=1, keeps_writes=False)
+        cloud.written(1)
+        entry = access_entry(bee.clock, "jan", "cloudcore", REVOKED, "Node", "n1", node="n1", reason="lost")
+        bee.send(JOURNAL, bee.message(WRITES_RESOURCE, NOTED, [entry]))
+        bee.run_for(10.0)
+        found = cloud.writes()
+        assert not found.is_kept
+        assert [(each.write.user, each.write.fields) for each in found.writes] == [("jan", ("reason: lost",))]

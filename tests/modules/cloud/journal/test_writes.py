@@ -7,7 +7,17 @@ import pytest
 from modules.cloud.journal import writes as journal
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.writes import DAYS, MOST_OF_OBJECT, WriteStore
-from modules.cloud.object_writes import CHANGED, CLOUDCORE, CREATED, ObjectWrite, WriteQuery, node_user
+from modules.cloud.object_writes import (
+    CHANGED,
+    CLOUDCORE,
+    CREATED,
+    REVOKED,
+    ObjectWrite,
+    WriteQuery,
+    node_user,
+    place_asked,
+    place_of,
+)
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.tables import object_syncs
 from modules.cloud.storage.database.turns import Turns
@@ -136,3 +146,80 @@ def test_texts_of_others_fit_and_are_printable(store: WriteStore) -> None:
     (found,) = store.read(WriteQuery()).writes
     assert found.write.user.startswith("x\\x00\\ud800x")
     assert (len(found.write.user), len(found.write.manager)) == (253, 128)
+
+
+def access(number: int, user: str = "jan", **fields: object) -> ObjectWrite:
+    """Return an access as a module tells it."""
+    values = {
+        "manager": "cloudcore",
+        "verb": REVOKED,
+        "kind": "Node",
+        "node": "n1",
+        "fields": ("reason: lost",),
+        **fields,
+    }
+    return ObjectWrite(
+        NOW + number,
+        user,
+        namespace="",
+        name="n1",
+        uid="",
+        version=0,
+        id=f"id-{number}",
+        **values,  # type: ignore[arg-type]
+    )
+
+
+def places(store: WriteStore, **query: object) -> list[str]:
+    """Return the places of the entries that a query selects."""
+    found = store.read(WriteQuery(**query)).writes  # type: ignore[arg-type]  # fields of it
+    return [place_of(*each.write.order) for each in found]
+
+
+def test_accesses_are_among_the_writes_and_are_read_page_by_page(store: WriteStore) -> None:
+    store.write_accesses([access(0)])
+    store.write([write(1), write(2)])
+    store.write_accesses([access(2), access(3)])
+    store.write_accesses([access(3), access(4)])  # again: the answer to the commit was lost
+    store.write([write(5)])
+    whole = ["5", "2.3", "2.2", "2.1", "2", "1", "0.1"]
+    assert places(store) == whole
+    for size in range(1, 7):
+        found, before = list[str](), "0"
+        while True:
+            version, part = place_asked(before) or (0, 0)
+            page = places(store, limit=size, before=version, before_part=part)
+            rest = len(whole) - len(found) - len(page)
+            assert store.read(WriteQuery(limit=size, before=version, before_part=part)).more == rest
+            found += page
+            if not rest:
+                break
+            before = page[-1]
+        assert found == whole, size
+    assert places(store, people_only=True, node="n1") == ["2.3", "2.2", "2.1", "0.1"]
+    assert places(store, kind="node", words=("lost",)) == ["2.3", "2.2", "2.1", "0.1"]
+
+
+def test_accesses_are_kept_for_a_while_and_in_bounds(store: WriteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One who signs in all the time displaces no entry of others."""
+    monkeypatch.setattr(journal, "MOST_ACCESSES", 4)
+    store.write_accesses([access(0, "eve"), *(access(each, "bot") for each in range(1, 9))])
+    store.forget(NOW)
+    assert [each.write.user for each in store.read(WriteQuery()).writes] == ["bot", "bot", "bot", "eve"]
+    store.forget(NOW + DAYS * 86_400.0 + 8.0)
+    assert [each.write.at for each in store.read(WriteQuery()).writes] == [NOW + 8.0]
+
+
+def test_texts_of_accesses_are_printable_and_bounded(store: WriteStore) -> None:
+    store.write_accesses([access(1, "x" * 999, fields=("reason: \x1b[2J" + "y" * 9_999,))])
+    (found,) = store.read(WriteQuery()).writes
+    assert (len(found.write.user), found.write.fields[0][:16]) == (253, "reason: \\x1b[2Jy")
+    assert len(found.write.fields[0]) < 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("0", (0, 0)), ("12", (12, 0)), ("12.3", (12, 3)), ("x", None), ("1.x", None), ("-1", None), ("1.2.3", None)],
+)
+def test_places(text: str, place: tuple[int, int] | None) -> None:
+    assert place_asked(text) == place

@@ -104,6 +104,16 @@ def admitted(callers: Callers, asked: Request, known: Any = None) -> int:
             request(("origin", "https://evil.example"), ("authorization", "Bearer t")),
             0,
         ),
+        (
+            authenticated(CALLERS),
+            request(("origin", "https://evil.example"), ("authorization", "Basic eDp5")),
+            403,
+        ),
+        (
+            authenticated(CALLERS),
+            request(("origin", "https://evil.example"), ("authorization", "Bearer t"), of=certificate("x", "carol")),
+            403,
+        ),
     ],
 )
 def test_who_may_call(callers: Callers, asked: Request, status: int) -> None:

@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -418,6 +418,41 @@ def test_a_name_of_255_bytes_is_the_longest(last: int, *, is_name: bool) -> None
     else:
         with pytest.raises(WireError):
             read_message(data)
+
+
+class Steps(bytes):
+    """A message that counts how often one of its bytes is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += not isinstance(at, slice)
+        return super().__getitem__(at)
+
+
+def _answers(records: Iterable[bytes], head: bytes = b"") -> Steps:
+    """Another server's answer, as long as TCP allows."""
+    data, number = question("a.b")[12:] + head, 0
+    for each in records:
+        if 12 + len(data) + len(each) > 65_535:
+            break
+        data, number = data + each, number + 1
+    return Steps(HEADER.pack(7, 0x8000, 1, number, 0, 0) + data)
+
+
+def test_the_cost_of_an_answer_is_in_proportion_to_its_length() -> None:
+    """Answers of 64 KiB whose 4,000 names had 127 labels, by pointers: 1,000,000 steps, and half a second."""
+    long = record(b"\1x" * 125 + b"\0", 16, b"")  # at 21
+    shared = _answers((record(b"\xc0\x15", 5, b"\xc0\x15") for _ in range(6_000)), long)
+    shared = Steps(shared[:6] + struct.pack("!H", int.from_bytes(shared[6:8], "big") + 1) + shared[8:])
+    shared.looks = 0
+    assert len(read_message(shared).answers) > 4_000
+    assert shared.looks < 2 * len(shared)
+    distinct = _answers((record(bytes((1, 97 + number % 26)) + b"\xc0\x15", 1, b"") for number in range(6_000)), long)
+    distinct.looks = 0
+    with pytest.raises(WireError, match="too many labels"):
+        read_message(distinct)
+    assert distinct.looks < 3 * len(distinct)
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=80).map(lambda data: HEAD + data))

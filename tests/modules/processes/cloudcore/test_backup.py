@@ -76,10 +76,14 @@ def test_a_cloud_there_and_back(tmp_path: Path) -> None:
         grey = colour()
         process.signal(signal.SIGTERM)
         assert process.wait() == 0, process.tail()
-        call("cloudcore", "restore", str(tmp_path / "b.tgz"), "--root", str(root))
+        call("cloudcore", "restore", str(tmp_path / "b.tgz"), "--root", str(root), "--reason", "drill")
         process = started()
         blue = colour()
         assert (grey[0], blue[0]) == ("grey", "blue")
         assert blue[1] > grey[1]
+        changes = json.loads(call("cloudcore", "changes", "database", "-o", "json", "--root", str(root)))
+        assert [(each["verb"], each["manager"], each["fields"][0]) for each in changes] == [
+            ("restored", "cloudcore restore", "reason: drill")
+        ]
     finally:
         process.kill()

@@ -302,7 +302,17 @@ def test_the_commands_of_tokens_and_nodes(stub: Stub, capsys: pytest.CaptureFixt
     assert say("token", "delete", name)[0] == ExitCode.INTERNAL_ERROR
     for wrong in (["token", "delete"], ["token", "list", "x"], ["token", "--replace"]):
         assert say(*wrong)[0] == ExitCode.USAGE
+    assert say("token", "delete", "none", "--reason", "x")[0] == ExitCode.INTERNAL_ERROR
     assert say("revoked")[1] == ["Nothing is revoked."]
     assert say("revoke", "node", "n1", "n2", "--reason", "gone")[1] == ["node n1 revoked", "node n2 revoked"]
     assert [line.split()[-1] for line in say("revoked")[1]] == ["REASON", "gone", "gone"]
     assert say("allow", "node", "n1", "n3")[:2] == (ExitCode.INTERNAL_ERROR, ["node n1 allowed"])
+    lines = [line.split("   ") for line in say("changes", "--limit", "9")[1] if line.split()[1:2] == ["administrator"]]
+    cells = [[cell.strip() for cell in line if cell.strip()][3:6] for line in lines]
+    assert cells == [
+        ["allowed", "node/n1", "<none>"],
+        ["revoked", "node/n2", "reason: gone"],
+        ["revoked", "node/n1", "reason: gone"],
+        ["token withdrawn", f"token/{name}", "<none>"],
+        ["token made", f"token/{name}", "for: n1, another machine"],
+    ]

@@ -19,6 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 from websockets.utils import accept_key
 
+from modules.cloud.object_writes import WriteQuery
 from modules.page.service import HEADERS
 from modules.page.shells import KEY_PROTOCOL
 from modules.processes.cloudcore.cli import main
@@ -367,3 +368,17 @@ def test_the_page_is_served_on_the_secure_port_only(
 ) -> None:
     assert main(["run", "--page", *options, "--root", str(tmp_path)]) == 2
     assert "--page is served on the secure port" in capsys.readouterr().err
+
+
+def test_sign_ins_are_entries_of_the_change_journal(secure: Secure) -> None:
+    """With the user, the way and the address; a wrong token is nobody's. No token is in an entry."""
+    visitor = Visitor(secure)
+    visitor.key(ALICE)
+    assert visitor.enter("wrong-token").status == 401
+    assert visitor.enter("", node="n1").status == 401, "a node is no user of the page"
+    found = secure.stub.client.changes(WriteQuery(kind="Page")).writes
+    assert [(each.write.user, each.write.verb, each.write.fields) for each in found] == [
+        ("system:node:n1", "sign-in refused", ("by: certificate", "from: 127.0.0.1")),
+        ("system:anonymous", "sign-in refused", ("by: token", "from: 127.0.0.1")),
+        ("alice", "signed in", ("by: token", "from: 127.0.0.1")),
+    ]

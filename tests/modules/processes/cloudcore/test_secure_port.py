@@ -146,9 +146,12 @@ def test_a_page_of_another_site_does_not_use_the_certificate_of_a_browser(
     secure: Secure, headers: dict[str, str]
 ) -> None:
     """A browser presents a certificate to whoever asks: with a Blob without a type, a page posts JSON without asking
-    first, such as a binding that makes its author an administrator. A token comes from no other site.
+    first, such as a binding that makes its author an administrator. A token comes from no other site, unless it is one
+    that the page makes up and that does not count beside the certificate.
     """
     assert secure.get("/apis", node="n1", **headers)[0] == 403
+    for made_up in ("Bearer x", "Basic eDp5"):
+        assert secure.get("/apis", node="n1", Authorization=made_up, **headers)[0] == 403
     assert secure.get("/apis", "plain-token", **headers)[0] == 200
     own = {"Origin": f"https://127.0.0.1:{secure.port}", "Sec-Fetch-Site": "same-origin"}
     assert secure.get("/apis", node="n1", **own)[0] == 200

@@ -25,6 +25,7 @@ class Change(msgspec.Struct, frozen=True):
     version: int = 7
     node: str = ""
     more: int = 0
+    part: int = 0
 
 
 def pod(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, RequestRefusedError, WrongStateError
-from modules.runtimes.oci.spec import CgroupLayout, Json, check_container
+from modules.runtimes.oci.spec import CgroupLayout, Json, Machine, check_container
 from modules.runtimes.oci.spec.mount_checks import MountTable, Propagation
 from modules.runtimes.oci.spec.mounts import mount_point
 from protos.cri.v1 import api_pb2 as cri
@@ -56,6 +56,30 @@ def test_a_privileged_container_leaves_the_machines_control_groups_as_they_are(t
     older = replace(UNIFIED, cgroup_layout=CgroupLayout.LEGACY)
     mount = mount_at(translated(linux(security), tmp_path, machine=older, privileged=True).config, "/sys/fs/cgroup")
     assert (mount["type"], mount["options"]) == ("cgroup", options)
+
+
+def test_the_directory_of_control_groups_of_version_1_is_read_only(tmp_path: Path) -> None:
+    """It is a tmpfs of its own, which OCI runtimes leave writable. Not for privileged containers, not where the kernel
+    cannot do it without making the groups writable, and not with volumes there.
+    """
+    older = replace(UNIFIED, cgroup_layout=CgroupLayout.HYBRID)
+
+    def found(config: cri.ContainerConfig, machine: Machine = older) -> list[tuple[str, object]]:
+        is_privileged = config.linux.security_context.privileged
+        made = translated(config, tmp_path, machine=machine, privileged=is_privileged).config["mounts"]
+        return [(each["type"], each["options"]) for each in made if each["destination"] == "/sys/fs/cgroup"]
+
+    groups = ("cgroup", ["nosuid", "noexec", "nodev", "relatime", "ro"])
+    closed = ("bind", ["rbind", "rprivate", "rro", "rnosuid", "rnoexec", "rnodev"])
+    assert found(linux()) == [groups, closed]
+    made = translated(linux(), tmp_path, machine=older).config["mounts"]
+    assert next(each["source"] for each in made if each["type"] == "bind") == f"{tmp_path}/sys/fs/cgroup"
+    assert found(linux(), UNIFIED) == found(linux(), replace(older, kernel=(4, 19))) == [groups]
+    assert len(found(linux(cri.LinuxContainerSecurityContext(privileged=True)))) == 1
+    assert found(linux(mounts=[_mount("/sys/fs/cgroup/v", tmp_path)])) == [groups]
+    users = cri.NamespaceOption(userns_options=cri.UserNamespace(mode=cri.POD))
+    assert found(linux(cri.LinuxContainerSecurityContext(namespace_options=users))) == [groups]
+    assert found(linux(mounts=[_mount("/sys/fs/cgroup", tmp_path)])) == [("bind", ["rbind", "rprivate", "rw"])]
 
 
 def test_the_sandboxs_files(tmp_path: Path) -> None:

@@ -34,6 +34,16 @@ def test_the_usual_mounts(bench: Bench) -> None:
         assert name in seen.split()
 
 
+def test_nothing_can_be_written_among_the_control_groups(bench: Bench) -> None:
+    """Of version 1 their directory is a tmpfs, and crun makes what is below a read-only mount of it writable."""
+    try_all = "for d in /sys/fs/cgroup /sys/fs/cgroup/*/; do mkdir $d/x && echo made $d; done"
+    seen = _seen(bench, [], try_all, "cat /proc/mounts")
+    assert "mkdir: can't create directory '/sys/fs/cgroup/x': Read-only file system" in seen
+    assert "made" not in seen
+    last = {line.split()[1]: line.split()[3].split(",") for line in seen.splitlines() if " /sys/fs/cgroup" in line}
+    assert all({"ro", "nosuid", "nodev", "noexec"} <= {*options} for options in last.values())
+
+
 def test_volumes_nested_linked_and_made(bench: Bench, tmp_path: Path) -> None:
     """An inner volume is on top of an outer one whatever their order, a link is followed, what is missing is made."""
     for name in ("outer", "inner"):
