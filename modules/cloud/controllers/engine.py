@@ -14,6 +14,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
 from modules.cloud.controllers.lost_pods import LostPods
+from modules.cloud.controllers.own_writes import breach_of
 from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
 from modules.cloud.controllers.view import RefusedWrite, View
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -109,6 +110,8 @@ class Engine:
         self._awaited: dict[ObjectKey, _Execution] = {}
         """The writes that the view must have before an object is looked at again."""
         self._streaks: dict[ObjectKey, int] = {}
+        self._breaches: dict[ObjectKey, str] = {}
+        """Why the plan for an object was not carried out, until one is: it is logged once."""
         self._calls = 0
         self._is_stopped = False
 
@@ -193,12 +196,22 @@ class Engine:
         self.queue.failed(key, now)
 
     def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
-        """Return the plan for an object; None if its controller has failed, which must not stop other controllers."""
+        """Return the plan for an object; None if its controller has failed, which must not stop other controllers, or
+        has planned what is not the object's to write.
+        """
         try:
-            return self._controllers[key.kind](self.view, key, now)
+            plan = self._controllers[key.kind](self.view, key, now)
+            why = breach_of(key, plan)
         except Exception:  # noqa: BLE001 - whatever is in an object that somebody has written
             _log.exception("%s cannot be reconciled, and is looked at again later", key)
             return None
+        if not why:
+            self._breaches.pop(key, None)
+            return plan
+        if self._breaches.get(key) != why:
+            self._breaches[key] = why
+            _log.error("nothing is written for %s: %s", key, why[:300])
+        return None
 
     def _settle(self, key: ObjectKey) -> None:
         """Take that nothing is left to do for an object."""
