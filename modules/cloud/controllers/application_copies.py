@@ -10,7 +10,7 @@ import msgspec
 from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY, kind_of
-from modules.cloud.controllers.overriders import override
+from modules.cloud.controllers.overriders import fixed_part, override
 
 MADE: Final = (
     "ConfigMap", "CronJob", "DaemonSet", "Deployment", "Job", "PersistentVolumeClaim", "PodDisruptionBudget", "Service",
@@ -203,10 +203,12 @@ def _made(
         yield base
         return
     for target in targets:
-        made = deepcopy(base)
-        made["metadata"]["name"] += f"-{target.suffix}"
+        planned = {**base, "metadata": {**base["metadata"], "name": f"{base['metadata']['name']}-{target.suffix}"}}
+        made, where = deepcopy(planned), f"{target.where}.overriders"
+        faults += override(made, target.overriders, where)
+        if fixed_part(made) != fixed_part(planned):
+            faults.append(forbidden(where, "an overrider changes a Deployment's replicas and its pods only"))
         target.place(made["spec"]["template"]["spec"])
-        faults += override(made, target.overriders, f"{target.where}.overriders")
         yield made
 
 

@@ -13,7 +13,8 @@ from modules.cloud.applications import EDGE_APPLICATION
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
-from modules.cloud.controllers.lost_pods import LostPods
+from modules.cloud.controllers.lost_objects import LostObjects
+from modules.cloud.controllers.own_writes import breach_of
 from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
 from modules.cloud.controllers.view import RefusedWrite, View
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -39,7 +40,6 @@ _NOT_AT_ONCE: Final = 1.0
 """Seconds until the next look at an object whose plan names a time that is over; it would be looked at without end."""
 _GATHERED: Final = ("Service", EDGE_APPLICATION.key_name)
 """Kinds whose objects rest for a second after a write, so that the changes of a rollout are few looks and writes."""
-_POD: Final = "Pod"
 _NODE: Final = "Node"
 """Whose controller deletes pods against their controllers' will."""
 _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
@@ -101,7 +101,7 @@ class Engine:
         self._lost = lost
         self._events = EventRecorder(clock)
         self.view = View()
-        self._lost_pods = LostPods()
+        self._lost_objects = LostObjects()
         self.queue = WorkQueue()
         self._meter = meter or WorkMeter()
         self._meter.depths = self.queue.depths
@@ -109,6 +109,8 @@ class Engine:
         self._awaited: dict[ObjectKey, _Execution] = {}
         """The writes that the view must have before an object is looked at again."""
         self._streaks: dict[ObjectKey, int] = {}
+        self._breaches: dict[ObjectKey, str] = {}
+        """Why the plan for an object was not carried out, until one is: it is logged once."""
         self._calls = 0
         self._is_stopped = False
 
@@ -126,8 +128,7 @@ class Engine:
         else:
             is_news, old = self.view.put(changed.object)
         if is_news:
-            if changed.kind == _POD:
-                self._lost_pods.changed(before, changed.object, self._clock.now(), is_gone=is_gone)
+            self._lost_objects.changed(before, changed.object, self._clock.now(), is_gone=is_gone)
             for key in concerned_by(self.view, changed.object, old, self._kinds):
                 self.queue.add(key)
 
@@ -178,27 +179,43 @@ class Engine:
         self._go_on(execution)
 
     def _without_early(self, plan: ReconcilePlan, now: float) -> ReconcilePlan:
-        """Return a plan without the pods that are to be made later, because others like them were lost."""
+        """Return a plan without the objects that are to be made later, because others like them were lost, and with
+        the Events that say so.
+        """
         kept, times = list[PlannedWrite](), [] if plan.again_at is None else [plan.again_at]
+        notes = dict.fromkeys(plan.events)
         for write in plan.writes:
-            until = self._lost_pods.until(write.call.body or {}, now) if _makes_pod(write) else 0.0
-            if until > now:
-                times.append(until)
-            else:
+            obj: JsonObject = write.call.body if write.call.verb == "create" else {}
+            until = self._lost_objects.until(obj, now) if obj else 0.0
+            if until <= now:
                 kept.append(write)
-        return msgspec.structs.replace(plan, writes=tuple(kept), again_at=min(times, default=None))
+                continue
+            times.append(until)
+            if (note := self._lost_objects.reason_to_tell(obj)) is not None:
+                notes[note] = None
+        return msgspec.structs.replace(plan, writes=tuple(kept), events=tuple(notes), again_at=min(times, default=None))
 
     def _failed(self, key: ObjectKey, now: float) -> None:
         self._meter.retries[key.kind] += 1
         self.queue.failed(key, now)
 
     def _plan(self, key: ObjectKey, now: float) -> ReconcilePlan | None:
-        """Return the plan for an object; None if its controller has failed, which must not stop other controllers."""
+        """Return the plan for an object; None if its controller has failed, which must not stop other controllers, or
+        has planned what is not the object's to write.
+        """
         try:
-            return self._controllers[key.kind](self.view, key, now)
+            plan = self._controllers[key.kind](self.view, key, now)
+            why = breach_of(key, plan)
         except Exception:  # noqa: BLE001 - whatever is in an object that somebody has written
             _log.exception("%s cannot be reconciled, and is looked at again later", key)
             return None
+        if not why:
+            self._breaches.pop(key, None)
+            return plan
+        if self._breaches.get(key) != why:
+            self._breaches[key] = why
+            _log.error("nothing is written for %s: %s", key, why[:300])
+        return None
 
     def _settle(self, key: ObjectKey) -> None:
         """Take that nothing is left to do for an object."""
@@ -226,8 +243,8 @@ class Engine:
         execution.open = len(made)
         self._calls += len(made)
         for write in made:
-            if write.deletes is not None and write.deletes.key.kind == _POD and execution.key.kind != _NODE:
-                self._lost_pods.mean(write.deletes.uid)
+            if write.deletes is not None and execution.key.kind != _NODE:
+                self._lost_objects.mean(write.deletes.uid)
             self._perform(write.call, lambda result, write=write: self._answered(execution, write, result))  # type: ignore[misc]
 
     def _answered(self, execution: _Execution, write: PlannedWrite, result: ApiResult) -> None:
@@ -236,7 +253,7 @@ class Engine:
         about = execution.about
         if result.refusal is not None:
             if write.deletes is not None:
-                self._lost_pods.refused(write.deletes.uid)
+                self._lost_objects.refused(write.deletes.uid)
             if write.deletes is None or result.refusal.get("code") != HTTPStatus.NOT_FOUND:
                 execution.refused = execution.refused or (write, result.refusal)
             else:
@@ -337,10 +354,6 @@ def _key_name(made: JsonObject) -> str:
     """Return the kind, as in keys, of the answer to a write, which may be a Status."""
     kind = str(made.get("kind"))
     return kind if kind == "Status" else key_of(made).kind
-
-
-def _makes_pod(write: PlannedWrite) -> bool:
-    return write.call.verb == "create" and write.call.plural == "pods"
 
 
 def _filled(note: EventNote, place: str, text: str) -> EventNote:

@@ -1,4 +1,6 @@
-"""What a target of an EdgeApplication changes in a Deployment (KubeEdge's `edgeapplication/overridemanager`)."""
+"""What a target of an EdgeApplication changes in a Deployment (KubeEdge's `edgeapplication/overridemanager`): its
+replicas, and the specification of its pods.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,6 +8,9 @@ from typing import Any, Final
 from edged.images.names import ImageNameError, parse_image
 from edged.validation.causes import Cause, invalid, required
 from modules.apimachinery.kinds import JsonObject
+
+_PODS: Final = ["spec", "template", "spec"]
+"""The path of all that overriders change beside the replicas."""
 
 
 def override(deployment: JsonObject, overriders: JsonObject, where: str) -> Iterator[Cause]:
@@ -30,6 +35,14 @@ def override(deployment: JsonObject, overriders: JsonObject, where: str) -> Iter
             before = container.get("resources") or {}
             changed = {kind: {**(before.get(kind) or {}), **amounts} for kind, amounts in each["value"].items()}
             container["resources"] = {**before, **changed}
+
+
+def fixed_part(deployment: JsonObject) -> JsonObject:
+    """Return the part of a Deployment that overriders do not change: all but its replicas and its pods' spec."""
+    spec, template = deployment["spec"], deployment["spec"]["template"]
+    kept = {name: value for name, value in spec.items() if name not in ("replicas", "template")}
+    of_pods = {name: value for name, value in template.items() if name != "spec"}
+    return {**deployment, "spec": {**kept, "template": of_pods}}
 
 
 def _of_container(overriders: JsonObject, name: str, container: JsonObject) -> Iterator[JsonObject]:
@@ -58,6 +71,9 @@ def _override_images(deployment: JsonObject, overrider: JsonObject, where: str) 
         return
     if (predicate := overrider.get("predicate")) is not None:
         *steps, last = str(predicate["path"]).strip("/").split("/")
+        if steps[:3] != _PODS:
+            yield invalid(f"{where}.predicate.path", predicate["path"], f"must begin with /{'/'.join(_PODS)}/")
+            return
         holder = _walked(deployment, steps)
         if not isinstance(holder, dict) or not isinstance(holder.get(last), str):
             yield invalid(f"{where}.predicate.path", predicate["path"], "it is not the path of a text in the manifest")

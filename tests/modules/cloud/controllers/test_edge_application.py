@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.applications import BELONGING_TO, EDGE_APPLICATION, TOPOLOGY
+from modules.cloud.controllers import application_copies
 from modules.cloud.controllers.application_copies import copies_of
 from modules.cloud.controllers.application_definitions import ADMISSIONS, definitions
 from modules.cloud.controllers.overriders import override
@@ -307,11 +310,67 @@ def test_an_image_by_its_path() -> None:
     assert image_of(deployment["spec"]["template"]) == "app:7"
 
 
-@pytest.mark.parametrize("path", ["/spec/replicas", "/spec/template/spec/containers/image", "/spec/none/image", "/x"])
+PODS = "/spec/template/spec"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/spec/replicas", f"{PODS}/containers/image", f"{PODS}/none/image", "/x", "", PODS, "/spec/template", "/kind"],
+)
 def test_a_path_that_leads_to_no_text_is_refused(path: str) -> None:
     change = {"component": "Tag", "operator": "replace", "value": "7", "predicate": {"path": path}}
     (cause,) = override(workload("Deployment", replicas=1), {"imageOverriders": [change]}, "x")
     assert cause.field == "x.imageOverriders[0].predicate.path"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda made: made.update(kind="Secret"),
+        lambda made: made.update(apiVersion="v1"),
+        lambda made: made.update(status={"replicas": 1}),
+        lambda made: made["metadata"].update(name="other"),
+        lambda made: made["metadata"].update(namespace="bank"),
+        lambda made: made["metadata"].update(labels={"app": "bank"}),
+        lambda made: made["metadata"].update(finalizers=["x/y"]),
+        lambda made: made["metadata"].update(ownerReferences=[{"uid": "u"}]),
+        lambda made: made["spec"].update(selector={"matchLabels": {"app": "bank"}}),
+        lambda made: made["spec"]["template"]["metadata"].update(labels={"app": "bank"}),
+    ],
+)
+def test_a_deployment_is_looked_at_again_when_it_is_made(change: Callable[[JsonObject], None]) -> None:
+    """Whatever the overriders of a later version change."""
+
+    def changing(made: JsonObject, *_: object) -> list[object]:
+        change(made)
+        return []
+
+    with patch.object(application_copies, "override", changing):
+        _, causes = copies_of(application(target("east")))
+    assert list(map(str, causes)) == [
+        "spec.workloadScope.targetNodeGroups[0].overriders: Forbidden: an overrider changes a Deployment's replicas "
+        "and its pods only"
+    ]
+
+
+def test_no_overrider_changes_the_place_of_the_pods() -> None:
+    """The nodes of the target are wanted after the overriders have changed the pods' own affinity."""
+    deployment = workload("Deployment")
+    term = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    deployment["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+    path = f"{PODS}/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0"
+    change = {"component": "Repository", "operator": "replace", "value": "other"}
+    changes = [{**change, "predicate": {"path": f"{path}/matchExpressions/{number}/key"}} for number in range(2)]
+    labels = {"labelSelector": {"matchLabels": {"site": "east"}}, "overriders": {"imageOverriders": changes[:1]}}
+    (copy,), causes = copies_of(application(targetNodeLabels=[labels], manifests=[deployment]))
+    assert causes == []
+    affinity = copy.obj["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (found,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [each["key"] for each in found["matchExpressions"]] == ["other", "site"]
+    labels["overriders"] = {"imageOverriders": changes[1:]}
+    _, causes = copies_of(application(targetNodeLabels=[labels], manifests=[deployment]))
+    assert [cause.field[-14:] for cause in causes] == ["predicate.path"]
 
 
 ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "me"}}

@@ -86,20 +86,23 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
 )
 def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
     refused, asked = EventNote(WARNING, "Refused", "it is refused: {why}"), list[ApiCall]()
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "1"}}
+    metadata = {"name": "a", "namespace": "default", "resourceVersion": "1"}
+    deployment, made = (
+        {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata} for kind in ("Deployment", "ReplicaSet")
+    )
 
     def perform(call: ApiCall, then: Callable[[ApiResult], None]) -> None:
         asked.append(call)
-        then(ApiResult(refusal={"code": code, "message": "no"}) if call.plural == "nodes" else ApiResult())
+        then(ApiResult(refusal={"code": code, "message": "no"}) if call.plural == "replicasets" else ApiResult())
 
     def reconcile(_view: object, _key: ObjectKey, _now: float) -> ReconcilePlan:
-        write = create(node, refused=refused) if verb == "create" else patch(node, {"spec": {}}, refused=refused)
+        write = create(made, refused=refused) if verb == "create" else patch(made, {"spec": {}}, refused=refused)
         return ReconcilePlan((write,))
 
-    engine = Engine({"Node": reconcile}, perform, VirtualClock(1), lambda: None)
-    engine.take(ObjectChanged("ADDED", node))
+    engine = Engine({"Deployment": reconcile}, perform, VirtualClock(1), lambda: None)
+    engine.take(ObjectChanged("ADDED", deployment))
     engine.run()
-    assert [call.plural for call in asked] == ["nodes", *(["events"] if told else [])]
+    assert [call.plural for call in asked] == ["replicasets", *(["events"] if told else [])]
 
 
 def test_an_event_that_happens_again_is_counted_until_many_others_have_happened() -> None:

@@ -31,9 +31,9 @@ LEASE = ObjectKey("Lease", NAMESPACE, NAME)
 class Cloud:
     """An API server with its controllers."""
 
-    def __init__(self, bee: Harness, *, may_be_several: bool = False) -> None:
+    def __init__(self, bee: Harness, cluster: Cluster | None = None, *, may_be_several: bool = False) -> None:
         self.bee = bee
-        self.cluster = Cluster(bee.clock)
+        self.cluster = cluster or Cluster(bee.clock)
         self.known = KnownCloudcores("cloud-a")
         self.subscriptions = subscriptions = Subscriptions()
         bee.add(ApiServer, self.cluster, in_memory(), None, [], Refusals(bee.clock), subscriptions)
@@ -42,7 +42,9 @@ class Cloud:
 
     def call(self, verb: str, plural: str, **fields: object) -> ApiResult:
         given: dict[str, object] = {"api_version": "apps/v1", "namespace": "default", **fields}
-        call = ApiCall(verb=verb, plural=plural, **given)  # type: ignore[arg-type]
+        return self.make(ApiCall(verb=verb, plural=plural, **given))  # type: ignore[arg-type]
+
+    def make(self, call: ApiCall) -> ApiResult:
         message = self.bee.message(RESOURCE, Verb.CALL, call, source=SOURCE)
         answer: Message = self.bee.ask(MODULE, message)
         self.bee.settle()

@@ -10,10 +10,12 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.client.calls import ApiResult
+from modules.cloud.controllers.application_definitions import definitions
 from modules.cloud.controllers.job import reconcile
-from modules.cloud.controllers.lost_pods import LostPods
-from modules.cloud.controllers.view import View
+from modules.cloud.controllers.lost_objects import LostObjects
+from modules.cloud.controllers.view import View, controller_of
 from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.test_edge_application import SERVICE, SETTINGS, application, target
 
 _ENDLESS: Final = 2**31 - 1
 _SPECS: Final[dict[str, dict[str, Any]]] = {
@@ -226,13 +228,13 @@ def pod(uid: str, *, made_at: str = "1970-01-01T00:00:00Z", phase: str = "Pendin
     return {"kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
 
 
-def lose(lost: LostPods, now: float, uid: str = "a") -> float:
+def lose(lost: LostObjects, now: float, uid: str = "a") -> float:
     lost.changed(pod(uid), pod(uid), now, is_gone=True)
     return lost.until(pod("next"), now)
 
 
 def test_pauses_double_and_start_over() -> None:
-    lost = LostPods()
+    lost = LostObjects()
     assert [lose(lost, at) for at in (10.0, 10.5, 11.0, 13.0, 17.0)] == [11.0, 11.0, 13.0, 17.0, 25.0]
     made = "1970-01-01T00:02:00Z"
     late = pod("b", made_at=made)
@@ -241,20 +243,119 @@ def test_pauses_double_and_start_over() -> None:
 
 
 def test_a_pod_that_has_lived_is_no_reason_for_a_pause() -> None:
-    assert lose(LostPods(), 60.0) == 0.0
+    assert lose(LostObjects(), 60.0) == 0.0
 
 
 def test_a_clock_that_is_set_back_does_not_stop_a_workload() -> None:
-    lost = LostPods()
+    lost = LostObjects()
     assert lose(lost, 50.0) == 51.0
     assert lost.until(pod("next"), 10.0) == 0.0
     assert lose(lost, 10.0, "b") == 11.0
 
 
 def test_a_deletion_that_was_refused_is_somebody_elses() -> None:
-    lost = LostPods()
+    lost = LostObjects()
     lost.mean("a")
     assert lose(lost, 1.0) == 0.0
     lost.mean("a")
     lost.refused("a")
     assert lose(lost, 1.0) == 2.0
+
+
+def test_a_second_loss_is_told_once_for_each_pause_in_words_that_do_not_change() -> None:
+    lost = LostObjects()
+    told = []
+    for at, uid in ((10.0, "a"), (10.5, "b"), (11.0, "c"), (11.5, "d"), (13.0, "e")):
+        lose(lost, at, uid)
+        told += [note and note.message for note in (lost.reason_to_tell(pod("next")) for _ in range(2))]
+    words = "Pod was deleted soon after it was made; the next waits, each time longer, up to 5 minutes"
+    assert told == [None, None, None, None, words, None, None, None, words, None]
+
+
+@pytest.mark.parametrize(
+    ("after", "is_gone", "what"),
+    [
+        ({"status": {"phase": "Failed", "reason": "x" * 100}}, False, f"ended ({'x' * 64})"),
+        ({"status": {"phase": "Succeeded"}}, False, "ended (Succeeded)"),
+        ({"metadata": {"ownerReferences": []}}, False, "lost its owner"),
+        ({"metadata": {"deletionTimestamp": "1970-01-01T00:00:00Z"}}, False, "was deleted"),
+        ({}, True, "was deleted"),
+    ],
+)
+def test_the_event_says_what_has_happened(after: JsonObject, is_gone: bool, what: str) -> None:
+    lost, before = LostObjects(), pod("a")
+    changed = {**before, **after, "metadata": {**before["metadata"], **after.get("metadata", {})}}
+    for at in (10.0, 11.0):
+        lost.changed(before, changed, at, is_gone=is_gone)
+    note = lost.reason_to_tell(pod("next"))
+    assert note is not None
+    assert note.message.startswith(f"Pod {what} soon")
+
+
+def config_map(owner: str = "EdgeApplication") -> JsonObject:
+    reference = {"kind": owner, "uid": "owner", "controller": True}
+    metadata = {"uid": "a", "name": "a", "creationTimestamp": "1970-01-01T00:00:00Z", "ownerReferences": [reference]}
+    return {"kind": "ConfigMap", "metadata": metadata, "status": {"phase": "Failed"}}
+
+
+def test_any_object_with_a_controller_can_be_lost() -> None:
+    lost, made = LostObjects(), config_map()
+    lost.changed(None, made, 9.0, is_gone=False)
+    assert lost.until(made, 9.0) == 0.0
+    lost.changed(made, made, 10.0, is_gone=True)
+    assert lost.until(made, 10.0) == 11.0
+
+
+def test_the_jobs_of_a_cron_job_are_made_at_their_times() -> None:
+    lost, made = LostObjects(), config_map("CronJob")
+    lost.changed(made, made, 10.0, is_gone=True)
+    assert lost.until(made, 10.0) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ControllerRevision", "Deployment", "ConfigMap", "EndpointSlice"])
+def test_whatever_is_removed_at_once_is_made_later_each_time_and_the_owner_says_why(kind: str) -> None:
+    """Somebody, or another controller, removes it each time."""
+    site = Site()
+    for each in definitions():
+        site.apply(each)
+    match kind:
+        case "ReplicaSet":
+            owner = workload("Deployment", replicas=0)
+        case "ControllerRevision":
+            owner = workload("DaemonSet")
+        case "EndpointSlice":
+            owner = SERVICE
+        case _:
+            owner = application(target("east"), manifests=[workload("Deployment", replicas=0), SETTINGS])
+    site.apply(owner)
+    removed = 0
+    for _ in range(1200):
+        for each in site.all(kind):
+            if controller_of(each) is not None:
+                removed += 1
+                site.call("delete", each)
+        site.run_for(0.5)
+    assert 5 < removed < 15
+    words = f"{kind} was deleted soon after it was made; the next waits, each time longer, up to 5 minutes"
+    (event,) = (each for each in site.all("Event") if each["reason"] == "BackOff")
+    assert (event["message"], event["involvedObject"]["kind"]) == (words, owner["kind"])
+    assert event["count"] < removed
+    site.run_for(600)
+    assert [each for each in site.all(kind) if controller_of(each) is not None]
+
+
+def test_what_its_controller_removes_is_made_again_at_once() -> None:
+    site = Site()
+    for each in definitions():
+        site.apply(each)
+    both = application(target("east"), manifests=[workload("Deployment", replicas=0), SETTINGS])
+    one = application(target("east"), manifests=[workload("Deployment", replicas=0)])
+    for _ in range(5):
+        for wanted in (both, one):
+            site.apply(wanted)
+            site.run_for(2)
+    site.apply(both)
+    site.settle()
+    site.run_for(1)
+    assert site.get("ConfigMap", "settings")
+    assert "BackOff" not in dict(site.events())
