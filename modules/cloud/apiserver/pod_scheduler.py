@@ -23,6 +23,7 @@ from modules.cloud.apiserver.pod_scheduled import (
 )
 from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
+from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.unbound_pods import Rank
 
@@ -72,6 +73,7 @@ class PodScheduler:
         self._delete = delete
         self._is_enabled = is_enabled
         self._fleet = NodeRooms()
+        self._labels = TrustedLabels(storage.find)
         self._has_round = False
         self._seen: Rank | None = None
         """The pod that this round has looked at last."""
@@ -164,7 +166,7 @@ class PodScheduler:
     def _placer(self) -> Placer:
         """Return a placer that knows the present nodes, pods and namespaces; only pods of changed nodes are read."""
         storage, fleet = self._storage, self._fleet
-        fleet.set_nodes(storage.list(_NODE))
+        fleet.set_nodes([self._labels.node(node) for node in storage.list(_NODE)])
         fleet.namespaces = {
             str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
         }

@@ -46,6 +46,7 @@ from modules.cloud.apiserver.scheduling.volume_nodes import (
     selectors_of_volumes,
 )
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
+from modules.cloud.applications import NODE_GROUP
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.unbound_pods import priority_of
 
@@ -355,6 +356,8 @@ def makes_room(event: ObjectEvent) -> bool:
         return old is None or event.type is EventType.DELETED or _matters(old) != _matters(new)
     if event.key.kind == "Namespace":  # rules of pods select namespaces by their labels
         return old is not None and old["metadata"].get("labels") != new["metadata"].get("labels")
+    if event.key.kind == NODE_GROUP.key_name:  # it decides which labels of nodes count
+        return not event.keeps_spec
     if event.key.kind != "Pod":
         return event.key.kind in _OF_VOLUMES
     if event.type is EventType.DELETED or old is None:

@@ -14,15 +14,13 @@ from edged.api import Taint
 from edged.api.pods import Toleration
 from modules.apimachinery.cron_schedule import seconds_of
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.authorization.node_metadata import EVICT_AFTER
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 """The key of the taints of a node that does not answer; their effects are NoSchedule and NoExecute."""
 TOLERATION_SECONDS: Final = 300
 """kube-apiserver's `--default-not-ready-toleration-seconds` and `--default-unreachable-toleration-seconds`."""
 _TAINT: Final = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
-_EVICT_AFTER: Final = ("edgecore.io/evict-after", "node.openyurt.io/autonomy-duration")
-"""Annotations of a Node: how long it may be silent before controllers make its pods elsewhere (`30m`). The second one
-is OpenYurt's."""
 
 
 def pod_stays_for(tolerations: Iterable[Toleration]) -> float | None:
@@ -38,5 +36,5 @@ def pod_stays_for(tolerations: Iterable[Toleration]) -> float | None:
 def pods_stay_for(node: JsonObject) -> float:
     """Return the seconds of silence that a Node's annotation allows; infinity without one."""
     given = node["metadata"].get("annotations") or {}
-    seconds = seconds_of(str(next((given[name] for name in _EVICT_AFTER if name in given), "")))
+    seconds = seconds_of(str(next((given[name] for name in EVICT_AFTER if name in given), "")))
     return math.inf if seconds is None else seconds

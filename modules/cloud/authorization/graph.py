@@ -5,14 +5,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from beehive.clock import Clock
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.reference_index import ReferenceIndex
 from modules.cloud.authorization.node_accounts import NodeAccounts, is_mirror
+from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _REQUEST: Final = kind_named("CertificateSigningRequest")
+_NODE: Final = "Node"
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
 _SECRET: Final = "Secret"  # noqa: S105 - a kind, not a password
@@ -38,6 +40,8 @@ class NodeGraph:
         """References of all pods."""
         self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
         """By secret, the volumes that name it."""
+        self._hostnames: defaultdict[str, set[str]] = defaultdict(set)
+        """By hostname, the Nodes with this label."""
 
     def add_objects(self, objects: Iterable[JsonObject]) -> None:
         """Add stored objects."""
@@ -64,6 +68,13 @@ class NodeGraph:
         """Return the number of certificate signing requests of a user; the mirror of a cluster has none."""
         return sum(_spec(each).get("username") == user for each in self._store.list(_REQUEST))
 
+    def is_hostname_taken(self, hostname: str, node: str) -> bool:
+        """Return whether a hostname is another Node's, by its name or its label. A node's own name is never."""
+        if hostname == node:
+            return False
+        named = self._store.find(ObjectKey(_NODE, "", hostname)) is not None
+        return named or bool(self._hostnames.get(hostname, set()) - {node})
+
     def refers(self, node: str, key: ObjectKey) -> bool:
         """Return whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
         such a volume.
@@ -88,6 +99,10 @@ class NodeGraph:
     def _put(self, key: ObjectKey, old: JsonObject | None, new: JsonObject | None) -> None:
         if key.kind == "Pod":
             self._put_pod(key, new)
+        elif key.kind == _NODE:
+            before, after = (_hostname_of(each) for each in (old, new))
+            if before != after:
+                self._put_hostname(key.name, before, after)
         elif key.kind == _VOLUME:
             for secret in _secrets_of(old or {}):
                 self._volumes[secret].pop(key.name, None)
@@ -95,6 +110,13 @@ class NodeGraph:
                     del self._volumes[secret]
             for secret in _secrets_of(new or {}):
                 self._volumes[secret][key.name] = None
+
+    def _put_hostname(self, node: str, before: str, after: str) -> None:
+        self._hostnames[before].discard(node)
+        if not self._hostnames[before]:
+            del self._hostnames[before]
+        if after:
+            self._hostnames[after].add(node)
 
     def _put_pod(self, key: ObjectKey, pod: JsonObject | None) -> None:
         """Take over a pod. A mirror pod refers to nothing: its node has made it (Kubernetes' `Graph.AddPod`)."""
@@ -108,6 +130,10 @@ class NodeGraph:
 def _spec(obj: JsonObject) -> JsonObject:
     spec = obj.get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+def _hostname_of(node: JsonObject | None) -> str:
+    return str((metadata_of(node or {}).get("labels") or {}).get(HOSTNAME) or "")
 
 
 def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:

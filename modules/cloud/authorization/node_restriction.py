@@ -1,7 +1,9 @@
 """Kubernetes' NodeRestriction: decides whether a node may change an object in this way.
 
 It compares each object before and after a node's write. Beyond Kubernetes, a node may set the labels
-`node-role.kubernetes.io/edge` and `.../agent` on itself: KubeEdge's edges register with them.
+`node-role.kubernetes.io/edge` and `.../agent` on itself: KubeEdge's edges register with them. And it may not change
+what others decide by in its stead: the spec of its Node after the registration (a cordon), finalizers, the hostname of
+another node, annotations (`node_metadata`).
 """
 
 from collections.abc import Callable, Iterator
@@ -14,27 +16,13 @@ from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_accounts import MIRROR, MOST_REQUESTS, is_mirror
 from modules.cloud.authorization.node_authorizer import LEASES, node_of
-
-_LABELS: Final = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "node-role.kubernetes.io/edge",
-        "node-role.kubernetes.io/agent",
-    }
+from modules.cloud.authorization.node_metadata import (
+    HOSTNAME,
+    forbidden_annotations,
+    forbidden_labels,
+    forbidden_pod_annotations,
 )
-"""Labels of Kubernetes that a node may set on itself (kubelet's), and KubeEdge's two."""
-_LABEL_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_RESERVED: Final = ("kubernetes.io", "k8s.io")
+
 _SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 """The signers of kubelets' certificates."""
 
@@ -53,25 +41,6 @@ def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: No
     return f'node "{node}" cannot write objects of this kind' if decide is None else decide(node, old, new, graph)
 
 
-def forbidden_labels(before: JsonObject, after: JsonObject) -> list[str]:
-    """Return the labels that differ and that no node may set, change or take away, sorted."""
-    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
-    return sorted(key for key in changed if _is_reserved(key) and not _is_permitted(key))
-
-
-def _is_reserved(label: str) -> bool:
-    return _is_in(label, _RESERVED)
-
-
-def _is_permitted(label: str) -> bool:
-    return label in _LABELS or _is_in(label, _LABEL_NAMESPACES)
-
-
-def _is_in(label: str, namespaces: tuple[str, ...]) -> bool:
-    namespace, slash, _ = label.partition("/")
-    return bool(slash) and any(namespace == one or namespace.endswith("." + one) for one in namespaces)
-
-
 def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
     if old is None:
         return _mirror(node, new or {}, graph)
@@ -80,6 +49,9 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         return f'node "{node}" can only {what} with spec.nodeName set to itself'
     if new is not None and _labels(old) != _labels(new):
         return f'node "{node}" cannot update labels through pod status'
+    forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new or old))
+    if forbidden:
+        return f'node "{node}" cannot update annotations through pod status: {_some(forbidden)}'
     if new is not None and _claims(old) != _claims(new):
         return f'node "{node}" cannot update resource claim statuses'
     return ""
@@ -97,6 +69,8 @@ def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
     refused = _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
     if refused:
         return refused
+    if metadata_of(pod).get("finalizers"):
+        return f'node "{node}" can only create pods without finalizers'
     referred = next(_referred_by(pod), "")
     return f'node "{node}" can not create pods that reference {referred}' if referred else ""
 
@@ -133,32 +107,43 @@ def _owners_refusal(node: str, owners: list[JsonObject], graph: NodeGraph) -> st
     return "" if uid == uid_of(known) else f"node {node} UID mismatch: expected {uid[:253]} got {uid_of(known)}"
 
 
-def _node(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
+def _node(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
     if new is None:
         return f'node "{node}" is not allowed to delete a Node'
     if metadata_of(new).get("name") != node:
         return f'node "{node}" is not allowed to modify node "{str(metadata_of(new).get("name"))[:253]}"'
-    forbidden = forbidden_labels(_labels(old or {}), _labels(new))
-    if forbidden:
-        shown = ", ".join(label[:100] for label in forbidden[:5])
-        what = "set the following" if old is None else "modify"
-        return f'node "{node}" is not allowed to {what} labels: {shown}'
+    before: JsonObject = old if old is not None else {"metadata": {}}
+    what = "set the following" if old is None else "modify"
+    for kind, forbidden in (
+        ("labels", forbidden_labels(_labels(before), _labels(new))),
+        ("annotations", forbidden_annotations(_annotations(before), _annotations(new))),
+    ):
+        if forbidden:
+            return f'node "{node}" is not allowed to {what} {kind}: {_some(forbidden)}'
+    hostname = _labels(new).get(HOSTNAME)
+    if hostname and hostname != _labels(before).get(HOSTNAME) and graph.is_hostname_taken(str(hostname), node):
+        return f'node "{node}" is not allowed to {what} labels: {HOSTNAME} is that of another node'
+    for field in ("ownerReferences", "finalizers"):
+        if (metadata_of(before).get(field) or []) != (metadata_of(new).get(field) or []):
+            return f'node "{node}" is not allowed to {"set" if old is None else "modify"} its {field}'
     if old is None:
-        owned = bool(metadata_of(new).get("ownerReferences"))
-        return f'node "{node}" is not allowed to set its ownerReferences' if owned else ""
-    if _taints(old) != _taints(new):
-        return f'node "{node}" is not allowed to modify taints'
-    if (metadata_of(old).get("ownerReferences") or []) != (metadata_of(new).get("ownerReferences") or []):
-        return f'node "{node}" is not allowed to modify its ownerReferences'
-    return ""
-
-
-def _taints(node: JsonObject) -> Any:
-    return (node.get("spec") or {}).get("taints") or []
+        return ""
+    was, wanted = _part(old, "spec"), _part(new, "spec")
+    changed = sorted(name for name in {*was, *wanted} if (was.get(name) or None) != (wanted.get(name) or None))
+    return f'node "{node}" is not allowed to modify {_some(changed)}' if changed else ""
 
 
 def _labels(obj: JsonObject) -> JsonObject:
     return metadata_of(obj).get("labels") or {}
+
+
+def _annotations(obj: JsonObject) -> JsonObject:
+    return metadata_of(obj).get("annotations") or {}
+
+
+def _some(names: list[str]) -> str:
+    """Return names for a refusal, which is bounded."""
+    return ", ".join(name[:100] for name in names[:5])
 
 
 def _lease(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:

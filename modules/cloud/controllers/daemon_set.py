@@ -111,7 +111,8 @@ class _Pass:
         for node in sorted(self._view.all_of("Node"), key=lambda one: str(one["metadata"]["name"])):
             name = str(node["metadata"]["name"])
             found = sorted(by_node.pop(name, ()), key=_age)
-            yield _OnNode(name, belongs(self._daemon_set, node), found, is_unreachable(self._view, name))
+            trusted = self._view.labels.node(node)
+            yield _OnNode(name, belongs(self._daemon_set, trusted), found, is_unreachable(self._view, name))
         for name, found in sorted(by_node.items()):  # bound pods wait: a Node that was deleted may register again
             waiting = [pod for pod in found if not node_of(pod)]
             if waiting:

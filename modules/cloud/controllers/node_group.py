@@ -4,18 +4,19 @@ Other than KubeEdge's, it labels the zone of a node only if the node has none, n
 `matchLabels`, and a node that a group leaves is another group's immediately.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, version_of
 from modules.cloud.applications import BELONGING_TO
+from modules.cloud.authorization.node_metadata import ZONE
+from modules.cloud.authorization.trusted_labels import labels_of, selector_of
 from modules.cloud.controllers.plan import NOTHING, PlannedWrite, ReconcilePlan, delete, patch, update_status
 from modules.cloud.controllers.pods import condition_of
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View
 
 FINALIZER: Final = "apps.kubeedge.io/nodegroup-controller"
-_ZONE: Final = "topology.kubernetes.io/zone"
 _READY: Final = {"True": "Ready", "False": "NotReady"}
 
 
@@ -32,7 +33,7 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
         return ReconcilePlan(tuple(writes))
     if FINALIZER not in finalizers:
         return ReconcilePlan((_marked(group, [*finalizers, FINALIZER]),))
-    selects = _selector(group)
+    selects = selector_of(group)
     members, others = list[JsonObject](), list[JsonObject]()
     for node in _nodes(view):
         (members if selects(node) else others).append(node)
@@ -46,34 +47,18 @@ def _nodes(view: View) -> list[JsonObject]:
     return sorted(view.all_of("Node"), key=lambda node: str(node["metadata"]["name"]))
 
 
-def _labels(node: JsonObject) -> dict[str, str]:
-    return node["metadata"].get("labels") or {}
-
-
-def _selector(group: JsonObject) -> Callable[[JsonObject], bool]:
-    """Return the predicate for the nodes that a group wants."""
-    spec = group.get("spec") or {}
-    wanted, names = spec.get("matchLabels") or {}, frozenset(spec.get("nodes") or ())
-
-    def selects(node: JsonObject) -> bool:
-        has_labels = bool(wanted) and wanted.items() <= _labels(node).items()
-        return has_labels or node["metadata"]["name"] in names
-
-    return selects
-
-
 def _labelled(node: JsonObject, group: str, *, is_zone: bool) -> PlannedWrite | None:
     """Return the write that makes a node a group's; None if it is already, or another's."""
-    labels = _labels(node)
+    labels = labels_of(node)
     changes: JsonObject = {}
     if BELONGING_TO not in labels:
         changes[BELONGING_TO] = group
     elif labels[BELONGING_TO] != group:
         return None
-    if is_zone and _ZONE not in labels:
-        changes[_ZONE] = group
-    elif not is_zone and labels.get(_ZONE) == group:
-        changes[_ZONE] = None
+    if is_zone and ZONE not in labels:
+        changes[ZONE] = group
+    elif not is_zone and labels.get(ZONE) == group:
+        changes[ZONE] = None
     return _relabelled(node, changes) if changes else None
 
 
@@ -81,7 +66,7 @@ def _left(view: View, group: str, nodes: Sequence[JsonObject]) -> list[PlannedWr
     """Return the writes that take nodes, and the pods on them, from a group. The pods go first: without
     the label nobody would know of them.
     """
-    leaving = [node for node in nodes if _labels(node).get(BELONGING_TO) == group]
+    leaving = [node for node in nodes if labels_of(node).get(BELONGING_TO) == group]
     return [write for node in leaving for write in _leaves(view, node, group)]
 
 
@@ -90,7 +75,7 @@ def _leaves(view: View, node: JsonObject, group: str) -> Iterator[PlannedWrite]:
         selector = (pod.get("spec") or {}).get("nodeSelector") or {}
         if selector.get(BELONGING_TO) == group and not is_being_deleted(pod):
             yield delete(pod)
-    zone = {_ZONE: None} if _labels(node).get(_ZONE) == group else {}
+    zone = {ZONE: None} if labels_of(node).get(ZONE) == group else {}
     yield _relabelled(node, {BELONGING_TO: None, **zone})
 
 
@@ -113,7 +98,7 @@ def _status(group: JsonObject, members: Sequence[JsonObject]) -> JsonObject:
 
 
 def _node_status(node: JsonObject, group: str) -> JsonObject:
-    name, owner = node["metadata"]["name"], _labels(node).get(BELONGING_TO, group)
+    name, owner = node["metadata"]["name"], labels_of(node).get(BELONGING_TO, group)
     ready = _READY.get(str(condition_of(node, "Ready").get("status")), "Unknown")
     if owner != group:
         return _failed(name, ready, f"node {name} has already belonged to NodeGroup {owner}")

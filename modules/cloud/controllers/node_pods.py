@@ -115,8 +115,9 @@ def _eviction(view: View, node: JsonObject, since: float, now: float) -> Reconci
     pods = [pod for pod in view.pods_on(str(node["metadata"]["name"])) if is_active(pod)]
     ends = [(max(since, created_at(pod)) + _stays_for(pod, stay), pod) for pod in pods]
     due, later = [pod for at, pod in ends if at <= now], [at for at, _ in ends if now < at < math.inf]
-    group = _group_of(node)
-    if due and not any(is_ready(other) for other in view.all_of("Node") if _group_of(other) == group):
+    group = view.labels.of(node).get(BELONGING_TO)
+    others = (other for other in view.all_of("Node") if view.labels.of(other).get(BELONGING_TO) == group)
+    if due and not any(map(is_ready, others)):
         due, later = [], [*later, now + _LOOK_AGAIN]
     writes = (write for pod in due[:MOST_WRITES] for write in _disrupted(pod, now))
     return ReconcilePlan(tuple(writes), again_at=min(later, default=None))
@@ -202,10 +203,6 @@ def _disruption(reason: str, message: str, now: float) -> JsonObject:
         "reason": reason,
         "message": message,
     }
-
-
-def _group_of(node: JsonObject) -> object:
-    return (node["metadata"].get("labels") or {}).get(BELONGING_TO)
 
 
 def _evicted(pod: JsonObject) -> EventNote:

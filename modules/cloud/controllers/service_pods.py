@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.cloud.applications import BELONGING_TO
+from modules.cloud.authorization.node_metadata import ZONE
 from modules.cloud.controllers.pods import has_ended, is_ready
 from modules.cloud.controllers.view import View, node_of
 
-_ZONE: Final = "topology.kubernetes.io/zone"
 _address: Final = lru_cache(1024)(endpoint_address)
 """A pod may be behind many Services, and is looked at for each of them with each of its changes."""
 _PREFER_ZONE: Final = ("PreferClose", "PreferSameZone")
@@ -87,8 +87,8 @@ def _backend(view: View, service: JsonObject, pod: JsonObject) -> Backend | None
     if not addresses or (node is None and not publishes):
         return None
     serving = is_ready(pod)
-    labels = ((node or {}).get("metadata") or {}).get("labels") or {}
-    zone, group = str(labels.get(_ZONE) or ""), str(labels.get(BELONGING_TO) or "")
+    labels = {} if node is None else view.labels.of(node)
+    zone, group = str(labels.get(ZONE) or ""), str(labels.get(BELONGING_TO) or "")
     ready = publishes or (serving and not is_being_deleted(pod))
     return Backend(pod, addresses, _ports(service, pod), serving, ready, zone, group)
 

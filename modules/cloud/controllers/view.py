@@ -7,6 +7,7 @@ import msgspec
 
 from edged.api import Taint
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.controllers.failure_pauses import FailurePauses
 
 _POD: Final = "Pod"
@@ -41,6 +42,8 @@ class View:
         self.versions: dict[str, int] = {}
         """The newest resourceVersion that was seen of each kind."""
         self.pauses = FailurePauses()
+        self.labels = TrustedLabels(self.find)
+        """The labels of Nodes that count."""
         self.gone_since: dict[str, float] = {}
         """Names of Nodes that are not there and have pods, with the time when that was noticed."""
         self.marked_silent: dict[str, float] = {}

@@ -8,14 +8,19 @@ from edged.api.quantity import QuantityError
 from edged.pods.qos import QosClass, qos_class
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, is_custom
+from modules.cloud.authorization.node_accounts import is_mirror
 
 _BEST_EFFORT: Final = "BestEffort"
 _OPPOSITES: Final = {"NotTerminating": "Terminating", "NotBestEffort": _BEST_EFFORT}
 
 
 def is_about(quota: JsonObject, obj: JsonObject) -> bool:
-    """Return whether an object counts for a quota: one with scopes is about some pods only."""
+    """Return whether an object counts for a quota: one with scopes is about some pods only, and none is about mirror
+    pods, with which a node could use up the quota of any namespace.
+    """
+    if obj["kind"] == "Pod" and not is_custom(obj) and is_mirror(obj):
+        return False
     requirements = [*_requirements(quota)]
     return not requirements or (obj["kind"] == "Pod" and all(_fits(obj, one) for one in requirements))
 

@@ -16,6 +16,7 @@ from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
 from modules.cloud.apiserver.scheduling.scores import Scorer, balanced, least_allocated
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
+from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -56,6 +57,7 @@ def test_the_ready_one_with_the_fewest_pods_and_then_the_first_by_name() -> None
 RUNS = {**a_pod(on="n"), "metadata": {"name": "p", "labels": {"app": "web"}}}
 NODE = a_node("n")
 SPACE = {"kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}}
+GROUP = {"kind": NODE_GROUP.key_name, "metadata": {"name": "bank"}, "spec": {}}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,8 @@ SPACE = {"kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}
         (SPACE, {"kind": "Namespace", "metadata": {"name": "n"}}, True),
         (None, {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}, True),
         ({"kind": "PersistentVolume", "metadata": {"name": "disk"}}, None, True),
+        (GROUP, {**GROUP, "spec": {"nodes": ["n"]}}, True),
+        (GROUP, {**GROUP, "status": {"ready": "0/1"}}, False),
     ],
 )
 def test_after_which_changes_pods_that_wait_are_looked_at(

@@ -212,6 +212,9 @@ LABELS = {
     "node-role.kubernetes.io/control-plane": False,
     "node-role.kubernetes.io/edge2": False,
     "node-restriction.kubernetes.io/team": False,
+    "apps.kubeedge.io/belonging-to": False,
+    "sub.apps.kubeedge.io/a": False,
+    "kubeedge.io/a": True,
     "kubernetes.io/anything": False,
     "k8s.io/a": False,
     "sub.k8s.io/a": False,
@@ -252,6 +255,70 @@ def test_a_node_keeps_its_taints_and_belongs_to_nobody(world: World) -> None:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "u"}
     assert code_in(world.says("null/nodepatch/n1", "patch", patch(metadata={"ownerReferences": [owner]}))) == 403
     assert world.find("Node", ME, "") == before
+
+
+@pytest.mark.parametrize("how", ["insert", "nodestatus", "Application"])
+def test_a_node_registers_in_no_group(world: World, how: str) -> None:
+    """Its first word about itself counts no more than later ones."""
+    world.controller.remove("node", ME)
+    made = {"metadata": {"name": ME, "labels": {"apps.kubeedge.io/belonging-to": "bank"}}}
+    if how == "Application":
+        assert code_of(world.call(verb="create", plural="nodes", body=made)) == 403
+    else:
+        answer = world.says(f"null/{'nodestatus' if how == 'nodestatus' else 'node'}/n1", "insert", made)
+        assert "apps.kubeedge.io/belonging-to" in json.dumps(answer)
+    assert world.find("Node", ME, "") is None
+
+
+@pytest.mark.parametrize("hostname", [NEIGHBOUR, "their-host"])
+def test_a_node_takes_no_hostname_of_another(world: World, hostname: str) -> None:
+    """Pods, and the volumes of their claims, choose a node by this label; neither by the name nor by the label."""
+    labels = {"labels": {"kubernetes.io/hostname": "their-host"}}
+    world.controller.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NEIGHBOUR, **labels}})
+    asked = patch(metadata={"labels": {"kubernetes.io/hostname": hostname}})
+    assert code_in(world.says("null/nodepatch/n1", "patch", asked)) == 403
+    assert _value(world, "kubernetes.io/hostname") is None
+    world.controller.remove("node", NEIGHBOUR)
+    assert code_in(world.says("null/nodepatch/n1", "patch", asked)) == 200
+
+
+NOT_ITS_OWN = [
+    {"spec": {"unschedulable": None}},
+    {"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}},
+    {"spec": {"providerID": "theirs"}},
+    {"metadata": {"finalizers": ["example.com/stays"]}},
+    {"metadata": {"annotations": {"edgecore.io/evict-after": None}}},
+    {"metadata": {"annotations": {"node.openyurt.io/autonomy-duration": "1000h"}}},
+]
+"""Patches of n1's Node: an administrator has cordoned it, and wants its pods elsewhere after a minute."""
+
+
+@pytest.mark.parametrize("body", NOT_ITS_OWN)
+def test_a_node_takes_back_nothing_that_an_administrator_has_decided(world: World, body: JsonObject) -> None:
+    cordoned = {"metadata": {"name": ME, "annotations": {"edgecore.io/evict-after": "1m"}}}
+    world.controller.apply({"apiVersion": "v1", "kind": "Node", **cordoned, "spec": {"unschedulable": True}})
+    before = world.find("Node", ME, "")
+    call = {"verb": "patch", "plural": "nodes", "name": ME, "patch_type": "application/merge-patch+json"}
+    assert code_of(world.call(**call, body=body)) == 403
+    assert world.find("Node", ME, "") == before
+
+
+@pytest.mark.parametrize(
+    "name", ["batch.kubernetes.io/job-completion-index", "controller.kubernetes.io/pod-deletion-cost"]
+)
+def test_a_status_changes_no_annotation_that_a_controller_decides_by(world: World, name: str) -> None:
+    """A node could end an index of a Job that runs elsewhere, or keep its pods when others are deleted."""
+    asked = patch(metadata={"annotations": {name: "1"}}, status={"phase": "Succeeded"})
+    before = world.find("Pod", "mine-pod")
+    assert code_in(world.says("default/podpatch/mine-pod", "patch", asked)) == 403
+    assert world.find("Pod", "mine-pod") == before
+
+
+def test_a_mirror_pod_has_no_finalizers(world: World) -> None:
+    """It would stay after its Node, in a namespace that nobody could delete."""
+    made = mirror(world)
+    made["metadata"]["finalizers"] = ["example.com/stays"]
+    assert code_in(world.says("default/pod/static-n1", "insert", made)) == 403
 
 
 def test_a_node_registers_with_labels_that_are_permitted(world: World) -> None:

@@ -7,6 +7,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.storage.object_storage import ObjectEvent
 from tests.modules.cloud.objects import namespace, pod
 
@@ -32,6 +33,24 @@ class Site:
         for each in objects:
             self.cluster.apply(each)
         return self.noted()
+
+
+def test_a_hostname_is_taken_while_another_node_has_it() -> None:
+    site = Site()
+    made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {HOSTNAME: "host"}}}
+    taken = []
+
+    def note() -> None:
+        taken.append([site.graph.is_hostname_taken(name, "n2") for name in ("host", "n1", "other", "n2")])
+
+    site.apply(made)
+    note()
+    (change,) = site.apply({**made, "metadata": {"name": "n1", "labels": {HOSTNAME: "other"}}})
+    note()
+    site.graph.roll_back(change)
+    note()
+    assert taken == [[True, True, False, False], [False, True, True, False], [True, True, False, False]]
+    assert not site.graph.is_hostname_taken("host", "n1")
 
 
 def _volume(name: str, claim: str, **source: JsonObject) -> JsonObject:

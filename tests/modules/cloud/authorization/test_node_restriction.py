@@ -37,6 +37,14 @@ def a_node(*taints: str, **labels: str) -> JsonObject:
     return an("Node", metadata={"labels": labels}, spec={"taints": [{"key": key} for key in taints]})
 
 
+def annotated(obj: JsonObject, **annotations: str) -> JsonObject:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
+
+
+def with_spec(**spec: Any) -> JsonObject:
+    return an("Node", spec=spec)
+
+
 POD = {"kind": "Pod", "namespace": "default", "name": "web"}
 
 
@@ -64,6 +72,31 @@ POD = {"kind": "Pod", "namespace": "default", "name": "web"}
         (a_node(), a_node(**{"x.kubernetes.io/x": "1"}), True),
         (a_node(**{"k8s.io/x": "1"}), a_node(), True),
         (a_node(), a_node(**{"kubernetes.io/hostname": "n1"}), False),
+        (a_node(), a_node(**{"kubernetes.io/hostname": "n3"}), False),
+        (a_node(), a_node(**{"kubernetes.io/hostname": "n2"}), True),
+        (None, a_node(**{"kubernetes.io/hostname": "n2"}), True),
+        (a_node(**{"kubernetes.io/hostname": "n2"}), a_node(), False),
+        (a_node(), a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), True),
+        (a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), a_node(), True),
+        (None, a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), True),
+        (None, a_node(**{"node-restriction.kubernetes.io/team": "bank"}), True),
+        (annotated(a_node()), annotated(a_node(), **{"edgecore.io/evict-after": "30m"}), True),
+        (annotated(a_node(), **{"node.openyurt.io/autonomy-duration": "1m"}), a_node(), True),
+        (None, annotated(a_node(), **{"edgecore.io/evict-after": "30m"}), True),
+        (a_node(), annotated(a_node(), **{"volumes.kubernetes.io/mine": "1"}), False),
+        (with_spec(unschedulable=True), with_spec(), True),
+        (with_spec(), with_spec(unschedulable=True), True),
+        (with_spec(unschedulable=False), with_spec(), False),
+        (with_spec(), with_spec(podCIDRs=["10.1.0.0/24"], podCIDR="10.1.0.0/24"), True),
+        (with_spec(), with_spec(providerID="other"), True),
+        (None, with_spec(unschedulable=True, providerID="mine"), False),
+        (a_node(), an("Node", metadata={"finalizers": ["x"]}), True),
+        (an("Node", metadata={"finalizers": ["x"]}), a_node(), True),
+        (None, an("Node", metadata={"finalizers": ["x"]}), True),
+        (a_pod(), a_pod(annotations={"example.com/mine": "1"}), False),
+        (a_pod(), a_pod(annotations={"controller.kubernetes.io/pod-deletion-cost": "9"}), True),
+        (a_pod(annotations={"batch.kubernetes.io/job-completion-index": "1"}), a_pod(), True),
+        (a_pod(annotations={"edgecore.io/owner": "1"}), a_pod(annotations={"edgecore.io/owner": "2"}), True),
         (a_node(), None, True),
     ],
 )
@@ -71,7 +104,8 @@ def test_a_write_is_judged_by_the_object_before_and_after(
     old: JsonObject | None, new: JsonObject | None, is_refused: bool
 ) -> None:
     pods = {"web": a_pod(), "theirs": a_pod("n2")}
-    graph = cast("NodeGraph", SimpleNamespace(find=lambda key: pods.get(key.name)))
+    known = SimpleNamespace(find=lambda key: pods.get(key.name), is_hostname_taken=lambda name, _node: name == "n2")
+    graph = cast("NodeGraph", known)
     assert bool(refusal("n1", old, new, graph)) is is_refused
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
-from modules.cloud.applications import BELONGING_TO, NODE_GROUP
+from modules.cloud.applications import BELONGING_TO, NODE_GROUP, RANGE_NODE_GROUP, TOPOLOGY
 from modules.cloud.controllers.application_definitions import ADMISSIONS, definitions
 from tests.modules.cloud.controllers.site import Site, workload
 
@@ -101,6 +103,82 @@ def test_pods_that_need_a_group_leave_a_node_with_it_and_others_stay() -> None:
     assert len(there) == 1
     assert there < before
     assert [pod["spec"]["nodeName"] for pod in at.pods() if "nodeSelector" in pod["spec"]] == ["n2"]
+
+
+def liar(**spec: Any) -> Site:
+    """Return a site where n2 has the label of the group bank, and its zone, whose nodes are n1 only; nobody takes
+    them back.
+    """
+    at = site("n1", "n2")
+    refused = at.call("get", ObjectKey("Node", "", "n9"))
+    at.apply(group("bank", nodes=["n1"], topologyEnabled=True, **spec))
+    at.answer = lambda call: refused if call.plural == "nodes" else None
+    at.patch(ObjectKey("Node", "", "n2"), {"metadata": {"labels": {BELONGING_TO: "bank", ZONE: "bank"}}})
+    assert labels(at, "n1") == labels(at, "n2") == {BELONGING_TO: "bank", ZONE: "bank"}
+    return at
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+@pytest.mark.parametrize("label", [BELONGING_TO, ZONE])
+def test_pods_of_a_group_and_of_its_zone_go_to_the_nodes_that_it_lists(kind: str, label: str) -> None:
+    at = liar()
+    replicas: dict[str, Any] = {"replicas": 4} if kind == "Deployment" else {}
+    made = workload(kind, "bound", **replicas)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {label: "bank"}
+    at.apply(made)
+    at.run_for(60)
+    assert {pod["spec"].get("nodeName") for pod in at.pods()} == {"n1"}
+
+
+def test_a_pod_that_waits_for_a_group_goes_to_a_node_that_it_lists_later() -> None:
+    at = liar()
+    at.cluster.delete(ObjectKey("Node", "", "n1"))
+    made = workload("Deployment", "bound", replicas=1)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {BELONGING_TO: "bank"}
+    at.apply(made)
+    at.run_for(60)
+    assert [pod["spec"].get("nodeName") for pod in at.pods()] == [None]
+    at.apply(group("bank", nodes=["n2"]))
+    at.cluster.scheduler.place_waiting_pods()
+    assert [pod["spec"].get("nodeName") for pod in at.pods()] == ["n2"]
+
+
+def test_endpoints_are_in_the_group_and_the_zone_that_list_their_node() -> None:
+    at = liar()
+    ranged = {"metadata": {"name": "web", "annotations": {TOPOLOGY: RANGE_NODE_GROUP}}}
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80}], "trafficDistribution": "PreferClose"}
+    at.apply({"kind": "Service", "apiVersion": "v1", **ranged, "spec": spec})
+    for node, address in (("n1", "10.1.0.1"), ("n2", "10.1.0.2")):
+        container = {"name": "main", "image": "app:1"}
+        metadata = {"name": f"on-{node}", "labels": {"app": "web"}}
+        pod = {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "spec": {"containers": [container], "nodeName": node},
+        }
+        at.report(at.apply(pod), "Running", ready=True, podIP=address, podIPs=[{"ip": address}])
+    at.run_for(5)
+    found = {
+        endpoint["nodeName"]: (each["metadata"]["labels"].get(BELONGING_TO), endpoint.get("zone"))
+        for each in at.all("EndpointSlice")
+        for endpoint in each["endpoints"]
+    }
+    assert found == {"n1": ("bank", "bank"), "n2": (None, None)}
+
+
+def test_a_node_that_a_group_does_not_list_is_no_reason_to_move_the_pods_of_the_group() -> None:
+    at = liar()
+    made = workload("Deployment", "bound", replicas=1)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {BELONGING_TO: "bank"}
+    at.apply(made)
+    at.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": {"edgecore.io/evict-after": "1m"}}})
+    at.run_for(10)
+    (before,) = at.pods()
+    at.fall_silent("n1")
+    at.run_for(600)
+    assert at.pods() != []
+    assert [pod["metadata"]["uid"] for pod in at.pods()] == [before["metadata"]["uid"]]
 
 
 def test_a_deleted_group_leaves_its_nodes_and_only_then_it_goes() -> None:

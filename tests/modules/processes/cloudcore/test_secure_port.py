@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -17,13 +18,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.applications import BELONGING_TO, NODE_GROUP
 from modules.cloud.authentication.users import User
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
 from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
+from tests.modules.cloud.objects import pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 
 _CURL = shutil.which("curl")
@@ -51,26 +56,43 @@ class Secure:
         self.files = AuthorityFiles(directory / "tls")
 
     def node_files(self, node: str) -> tuple[Path, Path]:
-        """A node's certificate and key."""
-        key = new_key()
-        authority = load_authority(self.files, CLOCK.now())
-        der = authority.sign_node(csr(node, key), node, CLOCK.now() - OPENSSL_LAG, 3600.0)
+        """A node's certificate and key; the name belongs to the first key."""
         certificate, private = self.directory / f"{node}.crt", self.directory / f"{node}.key"
-        certificate.write_bytes(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM))
-        private.write_bytes(pem_of_key(key))
+        if not certificate.exists():
+            key = new_key()
+            authority = load_authority(self.files, CLOCK.now())
+            der = authority.sign_node(csr(node, key), node, CLOCK.now() - OPENSSL_LAG, 3600.0)
+            certificate.write_bytes(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM))
+            private.write_bytes(pem_of_key(key))
         return certificate, private
 
-    def get(self, path: str, token: str = "", node: str = "", **headers: str) -> tuple[int, str]:
-        """The status and body of a GET."""
+    def context(self, node: str) -> ssl.SSLContext:
+        """How a node, or nobody, connects."""
         context = ssl.create_default_context(cafile=str(self.files.authority))
         if node:
             context.load_cert_chain(*self.node_files(node))
-        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)
+        return context
+
+    def get(self, path: str, token: str = "", node: str = "", **headers: str) -> tuple[int, str]:
+        """The status and body of a GET."""
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
         given = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             connection.request("GET", path, headers={**given, **headers})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def send(self, method: str, path: str, node: str, body: JsonObject) -> int:
+        """The status of the answer to a node that writes; a patch is a merge patch."""
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": kind})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
         finally:
             connection.close()
 
@@ -127,6 +149,27 @@ def test_a_node_has_the_node_authorizer(secure: Secure) -> None:
     assert secure.get("/api/v1/pods?watch=1", node="n1")[0] == 403
     assert secure.get("/metrics", node="n1")[0] != 200
     assert secure.get("/apis", node="n1")[0] == 200, "discovery is for everybody who is authenticated"
+
+
+def test_a_node_joins_no_group_by_its_own_word(secure: Secure) -> None:
+    """It was bound the group's pods, and sent their Secrets, before the controller took the label back."""
+    group = {"kind": "NodeGroup", "apiVersion": NODE_GROUP.api_version, "metadata": {"name": "bank"}}
+    vault = pod("vault", imagePullSecrets=[{"name": "gold"}], nodeSelector={BELONGING_TO: "bank"})
+    del vault["spec"]["nodeName"]
+    secure.stub.client.run(Apply([secret("gold", a="gold"), {**group, "spec": {"nodes": ["good"]}}]))
+    label = {"metadata": {"name": "evil", "labels": {BELONGING_TO: "bank"}}}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "9"}}
+    assert secure.send("POST", "/api/v1/nodes", "evil", label) == 403
+    assert secure.send("POST", "/api/v1/nodes", "evil", {"metadata": {"name": "evil"}, "status": ready}) == 201
+    for path in ("/api/v1/nodes/evil", "/api/v1/nodes/evil/status"):
+        assert secure.send("PATCH", path, "evil", label) == 403
+    with secure.stub.edge("evil", secure.context("evil")) as link:
+        assert link.ask("null/node/evil", "update", label).content_as(dict)["Err"]["ErrStatus"]["code"] == 403
+    secure.stub.client.run(Apply([vault]))
+    (found,) = secure.stub.client.run(Get("pod", "vault"))
+    assert found.object is not None
+    assert "nodeName" not in found.object["spec"]
+    assert secure.get("/api/v1/namespaces/default/secrets/gold", node="evil")[0] == 403
 
 
 @pytest.mark.parametrize(

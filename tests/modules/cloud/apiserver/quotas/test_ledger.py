@@ -241,6 +241,19 @@ def test_scopes(world: World, scopes: JsonObject, inside: JsonObject, outside: J
     assert world.used == {"pods": "0"}
 
 
+def test_the_mirror_pods_of_a_node_use_up_no_quota(world: World) -> None:
+    """A node makes them in any namespace; an object of another kind with their mark counts."""
+    world.ask(a_quota(pods="1", **{"count/configmaps": "1"}))
+    made, mark = a_pod("static-n1", "9", nodeName="n1"), {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    world.create({**made, "metadata": {**made["metadata"], **mark}})
+    world.settle()
+    assert world.used == {"pods": "0", "count/configmaps": "0"}
+    world.ask(a_pod("a"))
+    config_map = an_object("ConfigMap", "c")
+    world.ask({**config_map, "metadata": {**config_map["metadata"], **mark}})
+    assert world.used == {"pods": "1", "count/configmaps": "1"}
+
+
 def test_the_class_that_a_node_reports_counts_for_nothing(world: World) -> None:
     """Its pods would leave the quota when they are deleted, without having entered it."""
     world.ask(a_quota(scopes={"scopes": ["BestEffort"]}, pods="1"))
