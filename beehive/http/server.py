@@ -12,6 +12,8 @@ from beehive.http.events import Receive, next_event
 
 _LENGTH_DIGITS: Final = 12
 _UNREAD: Final = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
+MOST_PIECES: Final = 8192
+"""Pieces of a body with a bound, such as chunks: each takes some twenty microseconds to read."""
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 
 
@@ -91,11 +93,15 @@ class ServerExchange:
             limit: bytes of a body in chunks; None for one whose length `body_length` has checked.
 
         Raises:
-            HttpError: 400; the connection ends before the body is complete. 413; it exceeds the limit.
+            HttpError: 400; the connection ends before the body is complete, or it comes in too many pieces. 413; it
+                exceeds the limit.
         """
-        body = bytearray()
+        body, pieces = bytearray(), 0
         while isinstance(event := next_event(self._connection, self._counted(receive)), h11.Data):
             body += event.data
+            pieces += 1
+            if limit is not None and pieces > MOST_PIECES:
+                raise HttpError(400, f"a body comes in at most {MOST_PIECES} pieces")
             if limit is not None and len(body) > limit:
                 raise HttpError(413, f"a body has at most {limit} bytes")
         return bytes(body)

@@ -3,6 +3,10 @@
 A request about an object of tens of thousands of values takes a tenth of a second and more, and all other requests
 would wait for it. So its functions are called on a thread of their own first, with `Results.recorded`. Who carries it
 out then calls them by `computed`, with `Results.used`, and gets the results for arguments that are the same.
+
+Such a request has a large body, or its object is large, or it becomes large by the defaults and rules of its kind, or
+by copies in a patch. The last is seen on the way: functions count such steps with `take_steps`, and in the context
+`few_steps` too many of them end the request.
 """
 
 import threading
@@ -12,6 +16,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class ManyStepsError(Exception):
+    """The end of a request that takes many steps: it has to be computed beside others, and has changed nothing."""
 
 
 class _Call(NamedTuple):
@@ -74,6 +82,7 @@ class Results:
 
 class _Thread(threading.local):
     results: Results | None = None
+    steps_left: int | None = None
 
 
 _thread = _Thread()
@@ -87,3 +96,27 @@ def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     results = _thread.results
     return function(*args, **kwargs) if results is None else results.of(function, args, kwargs)
+
+
+@contextmanager
+def few_steps(most: int) -> Iterator[None]:
+    """Let this thread take so many steps in the context, each of about a microsecond or a few, and not more.
+
+    Raises:
+        ManyStepsError: by `take_steps`, before the step that is too many.
+    """
+    before, _thread.steps_left = _thread.steps_left, most
+    try:
+        yield
+    finally:
+        _thread.steps_left = before
+
+
+def take_steps(steps: int) -> None:
+    """Count steps that do not follow from the size of a request, before they are taken; see `few_steps`."""
+    left = _thread.steps_left
+    if left is None:
+        return
+    if steps > left:
+        raise ManyStepsError
+    _thread.steps_left = left - steps

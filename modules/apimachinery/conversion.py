@@ -90,6 +90,13 @@ def copied(value: Any) -> Any:
     return [copied(element) for element in value] if isinstance(value, list) else value
 
 
+def number_of_values(value: Any) -> int:
+    """Return how many values a JSON value has, itself included."""
+    if isinstance(value, dict | list):
+        return 1 + sum(map(number_of_values, value.values() if isinstance(value, dict) else value))
+    return 1
+
+
 def without_null_members(value: Any) -> Any:
     """Return the JSON value without null members, as an API server stores it. Nulls in lists stay."""
     if isinstance(value, dict):

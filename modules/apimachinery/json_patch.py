@@ -7,7 +7,8 @@ import msgspec
 
 from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
-from modules.apimachinery.conversion import copied
+from modules.apimachinery.computed import take_steps
+from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.go_json import type_error
 
 OPERATIONS: Final = 10_000
@@ -22,8 +23,12 @@ COPIED_BYTES: Final = 3 * 1024 * 1024
 COPIED_VALUES: Final = 10_000
 """Maximum of JSON values that a patch copies: three megabytes can have a million, which take a second to copy."""
 
+MOVED_VALUES: Final = 500_000
+"""Maximum of JSON values that a patch moves: each move looks at all that is moved."""
+
+_MOVED: Final = "moved"
 _COPIED: Final = "copied"
-"""Key of the bytes and values copied so far beside the document, which has the key "": no pointer leads there."""
+"""Keys of what is moved and copied so far beside the document, which has the key "": no pointer leads there."""
 _END: Final = "-"
 
 
@@ -42,7 +47,7 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
         raise TooLargeError(f"The allowed {asked}")
     if sum(map(_parts, operations)) > POINTER_PARTS:
         raise TooLargeError(f"the pointers of a JSON patch have at most {POINTER_PARTS} parts")
-    holder = {"": copied(document), _COPIED: (0, 0)}
+    holder = {"": copied(document), _COPIED: (0, 0), _MOVED: 0}
     for operation in operations:
         _apply_one(holder, operation)
     return holder[""]
@@ -80,7 +85,13 @@ def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     source, path = _pointer(operation, "from"), _pointer(operation, "path")
     if len(path) > len(source) and path[: len(source)] == source:
         raise UnprocessableError(f"{_text(source)} cannot be moved into itself")
-    _insert(holder, path, _take(holder, source))
+    value = _take(holder, source)
+    values = number_of_values(value)
+    holder[_MOVED] += values
+    if holder[_MOVED] > MOVED_VALUES:
+        raise TooLargeError(f"the moves of a JSON patch have at most {MOVED_VALUES} values")
+    take_steps(values)
+    _insert(holder, path, value)
 
 
 def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -88,9 +99,10 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     parent = _parent(holder, source)
     value = parent[_existing(parent, source)]
     size, values = holder[_COPIED]
-    size, values = holder[_COPIED] = size + len(msgspec.json.encode(value)), values + _number_of_values(value)
+    size, values = holder[_COPIED] = size + len(msgspec.json.encode(value)), values + number_of_values(value)
     if size > COPIED_BYTES or values > COPIED_VALUES:
         raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes or {COPIED_VALUES} values")
+    take_steps(values)
     _insert(holder, _pointer(operation, "path"), copied(value))
 
 
@@ -110,12 +122,6 @@ def _value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
         raise UnprocessableError(f"the operation {operation['op']} of a JSON patch has no value")
     return copied(operation["value"])
-
-
-def _number_of_values(value: Any) -> int:
-    if isinstance(value, dict | list):
-        return 1 + sum(map(_number_of_values, value.values() if isinstance(value, dict) else value))
-    return 1
 
 
 def _pointer(operation: dict[str, Any], field: str) -> Sequence[str]:

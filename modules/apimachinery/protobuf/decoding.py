@@ -84,16 +84,20 @@ def _field(text: str) -> MessageField:
     return MessageField(name, of, form, kind.endswith("?"), ">" in kind and of not in _NO_MESSAGES)
 
 
-def decode_protobuf(body: bytes) -> dict[str, Any]:
+def decode_protobuf(body: bytes, most: int = VALUES) -> dict[str, Any]:
     """Return the object in a body, with its kind and apiVersion.
 
+    Args:
+        body: the body.
+        most: values that it may have.
+
     Raises:
-        TooManyMembersError: it has more than twice as many members as a request may have values.
+        TooManyMembersError: it has more than twice as many members.
         ProtobufError: it is no such body, or its kind is unknown here.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    left = iter(range(2 * VALUES))
+    left = iter(range(2 * most))
     whole = dict(_members(memoryview(body)[len(_MAGIC) :], left))
     about, raw = (whole.get(number, b"") for number in (1, 2))
     if isinstance(about, int) or isinstance(raw, int):
@@ -111,7 +115,7 @@ def _members(data: memoryview, left: _Left) -> Iterator[tuple[int, int | memoryv
     at = 0
     while at < len(data):
         if next(left, None) is None:
-            raise TooManyMembersError(f"more than {2 * VALUES} members")
+            raise TooManyMembersError("it has too many members")
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if wire == _VARINT:

@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
+from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
-from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, faults
+from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, Steps, faults
 
 DEPTH: Final = 40
 """Levels of a schema."""
@@ -79,6 +80,7 @@ def _root_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 class _Checker:
     def __init__(self, *, takes_validations: bool) -> None:
         self._nodes = 0
+        self._steps = Steps()
         self._takes_validations = takes_validations
 
     def check(self, schema: Any, path: str, depth: int, *, is_value: bool = False) -> Iterator[Cause]:
@@ -104,12 +106,14 @@ class _Checker:
         for place, inner, of_value in _inner(schema, path):
             yield from self.check(inner, place, depth + 1, is_value=is_value or of_value)
         if "default" in schema and not is_value and depth < DEPTH and self._nodes <= NODES:
-            yield from _default_faults(schema, path)
+            yield from _default_faults(schema, path, self._steps)
 
 
-def _default_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+def _default_faults(schema: dict[str, Any], path: str, steps: Steps) -> Iterator[Cause]:
     try:
-        yield from faults(schema["default"], schema, f"{path}.default")
+        yield from faults(schema["default"], schema, f"{path}.default", steps)
+    except TooLargeError:
+        yield forbidden(f"{path}.default", "the schema has too many rules for its defaults")
     except (KeyError, TypeError, ValueError):  # a part of the schema is wrong itself, and has been told
         yield invalid(f"{path}.default", schema["default"], "cannot be checked")
 

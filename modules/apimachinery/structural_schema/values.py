@@ -1,7 +1,11 @@
-"""Pruning, defaulting and validation of values by a structural schema, with kube-apiserver's messages."""
+"""Pruning, defaulting and validation of values by a structural schema, with kube-apiserver's messages.
+
+A schema can make much of a little: a list's items have a default of thousands of values, and a value has a thousand
+alternatives. So values that defaults add are counted, and the steps of a validation, up to bounds beyond which a
+request is refused (413), and as steps of the request (`computed.take_steps`).
+"""
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from itertools import islice
 from math import remainder
 from typing import Any, Final
@@ -9,6 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from edged.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
+from modules.apimachinery.api_errors import TooLargeError
+from modules.apimachinery.computed import take_steps
+from modules.apimachinery.conversion import copied, number_of_values
+from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
@@ -22,6 +30,13 @@ EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _OF_OBJECTS: Final = ("apiVersion", "kind", "metadata")
 _NEARLY: Final = 1e-9
 """Part of a factor by which a multiple of it may be off: 0.3 is a multiple of 0.1 (go-openapi's `MultipleOf`)."""
+_STEPS: Final = 4
+"""Steps of a validation for each value, and for each of `VALUES` more. A value takes one, and each alternative one."""
+_NAMES_IN_STEP: Final = 16
+"""Values of an enumeration, or required members, that are looked at in a step."""
+_LONGEST_NAME: Final = 1000
+_LONGEST_PATH: Final = 4000
+"""Characters of a name and of a path in an error: every value has a path, and a name may have a megabyte."""
 
 
 def pruned(value: Any, schema: Schema, *, is_object: bool = True) -> Any:
@@ -55,6 +70,11 @@ class _Unknown:
         self.paths: list[str] = []
         self._of_metadata = of_metadata
 
+    def add(self, path: str) -> None:
+        """Note an unknown field, unless enough are known."""
+        if len(self.paths) < MOST:
+            self.paths.append(path)
+
     def look_into(self, name: str, member: Any, path: str) -> None:
         """Look for unknown fields in a member that every object has."""
         if self._of_metadata is not None and name == "metadata":
@@ -79,7 +99,7 @@ def _pruned(value: Any, schema: Schema, unknown: _Unknown, *, is_object: bool, p
         elif schema.get(PRESERVE):
             made[name] = member
         else:
-            unknown.paths.append(place)
+            unknown.add(place)
     return made
 
 
@@ -94,17 +114,60 @@ def member_schema(schema: Schema, name: str) -> Schema | None:
     return more if isinstance(more, dict) else None
 
 
-def with_defaults(value: Any, schema: Schema) -> Any:
-    """Return the value with the schema's defaults; a null that may not be one gets its default, too."""
+def with_defaults(value: Any, schema: Schema, defaults: "Defaults | None" = None) -> Any:
+    """Return the value with the schema's defaults; a null that may not be one gets its default, too.
+
+    Args:
+        value: a JSON value.
+        schema: its schema.
+        defaults: counts what is added, for several values; None: for this one.
+
+    Raises:
+        TooLargeError: too many values would be added.
+    """
+    return _with_defaults(value, schema, defaults or Defaults())
+
+
+class Defaults:
+    """The values that defaults add, up to a bound.
+
+    Args:
+        most: how many may be added.
+    """
+
+    def __init__(self, most: int = VALUES) -> None:
+        self._left = most
+        self._of_schemas: dict[int, list[tuple[str, Schema, int]]] = {}
+        """By the identity of a schema, its members with a default, and how many values each default has."""
+
+    def of(self, schema: Schema) -> list[tuple[str, Schema, int]]:
+        """Return the members with a default of a schema."""
+        found = self._of_schemas.get(id(schema))
+        if found is None:
+            members = (schema.get("properties") or {}).items()
+            found = [(name, of, number_of_values(of["default"])) for name, of in members if "default" in of]
+            self._of_schemas[id(schema)] = found
+        return found
+
+    def add(self, values: int) -> None:
+        """Count values before they are added. Raise TooLargeError if there are too many."""
+        self._left -= values
+        if self._left < 0:
+            raise TooLargeError("the defaults of its kind would add too many values")
+        take_steps(values)
+
+
+def _with_defaults(value: Any, schema: Schema, defaults: Defaults) -> Any:
     if isinstance(value, list) and schema.get("items"):
-        return [with_defaults(each, schema["items"]) for each in value]
+        return [_with_defaults(each, schema["items"], defaults) for each in value]
     if not isinstance(value, dict):
         return value
     made = dict(value)
-    for name, of in (schema.get("properties") or {}).items():
-        if "default" in of and (name not in made or (made[name] is None and not of.get("nullable"))):
-            made[name] = deepcopy(of["default"])
-    return {name: with_defaults(member, member_schema(schema, name) or {}) for name, member in made.items()}
+    for name, of, values in defaults.of(schema):
+        if name not in made or (made[name] is None and not of.get("nullable")):
+            defaults.add(values)
+            made[name] = copied(of["default"])
+    return {name: _with_defaults(member, member_schema(schema, name) or {}, defaults) for name, member in made.items()}
 
 
 def has_defaults(schema: Schema) -> bool:
@@ -131,12 +194,50 @@ def _has_type(schema: Schema) -> bool:
     return bool(schema.get("type") or schema.get(INT_OR_STRING))
 
 
-def faults(value: Any, schema: Schema, path: str = "") -> list[Cause]:
-    """Return the rules of the schema that a value breaks; at most twenty."""
-    return list(islice(_faults(value, schema, path), MOST))
+def faults(value: Any, schema: Schema, path: str = "", steps: "Steps | None" = None) -> list[Cause]:
+    """Return the rules of the schema that a value breaks; at most twenty.
+
+    Args:
+        value: a JSON value.
+        schema: its schema.
+        path: its path, for the causes.
+        steps: counts the steps, for several values; None: for this one.
+
+    Raises:
+        TooLargeError: it takes too many steps to find out.
+    """
+    return _first(value, schema, path, steps or Steps(value))
 
 
-def _faults(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+def _first(value: Any, schema: Schema, path: str, steps: "Steps") -> list[Cause]:
+    return list(islice(_faults(value, schema, path, steps), MOST))
+
+
+class Steps:
+    """The steps of validations, up to a bound.
+
+    Args:
+        whole: what has the values; None: the bound is for any number of values.
+    """
+
+    def __init__(self, whole: Any = None) -> None:
+        self._whole = whole
+        self._left = _STEPS * VALUES
+
+    def take(self, schema: Schema) -> None:
+        """Count the look at a value. Raise TooLargeError if there are too many."""
+        steps = 1 + (len(schema.get("enum") or ()) + len(schema.get("required") or ())) // _NAMES_IN_STEP
+        self._left -= steps
+        if self._left < 0 and self._whole is not None:  # only now, as it takes a while
+            self._left += _STEPS * number_of_values(self._whole)
+            self._whole = None
+        if self._left < 0:
+            raise TooLargeError("the schema of its kind has too many rules for so many values")
+        take_steps(steps)
+
+
+def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
+    steps.take(schema)
     if value is None:
         if not schema.get("nullable") and _has_type(schema):
             yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))
@@ -154,23 +255,23 @@ def _faults(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number_faults(value, schema, path)
     elif isinstance(value, list):
-        yield from _list_faults(value, schema, path)
+        yield from _list_faults(value, schema, path, steps)
     elif isinstance(value, dict):
-        yield from _object_faults(value, schema, path)
-    yield from _junctor_faults(value, schema, path)
+        yield from _object_faults(value, schema, path, steps)
+    yield from _junctor_faults(value, schema, path, steps)
 
 
-def _junctor_faults(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+def _junctor_faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
     for each in schema.get("allOf") or ():
-        yield from _faults(value, each, path)
+        yield from _faults(value, each, path, steps)
     body = path or "<nil>"
-    fitting = {word: sum(not faults(value, each, path) for each in schema[word]) for word in ("anyOf", "oneOf")
+    fitting = {word: sum(not _first(value, each, path, steps) for each in schema[word]) for word in ("anyOf", "oneOf")
                if schema.get(word)}  # fmt: skip
     if fitting.get("anyOf") == 0:
         yield invalid(path, value, f"{body} in body must validate at least one schema (anyOf)")
     if fitting.get("oneOf", 1) != 1:
         yield invalid(path, value, f"{body} in body must validate one and only one schema (oneOf)")
-    if isinstance(schema.get("not"), dict) and not faults(value, schema["not"], path):
+    if isinstance(schema.get("not"), dict) and not _first(value, schema["not"], path, steps):
         yield invalid(path, value, f"{body} in body must not validate the schema (not)")
 
 
@@ -204,14 +305,14 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield invalid(path, value, f"{path} in body should be a multiple of {factor}")
 
 
-def _list_faults(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
+def _list_faults(value: list[Any], schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
     if len(value) < schema.get("minItems", 0):
         yield invalid(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
     if len(value) > schema.get("maxItems", len(value)):
         why = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
         yield Cause(path, why, "FieldValueTooMany")
     for at, each in enumerate(value):
-        yield from _faults(each, schema.get("items") or {}, f"{path}[{at}]")
+        yield from _faults(each, schema.get("items") or {}, f"{path}[{at}]", steps)
     yield from _repeated(value, schema, path)
 
 
@@ -229,7 +330,7 @@ def _repeated(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
         seen.add(text)
 
 
-def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Cause]:
+def _object_faults(value: dict[str, Any], schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
     if len(value) < schema.get("minProperties", 0):
         yield invalid(path, len(value), f"{path} in body should have at least {schema['minProperties']} properties")
     if len(value) > schema.get("maxProperties", len(value)):
@@ -241,7 +342,7 @@ def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator
     for name, member in value.items():
         of = member_schema(schema, name)
         if of is not None:
-            yield from _faults(member, of, _join(path, name))
+            yield from _faults(member, of, _join(path, name), steps)
     if schema.get(EMBEDDED):
         for name in ("apiVersion", "kind"):
             if not value.get(name):
@@ -271,4 +372,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    if len(path) > _LONGEST_PATH:
+        return path
+    return f"{path}.{name[:_LONGEST_NAME]}" if path else name[:_LONGEST_NAME]

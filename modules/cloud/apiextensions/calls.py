@@ -4,13 +4,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.limits import VALUES
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.served_resources import resource_of
+from modules.apimachinery.structural_schema.values import Defaults
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiextensions.objects import in_version
 
 _OTHER: Final = ("Status", "Scale")
 """Kinds of responses that are no custom objects."""
+_OF_ITEM: Final = 64
+"""Values for each object of a list that defaults may add, besides those for the whole list."""
 
 
 def resource_in(kinds: ServedKinds, kind: Kind) -> Resource:
@@ -31,6 +35,7 @@ def in_requested_version(
     if obj is None or custom is None or obj.get("kind") in _OTHER:
         return obj
     if "items" in obj and str(obj.get("kind")).endswith("List"):
-        items = [in_version(each, custom.resource) for each in obj["items"]]
+        defaults = Defaults(VALUES + _OF_ITEM * len(obj["items"]))
+        items = [in_version(each, custom.resource, defaults) for each in obj["items"]]
         return {**obj, "apiVersion": api_version, "items": items}
     return in_version(obj, custom.resource)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -113,6 +113,13 @@ def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
     )
 
 
+class _Custom(NamedTuple):
+    definitions: list[JsonObject]
+    kinds: list[list[CustomKind]]
+    """Of each definition; reading them takes as long as to validate it."""
+    by_path: dict[tuple[str, str], CustomKind]
+
+
 class ServedKinds:
     """The kinds of one API server. They follow its stored CustomResourceDefinitions, also after a restart.
 
@@ -122,18 +129,18 @@ class ServedKinds:
 
     def __init__(self, definitions: Mapping[ObjectKey, JsonObject]) -> None:
         self._definitions = definitions
-        self._custom: tuple[list[JsonObject], dict[tuple[str, str], CustomKind]] = ([], {})
-        """The definitions, and their kinds; in one, because several threads read them."""
+        self._custom = _Custom([], [], {})
+        """In one, because several threads read it."""
 
     def custom(self) -> Mapping[tuple[str, str], CustomKind]:
         """Return the custom kinds by apiVersion and plural."""
-        present, (seen, custom) = list(self._definitions.values()), self._custom
-        if len(present) != len(seen) or any(map(_is_other, present, seen)):
-            custom = {
-                (one.kind.api_version, one.kind.plural): one for each in present for one in readable_kinds_of(each)
-            }
-            self._custom = (present, custom)
-        return custom
+        present, found = list(self._definitions.values()), self._custom
+        if len(present) != len(found.definitions) or any(map(_is_other, present, found.definitions)):
+            read = {id(each): kinds for each, kinds in zip(found.definitions, found.kinds, strict=True)}
+            kinds = [read[id(each)] if id(each) in read else readable_kinds_of(each) for each in present]
+            by_path = {(one.kind.api_version, one.kind.plural): one for each in kinds for one in each}
+            found = self._custom = _Custom(present, kinds, by_path)
+        return found.by_path
 
     def at(self, api_version: str, plural: str) -> Kind:
         """Return a kind by its path.

@@ -1,9 +1,16 @@
 """Custom objects between a request and the storage: pruned, with defaults, validated, in the stored version."""
 
+from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
-from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults, without_wrong_nulls
+from modules.apimachinery.structural_schema.values import (
+    Defaults,
+    faults,
+    pruned,
+    with_defaults,
+    without_wrong_nulls,
+)
 from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.kinds import CustomKind
 
@@ -43,6 +50,7 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
 
     Raises:
         InvalidFieldsError: it breaks a rule of its schema.
+        TooLargeError: its defaults or the rules of its schema are too many.
     """
     new: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
     new["metadata"] = {**obj["metadata"]}
@@ -54,8 +62,23 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
     return {**new, "apiVersion": custom.stored_version}
 
 
-def in_version(obj: JsonObject, resource: Resource) -> JsonObject:
-    """Return a stored custom object as a client of a version reads it (conversion strategy `None`)."""
+def in_version(obj: JsonObject, resource: Resource, defaults: Defaults | None = None) -> JsonObject:
+    """Return a stored custom object as a client of a version reads it (conversion strategy `None`).
+
+    Its definition may have more defaults than when it was stored. An object to which too many would be added is as it
+    is stored: a list must not fail for one of its objects.
+
+    Args:
+        obj: the object.
+        resource: of its kind and version.
+        defaults: counts what is added, for several objects; None: for this one.
+    """
     version = resource.group_version
     made = obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}
-    return with_defaults(made, resource.schema) if resource.schema and resource.has_defaults else made
+    if not resource.schema or not resource.has_defaults:
+        return made
+    try:
+        found: JsonObject = with_defaults(made, resource.schema, defaults)
+    except TooLargeError:
+        return made
+    return found

@@ -10,7 +10,7 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from modules.apimachinery.api_errors import ApiError, Failures
-from modules.apimachinery.computed import Results
+from modules.apimachinery.computed import ManyStepsError, Results
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
@@ -46,6 +46,7 @@ from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_authorizer import authorize
 from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
@@ -153,7 +154,7 @@ class ApiServer(Module):
         self._may_change_phases = True
         """Whether a claim or a volume may have another phase now."""
         self._failures = Failures()
-        self._previews = Previews(self, cluster, self._call_with)
+        self._previews = Previews(self, cluster, self._call_with, self._may_call)
         self._deletions = CollectionDeletions(self, cluster, self._delete_part)
 
     def on_start(self) -> None:
@@ -189,14 +190,30 @@ class ApiServer(Module):
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
         if not self._previews.take(message) and not self._deletions.take(message):
-            self._call(message)
+            self._previews.attempt(message, self._call)
 
-    def _call_with(self, message: Message, results: Results) -> None:
-        """Make a large call, whose results are computed, and commit it. Messages of the batch are committed with it."""
+    def _may_call(self, call: ApiCall) -> bool:
+        """Return whether the node authorizer allows a call; calls of others are authorized before they come here."""
+        return not call.node or authorize(of_call(call.node, call), self._graph).allowed
+
+    def _call_with(self, message: Message, results: Results | None) -> None:
+        """Make a large call, whose results are computed, and commit it. Messages of the batch are committed with it.
+
+        Args:
+            message: the call.
+            results: what is computed; None: its object changes all the time, and it is refused if it takes many steps.
+        """
         self._transactions.begin()
-        with results.used():
-            self._call(message)
+        if results is None:
+            self._previews.attempt(message, self._call, self._refuse_changed)
+        else:
+            with results.used():
+                self._call(message)
         self._commit()
+
+    def _refuse_changed(self, message: Message) -> None:
+        why = "others have changed the object again and again while the request was computed: send it again"
+        self.reply(message, failure(HTTPStatus.CONFLICT, why))
 
     def _delete_part(self, message: Message, part: Sequence[JsonObject], then: Callable[[ApiResult], None]) -> None:
         """Delete objects of a collection, and commit that. Messages of the batch are committed with it."""
@@ -324,10 +341,11 @@ class ApiServer(Module):
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
             DryRunError: the work was a dry run; nothing of it remains.
+            ManyStepsError: the work takes many steps; nothing of it remains.
         """
         try:
             self._transactions.attempt(work)
-        except (DatabaseError, api_calls.DryRunError):
+        except (DatabaseError, api_calls.DryRunError, ManyStepsError):
             raise
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refuse(self._failures.refusal_of(message, error).status())

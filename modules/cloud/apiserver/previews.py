@@ -1,6 +1,5 @@
 """Requests about large objects, whose results are computed on another thread before they are carried out."""
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,19 +10,18 @@ import msgspec
 
 from beehive.message import Message
 from beehive.module import Module
-from modules.apimachinery.computed import Results
+from modules.apimachinery.computed import ManyStepsError, Results, few_steps
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.short_turns import short_turns
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.storage.object_storage import LARGE
 
 _ATTEMPTS: Final = 3
 """Attempts while others write the same object; after them it is carried out without a preview."""
-_TURN: Final = 0.001
-"""Seconds after which the thread lets another one go on, in place of Python's 5 ms: a node's request goes through seven
-threads, and waits for each.
-"""
+_FEW: Final = 4_000
+"""Steps (`take_steps`) that a request may take on the API server's own thread: some ten milliseconds."""
 _VERBS: Final = ("create", "update", "updatestatus", "patch")
 _SUBRESOURCES: Final = ("", "status")
 
@@ -45,27 +43,62 @@ class Previews:
     on its own, where the functions that took the time are not called again (`computed`). Others are served meanwhile.
     One request is under way at a time, and each sender has its turn.
 
+    A request is one of them if its body or its object is large, or if it turns out to take many steps: by the defaults
+    and rules of its kind, or the copies of its patch.
+
     Args:
         module: the API server; makes the threads.
         cluster: its objects.
-        carry_out: carries out a request, with what its preview has computed.
+        carry_out: carries out a request, with what its preview has computed; None: others change its object all the
+            time.
+        is_allowed: whether the sender of a request may make it; for others nothing is computed.
     """
 
-    def __init__(self, module: Module, cluster: Cluster, carry_out: Callable[[Message, Results], None]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        cluster: Cluster,
+        carry_out: Callable[[Message, Results | None], None],
+        is_allowed: Callable[[ApiCall], bool] = lambda _: True,
+    ) -> None:
         self._module = module
         self._cluster = cluster
         self._carry_out = carry_out
+        self._is_allowed = is_allowed
         self._waiting: dict[str, deque[_Waiting]] = {}
         """By sender, in the order of their turns."""
         self._under_way: _Waiting | None = None
 
     def take(self, message: Message) -> bool:
         """Take a request that is to be carried out later; return whether it is one."""
-        if not isinstance(message.content, ApiCall) or not self._is_large(message.content):
+        call = message.content
+        if not isinstance(call, ApiCall) or not self._is_large(call) or not self._is_allowed(call):
             return False
+        self._put(message)
+        return True
+
+    def attempt(
+        self, message: Message, carry_out: Callable[[Message], None], instead: Callable[[Message], None] | None = None
+    ) -> None:
+        """Carry out a request at once, unless it turns out to take many steps.
+
+        Args:
+            message: the request.
+            carry_out: carries it out.
+            instead: is called if it takes many steps; None: it is carried out later.
+        """
+        if not isinstance(message.content, ApiCall) or message.content.verb not in _VERBS:
+            carry_out(message)
+            return
+        try:
+            with few_steps(_FEW):
+                carry_out(message)
+        except ManyStepsError:
+            (instead or self._put)(message)
+
+    def _put(self, message: Message) -> None:
         self._enqueue(_Waiting(message, call_in(message)))
         self._start()
-        return True
 
     def end(self) -> list[Message]:
         """Return the requests that are not carried out yet, and forget them."""
@@ -110,13 +143,10 @@ class Previews:
         live, preview, results = self._live(waiting.call), self._cluster.preview(), Results()
 
         def compute() -> None:
-            interval = sys.getswitchinterval()
-            sys.setswitchinterval(_TURN)
             try:
-                with results.recorded(), suppress(Exception):  # it writes nothing, and ends before
+                with short_turns(), results.recorded(), suppress(Exception):  # it writes nothing, and ends before
                     api_calls.serve(preview, waiting.call)
             finally:
-                sys.setswitchinterval(interval)
                 self._module.call_soon(partial(self._computed, waiting, live, results))
 
         self._module.runtime.call(compute, name=f"{self._module.name}/preview")
@@ -128,6 +158,6 @@ class Previews:
         if waiting.attempts < _ATTEMPTS and not is_same:
             self._enqueue(waiting)
         else:
-            self._carry_out(waiting.message, results if is_same else Results())
+            self._carry_out(waiting.message, results if is_same else None)
         self._under_way = None
         self._start()

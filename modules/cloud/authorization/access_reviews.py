@@ -34,6 +34,28 @@ def is_review(call: ApiCall) -> bool:
     return call.verb == "create" and not call.subresource and (call.api_version, call.plural) in _KINDS
 
 
+def review_of_rights(call: ApiCall) -> ApiCall:
+    """Return the review that asks whether a node may make a call, whatever its body has."""
+    group, slash, _ = call.api_version.partition("/")
+    asked = {
+        "verb": call.verb,
+        "group": group if slash else "",
+        "resource": call.plural,
+        "subresource": call.subresource,
+        "namespace": call.namespace,
+        "name": call.name,
+    }
+    body = {"spec": {"resourceAttributes": asked}}
+    return ApiCall(
+        verb="create", api_version=_AUTHORIZATION, plural="selfsubjectaccessreviews", node=call.node, body=body
+    )
+
+
+def is_allowed(answer: ApiResult) -> bool:
+    """Return whether the answer to a review of rights allows what it asks for."""
+    return bool(_object((answer.object or {}).get("status")).get("allowed"))
+
+
 def is_about_others(call: ApiCall) -> bool:
     """Return whether cloudcore's knowledge of the node is not enough to answer a review: it is about a token, or
     another user.

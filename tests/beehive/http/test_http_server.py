@@ -23,6 +23,7 @@ from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
 from beehive.http.router import HttpRoute, Router
+from beehive.http.server import MOST_PIECES
 from beehive.ports import ListenError
 from beehive.rate import TokenBucket
 from beehive.tls import default_client_context
@@ -397,12 +398,12 @@ def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         listen_unix(tmp_path / "missing" / "edged.sock")
 
 
-def body_server() -> HttpServer:
+def body_server(max_body: int = 100) -> HttpServer:
     def echo(request: Request) -> Response:
         return Response(200, "text/plain", request.body)
 
     router = Router([HttpRoute("/body", echo, ("POST",))])
-    made = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100)
+    made = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=max_body)
     made.start()
     return made
 
@@ -425,6 +426,7 @@ _TOO_LONG = b"Request entity too large: limit is 100"
         (b"Content-Length: 100", b"x" * 100, 200, b"x" * 100),
         (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, _TOO_LONG),
         (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
+        (b"Transfer-Encoding: chunked", b"1\r\nx\r\n" * 101, 413, _TOO_LONG),
         (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
         (b"Transfer-Encoding: gzip", b"x", 501, b""),
         (b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"0\r\n\r\nGET /", 400, b"two lengths"),
@@ -441,6 +443,18 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
         server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
+
+
+@pytest.mark.parametrize(("pieces", "status"), [(MOST_PIECES, 200), (MOST_PIECES + 1, 400)])
+def test_a_body_comes_in_so_many_pieces_and_no_more(pieces: int, status: int) -> None:
+    """Each takes as long to read as a kilobyte, and is read before it is known who sends it."""
+    server = body_server(MOST_PIECES + 1)
+    chunks = b"1\r\nx\r\n" * pieces + b"0\r\n\r\n"
+    try:
+        said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+    finally:
+        server.stop()
+    assert said.startswith(b"HTTP/1.1 %d " % status)
 
 
 @pytest.mark.parametrize(

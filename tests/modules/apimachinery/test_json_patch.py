@@ -9,7 +9,7 @@ import pytest
 
 from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
-from modules.apimachinery.json_patch import OPERATIONS, apply_json_patch
+from modules.apimachinery.json_patch import MOVED_VALUES, OPERATIONS, apply_json_patch
 
 
 @pytest.mark.parametrize(
@@ -124,3 +124,12 @@ def test_a_patch_whose_pointers_are_too_long_together() -> None:
 def test_a_patch_of_too_many_operations() -> None:
     with pytest.raises(TooLargeError, match="maximum operations in a JSON patch is 10000, got 10001"):
         apply_json_patch({}, [{"op": "test", "path": "", "value": {}}] * (OPERATIONS + 1))
+
+
+def test_a_patch_that_moves_too_much() -> None:
+    """A move looks at all that is moved."""
+    there, back = ({"op": "move", "from": f"/{one}", "path": f"/{other}"} for one, other in ("ab", "ba"))
+    values = [0] * (MOVED_VALUES // 100 - 1)
+    assert apply_json_patch({"a": values}, [there, back] * 50) == {"a": values}
+    with pytest.raises(TooLargeError, match="moves"):
+        apply_json_patch({"a": values}, [there, back] * 51)

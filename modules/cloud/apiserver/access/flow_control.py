@@ -1,8 +1,9 @@
 """API priority and fairness in a simple form: requests have seats, and waiting requests take turns by user.
 
 Kubernetes' API priority and fairness has levels of priority with seats, and in each level queues for flows, which are
-users by default, and lists take several seats. Here there are three levels: nodes and Leases, whose delay makes nodes
-look dead; lists, beginnings of watches and documents, which compute for tens of milliseconds; and all others.
+users by default, and lists take several seats. Here there are four levels: nodes and Leases, whose delay makes nodes
+look dead; lists, beginnings of watches and documents, which compute for tens of milliseconds; large requests, which are
+served one after the other, and compute for up to seconds; and all others.
 """
 
 import threading
@@ -13,12 +14,17 @@ from typing import Final
 
 from beehive.http.request import Request
 from beehive.http.responses import Response
+from modules.cloud.apiserver.endpoints.requests import has_large_body
+from modules.cloud.apiserver.endpoints.yaml_answers import wants_yaml
+from modules.cloud.apiserver.short_turns import short_turns
 from modules.cloud.authentication.users import User
 
 SEATS: Final = 16
 """Requests of one level that are served at a time. The beginning of a watch counts, its events do not."""
 LIST_SEATS: Final = 2
 """Lists that are computed at a time: more would only share the interpreter, and leave less of it to other requests."""
+LARGE_SEATS: Final = 1
+"""Large requests that are read and served at a time, one of each user in turn."""
 WAITING: Final = 48
 """Requests of one user and level that wait for a seat at a time."""
 WAIT_SECONDS: Final = 30.0
@@ -111,13 +117,14 @@ class FlowControl:
     """The seats of all levels of one API server.
 
     Args:
-        seats: of each level except the level of lists.
+        seats: of each level except the levels of lists and of large requests.
         waiting: how many requests of one user may wait in each.
     """
 
     def __init__(self, seats: int = SEATS, waiting: int = WAITING) -> None:
         self._nodes, self._others = FairSeats(seats, waiting), FairSeats(seats, waiting)
         self._lists = FairSeats(min(seats, LIST_SEATS), waiting)
+        self._large = FairSeats(LARGE_SEATS, waiting)
 
     def seat(self, user: User, request: Request, verb: str, subresource: str = "") -> AbstractContextManager[None]:
         """Return the context that holds a request's seat. Requests that last, such as logs of pods, need no seat.
@@ -133,10 +140,17 @@ class FlowControl:
         """
         if request.parts[:2] == _METRICS or subresource in _LONG:
             return nullcontext()
+        if has_large_body(request) or wants_yaml(request):
+            return self._large_seat(user)
         if user.node or request.parts[:2] == _LEASES:
             return self._nodes.seat(user.name)
         is_long = verb in _COLLECTIONS or request.parts[:1] == _DOCUMENTS
         return (self._lists if is_long else self._others).seat(user.name)
+
+    @contextmanager
+    def _large_seat(self, user: User) -> Iterator[None]:
+        with self._large.seat(user.name), short_turns():
+            yield
 
     def turn(self, user: User) -> AbstractContextManager[None]:
         """Return the context for computing a further piece of a user's list."""

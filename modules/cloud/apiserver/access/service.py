@@ -15,12 +15,12 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply, Response
 from beehive.http.router import HttpService
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.errors import ApiStatusError, unread
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, unread
 from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
-from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
+from modules.cloud.apiserver.endpoints.requests import review_of
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
@@ -44,6 +44,7 @@ _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
 _OF_PATHS: Final = {"POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
 _BY_NAME: Final = "metadata.name="
 _NAMESPACES: Final = "namespaces"
+_TOKEN: Final = "token"  # noqa: S105 - a subresource
 
 
 class Authenticates(Protocol):
@@ -188,8 +189,7 @@ class AccessService:
             return Response(status, "application/json", msgspec.json.encode(answer))
         if request.method == "POST" and request.parts in PATHS and user.name != ANONYMOUS.name:
             check_plain(request.header("accept"))
-            body = decoded(request.body, request.header("content-type"))
-            return review(user, request.parts, body, self._users.rbac)
+            return review(user, request.parts, review_of(request), self._users.rbac)
         if user.is_administrator:
             of_user = self._users.administration_of
             return (self._administrators if of_user is None else of_user(user)).serve(request)
@@ -204,11 +204,27 @@ class AccessService:
         """Return the reply to a node. RBAC may let it read what the node authorizer has no rule for, and no more."""
         if (asked.group, asked.resource) not in RULES and asked.verb in _VERBS_OF_READS and is_allowed:
             return self._users.service_of(user).serve(request)
+        if asked.resource and asked.verb and request.body and request.method not in _READS:
+            self._check_node(user.node, asked.verb, request)
         reply = self._of_node(user.node).serve(request)
         is_missing = isinstance(reply, Response) and reply.status == 404
         if is_missing and asked.resource and (asked.group, asked.resource) not in RULES:
             raise forbidden(user.name, asked)  # whether there is such a resource is no question of theirs
         return reply
+
+    def _check_node(self, node: str, verb: str, request: Request) -> None:
+        """Check that a node may make a request, before its body is read; of a request for a token, which is decided by
+        the body, that this is small.
+
+        Raises:
+            CloudRefusalError: it may not.
+            ApiError: the body of a request for a token is large, or in YAML.
+        """
+        call = _call_of_node(node, verb, request)
+        if call.subresource == _TOKEN:
+            review_of(request)
+        elif not access_reviews.is_allowed(self._review(access_reviews.review_of_rights(call))):
+            raise CloudRefusalError(self._review(call).refusal or {})  # the node authorizer's words, which it counts
 
 
 def impersonated(request: Request, user: User | None, index: RbacIndex) -> User | None:
@@ -255,5 +271,19 @@ def _node_review(user: User, request: Request) -> ApiCall | None:
     """
     if request.method != "POST" or request.parts[1:2] not in _REVIEW_GROUPS:
         return None
-    call = msgspec.structs.replace(call_of_request(request, parse_target(request.parts)), node=user.node)
-    return call if access_reviews.is_review(call) else None
+    call = _call_of_node(user.node, "create", request)
+    return msgspec.structs.replace(call, body=review_of(request)) if access_reviews.is_review(call) else None
+
+
+def _call_of_node(node: str, verb: str, request: Request) -> ApiCall:
+    """Return a node's call without its body."""
+    target = parse_target(request.parts)
+    return ApiCall(
+        verb=verb,
+        api_version=f"{target.group}/{target.version}" if target.group else target.version,
+        plural=target.plural,
+        namespace=target.namespace,
+        name=target.name,
+        subresource=target.subresource,
+        node=node,
+    )

@@ -1,5 +1,6 @@
 """The API calls in HTTP requests."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
-from modules.apimachinery.limits import VALUES, is_too_large
+from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
@@ -25,6 +26,7 @@ from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
 from modules.cloud.apiserver.write_options import check_manager
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.storage.object_storage import LARGE
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
@@ -45,6 +47,15 @@ _LONGEST_MANAGER: Final = 128
 _OF_DELETIONS: Final = ("gracePeriodSeconds", "preconditions", "orphanDependents", "propagationPolicy", "dryRun")
 """The fields of DeleteOptions. The selection of a collection is the query's, which the authorizer has seen."""
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
+_OPTIONS_BYTES: Final = 4096
+"""Maximum of the body of a deletion; it has seven fields at most."""
+REVIEW_BYTES: Final = 64 * 1024
+"""Maximum of the body of a review: every user may ask for one."""
+REVIEW_VALUES: Final = 2_000
+"""Maximum of the values in it. A review has about ten, and the groups of a user."""
+_REVIEWED: Final = (_JSON, PROTOBUF, "")
+_LARGE_PROTOBUF: Final = 4096
+"""Bytes of protobuf that take as long to read as `LARGE` bytes of JSON."""
 
 
 def check_method(method: str, target: Target, resource: Resource) -> None:
@@ -82,7 +93,7 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
     verb = _VERBS[request.method]
     if not target.name:
         verb = _OF_COLLECTIONS.get(verb, verb)
-    options, media = _options(request), request.header("content-type").partition(";")[0].strip().lower()
+    options, media = _options(request), _media_of(request)
     body: Any = None
     duplicates: tuple[str, ...] = ()
     if verb in _BODY_OF_OPTIONS:
@@ -111,22 +122,60 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
     )
 
 
+def review_of(request: Request) -> Any:
+    """Return the review in the body of a request. It is small, and not in YAML, which takes long to read: reviews are
+    read for everybody, before it is known what they may do.
+
+    Raises:
+        UnsupportedMediaTypeError: it is neither in JSON nor in protobuf.
+        TooLargeError: it exceeds the limits of a review.
+        BadRequestError: it cannot be read.
+    """
+    body, media = request.body, _media_of(request)
+    if media not in _REVIEWED:
+        raise _unknown_media("create", _REVIEWED)
+    if len(body) > REVIEW_BYTES:
+        raise TooLargeError(f"a review has at most {REVIEW_BYTES} bytes")
+    return decoded(body, media, most=REVIEW_VALUES)
+
+
+def has_large_body(request: Request) -> bool:
+    """Return whether it takes long to read the body of a request, and perhaps to do what it asks for: it is large, or
+    in YAML, which takes a hundred times as long as JSON.
+    """
+    body, media = request.body, _media_of(request)
+    if not body or request.method in ("GET", "HEAD", "DELETE"):
+        return False
+    is_json = media not in (_YAML, APPLY, PROTOBUF) or (media != PROTOBUF and len(body) < LARGE and _is_json(body))
+    return len(body) >= (LARGE if is_json else _LARGE_PROTOBUF if media == PROTOBUF else 1)
+
+
+def _media_of(request: Request) -> str:
+    return request.header("content-type").partition(";")[0].strip().lower()
+
+
 def manager_of_agent(agent: str) -> str:
     """Return the field manager of a client that does not name one: its program, as in an API server."""
     return "".join(filter(str.isprintable, agent.partition("/")[0]))[:_LONGEST_MANAGER]
 
 
-def decoded(body: bytes, media: str, kind: str = "") -> Any:
+def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
     """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
+
+    Args:
+        body: the body.
+        media: its media type.
+        kind: the kind of object in it; empty: it has another.
+        most: values that it may have.
 
     Raises:
         TooLargeError: it exceeds the limits of a request.
         BadRequestError: it cannot be read.
     """
-    if is_too_large(body):
-        raise TooLargeError
+    if is_too_large(body, most):
+        raise TooLargeError(f"limit is {REQUEST_BYTES} bytes and {most} values")
     if media == PROTOBUF:
-        return _from_protobuf(body)
+        return _from_protobuf(body, most)
     try:
         if media in (_YAML, APPLY) and not _is_json(body):
             return _from_yaml(body)
@@ -139,14 +188,14 @@ def decoded(body: bytes, media: str, kind: str = "") -> Any:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
 
 
-def _from_protobuf(body: bytes) -> dict[str, Any]:
+def _from_protobuf(body: bytes, most: int) -> dict[str, Any]:
     try:
-        found = decode_protobuf(body)
+        found = decode_protobuf(body, most)
     except TooManyMembersError as error:
         raise TooLargeError from error
     except ProtobufError as error:
         raise BadRequestError(str(error)) from error
-    if is_too_large(msgspec.json.encode(found)):
+    if is_too_large(msgspec.json.encode(found), most):
         raise TooLargeError
     return found
 
@@ -179,11 +228,11 @@ def _from_yaml(body: bytes) -> Any:
     return found[0].content
 
 
-def _unknown_media(verb: str) -> UnsupportedMediaTypeError:
+def _unknown_media(verb: str, known: Sequence[str] = _WRITTEN) -> UnsupportedMediaTypeError:
     if verb == "patch":
         return UnsupportedMediaTypeError("415: Unsupported Media Type")
     why = "the body of the request was in an unknown format - accepted media types include"
-    return UnsupportedMediaTypeError(f"{why}: {_JSON}, {_YAML}, {PROTOBUF}")
+    return UnsupportedMediaTypeError(f"{why}: {', '.join(filter(None, known))}")
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -216,6 +265,8 @@ def _delete_options(body: bytes, media: str) -> dict[str, Any]:
         return {}
     if media not in _WRITTEN:
         raise _unknown_media("delete")
+    if len(body) > _OPTIONS_BYTES:
+        raise TooLargeError(f"the options of a deletion have at most {_OPTIONS_BYTES} bytes")
     options = decoded(body, media)
     if not isinstance(options, dict):
         raise BadRequestError("DeleteOptions: an object is wanted")

@@ -31,7 +31,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
 from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, decoded, number
+from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, number, review_of
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -255,12 +255,12 @@ class ApiService:
         if parts in PATHS or is_access_review(parts):
             check_plain(request.header("accept"))
         if parts in PATHS:
-            return review(_OWNER, parts, _body(request), self._index)
+            return review(_OWNER, parts, review_of(request), self._index)
         if is_access_review(parts):
-            found = access_review(parts, _body(request), self._caller.call, self._index)
+            found = access_review(parts, review_of(request), self._caller.call, self._index)
             return _response(HTTPStatus.CREATED, found, ())
         if parts == TOKEN_REVIEW and self._authenticate is not None:
-            return _response(HTTPStatus.CREATED, token_review(_body(request), self._authenticate), ())
+            return _response(HTTPStatus.CREATED, token_review(review_of(request), self._authenticate), ())
         return None
 
     def _health(self, request: Request) -> Reply:
@@ -350,10 +350,6 @@ class ApiService:
             lambda: self._subscriptions.unsubscribe(subscription),
             lambda woken: watch.steps(start, subscription, woken),
         )
-
-
-def _body(request: Request) -> Any:
-    return decoded(request.body, request.header("content-type"))
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:

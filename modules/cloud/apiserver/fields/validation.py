@@ -121,7 +121,7 @@ def unknown_paths(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
     """Return the paths of fields that the kind does not have; at most the first twenty."""
     known = known_fields()
     found = _unknown(known.types, known.kinds.get(kind.name, ""), obj, "")
-    return tuple(path[:_LONGEST] for path in islice(found, _MOST))
+    return tuple(islice(found, _MOST))
 
 
 def unknown_metadata(metadata: Any, path: str) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def unknown_metadata(metadata: Any, path: str) -> tuple[str, ...]:
         path: their own path.
     """
     found = _unknown(known_fields().types, "V1ObjectMeta", metadata, path)
-    return tuple(each[:_LONGEST] for each in islice(found, _MOST))
+    return tuple(islice(found, _MOST))
 
 
 def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
@@ -142,10 +142,10 @@ def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -
             yield from _unknown(types, of[1:], element, f"{path}[{index}]")
     elif of.startswith("{") and isinstance(value, dict):
         for key, member in value.items():
-            yield from _unknown(types, of[1:], member, f"{path}.{key}")
+            yield from _unknown(types, of[1:], member, f"{path}.{key}"[:_LONGEST])
     elif of in types and isinstance(value, dict):
         for name, member in value.items():
-            place = f"{path}.{name}" if path else name
+            place = (f"{path}.{name}" if path else name)[:_LONGEST]
             if name in types[of]:
                 yield from _unknown(types, types[of][name], member, place)
             elif not name.startswith("$"):
@@ -173,7 +173,7 @@ def _repeated(pairs: list[tuple[str, Any]]) -> _Repeated:
         if name in names:
             found.append(name)
         names.add(name)
-        found += (f"{name}{path}" for path in _inside(value, "."))
+        found += (f"{name}{path}"[:_LONGEST] for path in _inside(value, "."))
     del found[_MOST:]
     return found
 

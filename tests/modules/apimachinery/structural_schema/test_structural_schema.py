@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.api_errors import TooLargeError
+from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import Pattern, PatternError
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.apimachinery.structural_schema.values import (
+    Defaults,
     faults,
     pruned,
     unknown_fields,
@@ -320,3 +323,75 @@ def test_rules_in_cel_are_refused_with_the_remedy() -> None:
 def test_rules_in_cel_have_a_text(rules: Any) -> None:
     (cause, *_) = schema_faults({"type": "object", "x-kubernetes-validations": rules}, "s")
     assert cause.field.startswith("s.x-kubernetes-validations")
+
+
+def _numbers(count: int) -> Any:
+    """The schema of a list whose items have a list of numbers by default."""
+    inner = {"type": "object", "properties": {"x": {**ITEMS, "default": list(range(count))}}}
+    return {"type": "object", "properties": {"l": {"type": "array", "items": inner}}}
+
+
+def test_defaults_add_so_many_values_and_no_more() -> None:
+    schema = _numbers(VALUES // 10 - 1)
+    assert len(with_defaults({"l": [{}] * 10}, schema)["l"][9]["x"]) == VALUES // 10 - 1
+    with pytest.raises(TooLargeError, match="defaults"):
+        with_defaults({"l": [{}] * 11}, schema)
+    whole = with_defaults({"l": [{}] * 10}, schema)
+    assert with_defaults({"l": whole["l"] * 3}, schema) == {"l": whole["l"] * 3}, "what is there is not added"
+
+
+def test_the_defaults_of_several_values_are_counted_together() -> None:
+    schema, defaults = _numbers(4), Defaults(10)
+    for _ in range(2):
+        with_defaults({"l": [{}]}, schema, defaults)
+    with pytest.raises(TooLargeError):
+        with_defaults({"l": [{}]}, schema, defaults)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"anyOf": [{"minimum": number} for number in range(100)]},
+        {"oneOf": [{"minimum": number} for number in range(100)]},
+        {"allOf": [{"minimum": -number} for number in range(100)]},
+        {"not": {"allOf": [*({"minimum": -number} for number in range(100)), {"minimum": 1}]}},
+        {"enum": list(range(4000))},
+    ],
+)
+def test_a_schema_with_many_rules_has_few_values(rules: Any) -> None:
+    """Each value costs as much as it has alternatives."""
+    schema = {"type": "array", "items": {"type": "integer", **rules}}
+    faults([0] * 100, schema)
+    with pytest.raises(TooLargeError, match="rules"):
+        faults([0] * 5000, schema)
+
+
+def test_a_value_of_many_members_may_have_rules() -> None:
+    """As many as the request has values, and some for each."""
+    ported: Any = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert faults([1] * VALUES * 2, {"type": "array", "items": ported}) == []
+
+
+@pytest.mark.parametrize("names", [10_000, 100])
+def test_the_path_of_a_field_is_short(names: int) -> None:
+    """A name may have a megabyte, and every field below it has a path."""
+    value = {"a": {"n" * 1_000_000: {f"f{number}": {"x": 1} for number in range(names)}}}
+    known = {"type": "object", "properties": {"x": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "object", "additionalProperties": {
+        "type": "object", "additionalProperties": known}}}}  # fmt: skip
+    unknown = {"type": "object", "properties": {"a": {"type": "object", "additionalProperties": {"type": "object"}}}}
+    paths = [*unknown_fields(value, unknown), *(cause.field for cause in faults(value, schema))]
+    assert len(paths) == 40
+    assert max(map(len, paths)) < 5000
+
+
+def test_the_defaults_of_a_schema_are_checked_within_one_bound() -> None:
+    """Each of many defaults may need nearly as many steps as a request may take."""
+    number = {"type": "integer", "anyOf": [{"minimum": each} for each in range(90)]}
+    found = []
+    for defaults in (2, 20):
+        listed = {"type": "array", "items": number, "default": [0] * 400}
+        schema = {"type": "object", "properties": {f"f{each}": listed for each in range(defaults)}}
+        found.append(schema_faults(schema, "s"))
+    assert found[0] == []
+    assert "too many rules" in found[1][0].message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,8 @@ from modules.apimachinery.computed import Results
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.strategic_merge import merge_json
 from modules.cloud.api_messages import MODULE
-from modules.cloud.apiserver import api_calls, previews
+from modules.cloud.apiextensions.objects import prepared_object
+from modules.cloud.apiserver import api_calls, custom_resource_controller, previews
 from modules.cloud.apiserver.previews import Previews
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage import object_storage
@@ -171,18 +173,97 @@ def test_a_large_request_that_is_lost_with_the_module_is_refused(bee: Harness) -
     assert server.call("create", "configmaps", body=large()).refusal is None
 
 
+def _expanding(*, default: int, alternatives: int = 1) -> Json:
+    """A definition whose items have so many numbers by default, and whose numbers so many alternatives."""
+    made = _definition()
+    number = {"type": "integer", "anyOf": [{"minimum": each} for each in range(alternatives)]}
+    numbers = {"type": "array", "default": list(range(default)), "items": number}
+    item = {"type": "object", "properties": {"x": numbers}}
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["l"] = {"type": "array", "items": item}
+    return made
+
+
+def _thing(items: int, name: str = "t") -> Json:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": "Thing", "metadata": {"name": name}, "l": [{}] * items}
+
+
+_DEFINING: Json = {"api_version": "apiextensions.k8s.io/v1", "namespace": ""}
+_THINGS: Json = {"api_version": f"{_GROUP}/v1"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "items"),
+    [(_expanding(default=1000), 8), (_expanding(default=10, alternatives=100), 8)],
+)
+def test_what_is_large_by_its_outcome_is_computed_beside(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, definition: Json, items: int
+) -> None:
+    """By defaults and by alternatives; once, and with the same answer."""
+    threads: list[str] = []
+
+    def noted(*args: Any) -> Json:
+        threads.append(threading.current_thread().name)
+        return prepared_object(*args)
+
+    monkeypatch.setattr(custom_resource_controller, "prepared_object", noted)
+    server = Server(bee)
+    assert server.call("create", "customresourcedefinitions", body=definition, **_DEFINING).refusal is None
+    assert server.call("create", "things", body=_thing(1, "small"), **_THINGS).refusal is None
+    assert len(threads) == 1, "it is made at once"
+    made = server.call("create", "things", body=_thing(items), **_THINGS)
+    assert made.refusal is None
+    assert [len(each["x"]) for each in made.object["l"]] == [len(_default(definition))] * items  # type: ignore[index]
+    assert len(threads) == 3, "it is given up, and made once beside"
+    assert server.call("create", "things", body=_thing(300), **_THINGS).refusal["code"] == 413  # type: ignore[index]
+
+
+def _default(definition: Json) -> list[int]:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    found: list[int] = schema["properties"]["l"]["items"]["properties"]["x"]["default"]
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"dryRun": ["All"]}])
+def test_defaults_that_add_too_many_values_are_refused(bee: Harness, options: Json) -> None:
+    server = Server(bee)
+    server.call("create", "customresourcedefinitions", body=_expanding(default=20_000), **_DEFINING)
+    refusal = server.call("create", "things", body=_thing(100), options=options, **_THINGS).refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["reason"]) == (413, "RequestEntityTooLarge")
+    assert server.call("get", "things", "t", **_THINGS).refusal["code"] == 404  # type: ignore[index]
+
+
+def test_a_definition_with_new_defaults_makes_no_list_too_large(bee: Harness) -> None:
+    """An object to which too many values would be added is as it is stored."""
+    server, defined = Server(bee), _expanding(default=20_000)
+    plain = _expanding(default=1)
+    assert server.call("create", "customresourcedefinitions", body=plain, **_DEFINING).refusal is None
+    for name, items in (("few", 1), ("many", 4)):
+        assert server.call("create", "things", body=_thing(items, name), **_THINGS).refusal is None
+        obj = server.cluster.storage.get(ObjectKey(f"Thing.{_GROUP}", "default", name))
+        server.cluster.storage.replace({**obj, "l": [{}] * items})
+    name = plain["metadata"]["name"]
+    patch = {"spec": {"versions": defined["spec"]["versions"]}}
+    changed = server.call("patch", "customresourcedefinitions", name, patch_type=MERGE, body=patch, **_DEFINING)
+    assert changed.refusal is None
+    listed = server.call("list", "things", **_THINGS).object
+    assert listed is not None
+    assert [len(each["l"][0].get("x", ())) for each in listed["items"]] == [20_000, 0]
+
+
 class Stage:
     """Previews without a module: the test runs what would run on its threads."""
 
     def __init__(self, server: Server) -> None:
         self.computing: list[Callable[[], None]] = []
         self.continuing: list[Callable[[], None]] = []
-        self.carried_out: list[tuple[str, Results]] = []
+        self.carried_out: list[tuple[str, Results | None]] = []
         runtime = SimpleNamespace(call=lambda function, name: self.computing.append(function))  # noqa: ARG005
         module = SimpleNamespace(runtime=runtime, call_soon=self.continuing.append, name=MODULE)
         self.previews = Previews(cast(Module, module), server.cluster, self._carry_out)
 
-    def _carry_out(self, message: Message, results: Results) -> None:
+    def _carry_out(self, message: Message, results: Results | None) -> None:
         self.carried_out.append((message.content.name, results))
 
     def send(self, user: str, name: str) -> bool:
@@ -217,8 +298,38 @@ def test_an_object_that_changes_meanwhile_gets_another_preview_three_times_at_mo
         live = server.cluster.storage.get(ObjectKey("ConfigMap", "default", "large"))
         server.cluster.storage.replace({**live, "data": {"other": str(number)}})
         stage.go_on()
-    assert [name for name, _ in stage.carried_out] == ["large"]
+    assert stage.carried_out == [("large", None)]
     assert not stage.computing
+
+
+def test_nothing_is_computed_for_a_node_that_may_not_ask(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[Any] = []
+    monkeypatch.setattr(api_calls, "merge_json", lambda *_: merged.append(1))
+    server = Server(bee)
+    server.apply(large(), "configmaps")
+    patch = {"verb": "patch", "plural": "configmaps", "namespace": "default", "name": "large", "patch_type": MERGE}
+    assert server.asks("n1", **patch, body=large()["data"]).refusal["code"] == 403  # type: ignore[index]
+    assert not merged
+
+
+def test_an_object_that_changes_all_the_time_gets_many_steps_on_no_thread(bee: Harness) -> None:
+    """The request is refused, and can be sent again."""
+    server, answers = Server(bee), list[Any]()
+    server.call("create", "customresourcedefinitions", body=_expanding(default=2000), **_DEFINING)
+    ran = server.cluster.preview
+    number = iter(range(9))
+
+    def meddled() -> Any:
+        thing = {**_thing(0), "metadata": {"name": "t", "namespace": "default"}, "other": next(number)}
+        if (live := server.cluster.storage.find(ObjectKey(f"Thing.{_GROUP}", "default", "t"))) is None:
+            server.cluster.storage.create(thing)
+        else:
+            server.cluster.storage.replace({**live, "other": next(number)})
+        return ran()
+
+    server.cluster.preview = meddled  # type: ignore[method-assign]
+    answers.append(server.call("create", "things", body=_thing(4), options={"dryRun": ["All"]}, **_THINGS).refusal)
+    assert [each["code"] for each in answers] == [409]
 
 
 def test_requests_without_large_objects_and_reads_have_no_preview(bee: Harness) -> None:

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.endpoints import requests
+from modules.cloud.apiserver.manifests import Document, read_manifests
 from modules.cloud.applications import BELONGING_TO, NODE_GROUP
 from modules.cloud.authentication.users import User
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
@@ -96,6 +98,20 @@ class Secure:
         finally:
             connection.close()
 
+    def post(self, path: str, body: bytes, media: str, token: str = "", node: str = "") -> tuple[int, str]:
+        """The status and body of the answer to a POST."""
+        context = ssl.create_default_context(cafile=str(self.files.authority))
+        if node:
+            context.load_cert_chain(*self.node_files(node))
+        given = {"Authorization": f"Bearer {token}"} if token else {}
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)
+        try:
+            connection.request("POST", path, body, headers={**given, "Content-Type": media})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
     def kubectl(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """What a command of kubectl comes to."""
         environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"]}
@@ -132,6 +148,50 @@ def test_only_authenticated_users_get_more_than_health_and_version(secure: Secur
     assert impersonated[0] == 403
     status, body = secure.get("/api/v1/pods", "plain-token", **{"Impersonate-User": "alice"})
     assert (status, 'User \\"bob\\" cannot impersonate' in body) == (403, True)
+
+
+_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_RIGHT = b'{"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "status"),
+    [
+        (_RIGHT, "application/json", 201),
+        (_RIGHT, "", 201),
+        (b"a: [" + b"1," * 49_000 + b"]", "application/yaml", 415),
+        (b'{"a": [' + b" " * 65_536 + b"]}", "application/json", 413),
+        (b'{"a": [1' + b",1" * 2000 + b"]}", "application/json", 413),
+        (b"k8s\0" + b"\x08\x01" * 30_000, "application/vnd.kubernetes.protobuf", 413),
+    ],
+)
+def test_reviews_are_small_and_not_in_yaml(
+    secure: Secure, monkeypatch: pytest.MonkeyPatch, body: bytes, media: str, status: int
+) -> None:
+    """Every user and node may ask for them: sixteen connections with YAML made everybody else wait for seconds."""
+    read: list[str] = []
+    monkeypatch.setattr(requests, "read_manifests", lambda text, _: read.append(text))
+    for who in ({"token": "plain-token"}, {"token": "admins-token"}, {"node": "n1"}):
+        assert secure.post(_REVIEW, body, media, **who)[0] == status, who
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    assert secure.post(path, b"spec: {token: a}", "application/yaml", token="admins-token")[0] == 415  # noqa: S106
+    assert not read
+
+
+def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(text: str, where: str) -> list[Document]:
+        read.append(text)
+        return read_manifests(text, where)
+
+    monkeypatch.setattr(requests, "read_manifests", noted)
+    text, path = b"metadata: {name: a}\ndata: {a: b}\n", "/api/v1/namespaces/default/configmaps"
+    for who in ({"token": "plain-token"}, {"node": "n1"}, {"token": ""}):
+        assert secure.post(path, text, "application/yaml", **who)[0] == 403, who
+    assert not read
+    assert secure.post(path, text, "application/yaml", token="admins-token")[0] == 201  # noqa: S106 - of this test
+    assert read
 
 
 def test_an_administrator_may_be_a_node(secure: Secure) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
+from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, NoSeatError
 from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.apiserver.short_turns import short_turns
 from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.client.calls import APPLY
+from modules.cloud.storage.object_storage import LARGE
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiserver.endpoints.serving import not_asked
 
@@ -156,3 +161,44 @@ def test_a_further_piece_of_a_list_waits_as_long_as_it_takes() -> None:
         thread.start()
     thread.join()
     assert served.is_set()
+
+
+def _post(body: bytes, media: str = "application/json", method: str = "POST", accept: str = "") -> Request:
+    headers = (("content-type", media), ("accept", accept))
+    parts = ("api", "v1", "namespaces", "default", "pods")
+    return Request(method=method, target="/".join(parts), parts=parts, body=body, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("large", "small"),
+    [
+        (_post(b"{}" + b" " * LARGE), _post(b"{}")),
+        (_post(b"a: 1", "application/yaml"), _post(b'{"a": 1}', "application/yaml; charset=utf-8")),
+        (_post(b"{a: 1}", APPLY, "PATCH"), _post(b'{"a": 1}', APPLY, "PATCH")),
+        (_post(b"k8s\0" + b"a" * 5000, PROTOBUF), _post(b"k8s\0a", PROTOBUF)),
+        (_post(b"", accept="application/yaml"), _post(b"", "application/yaml")),
+    ],
+)
+def test_large_requests_are_served_one_after_the_other(large: Request, small: Request) -> None:
+    """Reading YAML on sixteen threads made everybody else wait for seconds. They leave the other seats free."""
+    flow = FlowControl(seats=1, waiting=0)
+    with flow.seat(ALICE, large, "create"):
+        assert sys.getswitchinterval() == 0.001
+        for user in (ALICE, NODE):
+            with pytest.raises(NoSeatError), flow.seat(user, large, "create"):
+                pass
+            with flow.seat(user, small, "create"):
+                pass
+    assert sys.getswitchinterval() > 0.001
+    with flow.seat(ALICE, small, "create"), flow.seat(ALICE, large, "create"):
+        pass
+
+
+def test_threads_take_short_turns_until_the_last_of_several_is_done() -> None:
+    before = sys.getswitchinterval()
+    one, other = short_turns(), short_turns()
+    with one:
+        other.__enter__()
+    assert sys.getswitchinterval() == 0.001
+    other.__exit__(None, None, None)
+    assert sys.getswitchinterval() == before
