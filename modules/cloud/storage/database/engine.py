@@ -32,7 +32,12 @@ _POSTGRESQL_SETTINGS = (
 )
 """The last one ends the transaction of a halted cloudcore, which would halt all others."""
 
-_PSYCOPG_ARGUMENTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "cloudcore"}
+_PSYCOPG_ARGUMENTS = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,
+    "application_name": "cloudcore",
+    "client_encoding": "utf8",
+}
 
 
 def url_of(text: str) -> URL:
