@@ -19,7 +19,7 @@ from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
 from modules.cloud.storage.database.database import Database
-from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
@@ -474,6 +474,30 @@ def test_the_longest_kind_and_name_are_kept_and_found_again(url: str) -> None:
         later.transactions.begin()
         assert later.database.object_syncs_of("n1") == {"u1": ObjectSync(key, 1)}
         assert later.database.watch_history().began[kind] == later.cluster.storage.version
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://u:geheim@h/x", "postgresql://u@h/x?password=geheim", "postgresql://h/x?sslkey=k&sslpassword=geheim"],
+)
+def test_no_password_of_a_url_is_shown(text: str) -> None:
+    """libpq takes passwords as parameters, too."""
+    assert "geheim" not in shown(url_of(text))
+
+
+def test_a_url_whose_port_is_no_number_is_refused_without_its_password() -> None:
+    with pytest.raises(DatabaseError) as raised:
+        Database("postgresql://u:geheim@h:x/y", "a")
+    assert "geheim" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "mode", "proves"),
+    [("/run", "", True), ("localhost", "", True), ("h", "verify-full", True), ("h", "verify-ca", False),
+     ("h", "", False)],
+)  # fmt: skip
+def test_a_server_over_the_network_is_to_prove_its_name(host: str, mode: str, *, proves: bool) -> None:
+    assert proves_name(host, mode) is proves
 
 
 @needs_postgresql
