@@ -66,11 +66,11 @@ class CoreStore:
         """Why these changes are lost; every commit raises it until a rollback."""
         try:
             engine = sa.create_engine(url, pool_size=1, max_overflow=0, hide_parameters=True)
-            self.name = engine.url.render_as_string(hide_password=True)
+            self.name = engine.url.set(query={}).render_as_string(hide_password=True)
             self._engine = engine
             self._make_tables()
             self._connection = engine.connect()
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
             hint = "dataBase.dataSource is a path or a URL of SQLAlchemy whose driver is installed"
             raise StoreOpenError("open the database", self.name, f"{type(error).__name__}; {hint}") from error
         except SQLAlchemyError as error:

@@ -9,6 +9,8 @@ from beehive.http.errors import HttpError
 from beehive.http.events import Receive, next_event
 
 _SWITCHING: Final = 101
+_MOST_INFORMATIONAL: Final = 100
+"""Informational responses before an answer: a server that says nothing else would be listened to for ever."""
 
 
 class ResponseHead(NamedTuple):
@@ -68,10 +70,15 @@ class ClientExchange:
         connection has another protocol.
 
         Raises:
-            HttpError: the answer is not HTTP/1, its head is too long, or the connection ends before it is complete.
+            HttpError: the answer is not HTTP/1, its head is too long, the connection ends before it is complete, or
+            more than 100 responses are skipped.
         """
         event = next_event(self._connection, receive)
+        skipped = 0
         while isinstance(event, h11.InformationalResponse) and event.status_code != _SWITCHING:
+            skipped += 1
+            if skipped > _MOST_INFORMATIONAL:
+                raise HttpError(502, f"more than {_MOST_INFORMATIONAL} informational responses")
             event = next_event(self._connection, receive)
         if not isinstance(event, h11.Response | h11.InformationalResponse):
             raise HttpError(502, "closed before an answer came")

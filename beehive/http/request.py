@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MAX_HEAD: Final = 64 * 1024
 """Bytes of request line and headers: a command to execute is in the query, and may be a script."""
 
-_MAX_PART: Final = 253
+MAX_PART: Final = 253
+"""Characters of a part of a path, decoded."""
 _MAX_PARTS: Final = 64
 _MAX_FIELDS: Final = 4096
 _IS_FIELD_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*").fullmatch
@@ -154,7 +155,7 @@ def _part(raw: str) -> str:
         part = unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         part = ""
-    if not part or len(part) > _MAX_PART or part in (".", "..") or "/" in part or not part.isprintable():
+    if not part or len(part) > MAX_PART or part in (".", "..") or "/" in part or not part.isprintable():
         raise HttpStatusError(400, "the path has a part that names nothing")
     return part
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from metamanager.core_store import CoreStore
-from metamanager.errors import StoreError, StoreWriteError
+from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
 from metamanager.rows import Row
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
@@ -83,6 +83,14 @@ def test_a_refused_change_takes_all_since_the_last_commit_with_it(store: CoreSto
     assert "a-secret" not in str(caught.value)
     store.commit()
     assert store.get_all("pod") == ["a"]
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://u:geheim@h:x/y", "postgresql+psycopg://h/x?no=geheim"])
+@needs_postgresql
+def test_the_error_of_a_url_does_not_show_its_password(url: str) -> None:
+    with pytest.raises(StoreOpenError) as caught:
+        CoreStore(url)
+    assert "geheim" not in str(caught.value)
 
 
 @needs_postgresql

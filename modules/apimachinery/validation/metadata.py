@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from beehive.http.request import MAX_PART
 from edged.validation.causes import Cause, Causes, invalid, required, shown, too_long
 from edged.validation.labels import labels
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
@@ -22,7 +23,11 @@ namespace_name = named(faults_of_label)
 
 
 def _faults_of_segment(text: str) -> Iterator[str]:
-    """Yield why a text cannot be a part of a path."""
+    """Yield why a text cannot be a part of a path: no request could name its object, and no database keep it."""
+    if len(text) > MAX_PART:
+        yield f"must be no more than {MAX_PART} characters"
+    if not text.isprintable():
+        yield "may not contain characters that cannot be printed"
     if text in (".", ".."):
         yield f"may not be '{text}'"
     for part in "/%":

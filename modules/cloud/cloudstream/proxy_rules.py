@@ -8,7 +8,9 @@ server's origin, where the page and its session live. So the answer is a documen
 
 import re
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote
 
 from beehive.http.forwarding import Fields, passed_on
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
@@ -27,6 +29,7 @@ _OF_THE_ORIGIN: Final = (
 _CROSS_ORIGIN: Final = "access-control-"
 SANDBOX: Final = ("Content-Security-Policy", "sandbox")
 """A browser gives a document with it no origin, and runs no script of it (CSP level 3 §6.2)."""
+_WITHOUT_EFFECT: Final = ("GET", "HEAD", "OPTIONS")
 _HTML: Final = "text/html"
 _TAG: Final = re.compile(rb"<[A-Za-z][^<>]{0,4096}>")
 _LINK: Final = re.compile(
@@ -67,6 +70,28 @@ def _location(value: str, port: PodPort, path: ProxiedPath) -> str:
     return path.prefix + value if value.startswith("/") and not value.startswith("//") else value
 
 
+def repeats_elsewhere(method: str, status: int, headers: Iterable[tuple[str, str]], path: ProxiedPath) -> bool:
+    """Return whether a redirect makes a client repeat a write at a path that is not the pod's: clients do so with the
+    user's credentials where that is a path of this server, whatever name it has there (RFC 9110 §15.4).
+
+    Args:
+        method: of the request.
+        status: of the answer.
+        headers: for the client (`response_headers`).
+        path: of the request.
+    """
+    if method in _WITHOUT_EFFECT or not 300 <= status < 400 or status == HTTPStatus.SEE_OTHER:
+        return False
+    return any(name.lower() == "location" and not _is_below(value, path.prefix) for name, value in headers)
+
+
+def _is_below(location: str, prefix: str) -> bool:
+    """Return whether a location, which may be relative, leads to a path below a prefix in each client's reading."""
+    way = unquote(location.partition("?")[0].partition("#")[0])
+    begins = way.startswith(f"{prefix}/") or not (way.startswith("/") or ":" in way)
+    return begins and way.isprintable() and "\\" not in way and ".." not in way.split("/")
+
+
 def is_page(fields: Iterable[tuple[str, str]]) -> bool:
     """Return whether an answer is a page whose links can be changed."""
     known = {name.lower(): value.lower() for name, value in fields}
@@ -74,9 +99,18 @@ def is_page(fields: Iterable[tuple[str, str]]) -> bool:
 
 
 def with_links(page: bytes, prefix: str) -> bytes:
-    """Return a page whose links to paths of its server lead to paths below the prefix."""
+    """Return a page whose links to paths of its server lead to paths below the prefix, as long as it gets longer by
+    `LONGEST_PAGE` at most.
+    """
+    added = prefix.encode()
+    left = LONGEST_PAGE // len(added)
+
+    def longer(link: "re.Match[bytes]") -> bytes:
+        nonlocal left
+        left -= 1
+        return link[1] + added + link[2] if left >= 0 else link[0]
 
     def below(found: "re.Match[bytes]") -> bytes:
-        return _LINK.sub(lambda link: link[1] + prefix.encode() + link[2], found[0])
+        return _LINK.sub(longer, found[0])
 
     return _TAG.sub(below, page)

@@ -18,6 +18,7 @@ from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
 from modules.cloud.cloudstream.proxy_rules import (
     LONGEST_PAGE,
     is_page,
+    repeats_elsewhere,
     request_headers,
     response_headers,
     with_links,
@@ -62,6 +63,7 @@ class ProxiedRequest:
         self._connection = connection
         self._port = port
         self._path = path
+        self._method = request.method
         self._clock = clock
         self._exchange = ClientExchange(_HEAD_BYTES)
         headers = list(request_headers(request.headers, port, path))
@@ -75,11 +77,11 @@ class ProxiedRequest:
         """Send the request, and return the head of the answer.
 
         Raises:
-            ApiStatusError: the pod cannot be reached, or its answer cannot be read.
+            ApiStatusError: the pod cannot be reached, its answer cannot be read, or would repeat a write elsewhere.
             ClientGoneError: nobody waits for it.
         """
         try:
-            return self._exchange.read_head(lambda: self._receive(wait, seconds))
+            head = self._exchange.read_head(lambda: self._receive(wait, seconds))
         except HttpError as error:
             why = self._connection.failure or f"its answer cannot be read: {error.reason}"
             raise _unreachable(self._port, why) from error
@@ -88,6 +90,12 @@ class ProxiedRequest:
             raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, why) from error
         except OSError as error:
             raise _unreachable(self._port, str(error)) from error
+        if repeats_elsewhere(
+            self._method, head.status, response_headers(head.fields, self._port, self._path), self._path
+        ):
+            why = f"pod {self._port.pod} redirects a {self._method} to a place outside of it, where it is not repeated"
+            raise ApiStatusError(HTTPStatus.BAD_GATEWAY, why)
+        return head
 
     @property
     def rest(self) -> bytes:

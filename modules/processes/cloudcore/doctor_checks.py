@@ -48,6 +48,8 @@ class DatabaseServer(msgspec.Struct, frozen=True):
     kind: str
     """`postgresql`, or another dialect of SQLAlchemy."""
     version: tuple[int | str, ...] = ()
+    is_verified: bool = True
+    """Whether it is on this machine, or has to prove its name."""
     error: str = ""
     """Why it cannot be used."""
 
@@ -137,6 +139,9 @@ def _server(server: DatabaseServer) -> CheckResult:
         return warning("database", text, "SQLite and PostgreSQL are tested, this one is not")
     if not isinstance(server.version[0], int) or server.version[0] < _TESTED:
         return warning("database", text, f"PostgreSQL {_TESTED} and later are tested")
+    if not server.is_verified:
+        hint = "add ?sslmode=verify-full to its URL: Secrets pass the network, and any server may answer in its place"
+        return warning("database", f"{text}, over the network without proof of its name", hint)
     return ok("database", text)
 
 

@@ -123,7 +123,7 @@ def _database_server(database: str) -> DatabaseServer | None:
         return None
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
-    from modules.cloud.storage.database.engine import make_engine, shown, url_of  # noqa: PLC0415
+    from modules.cloud.storage.database.engine import is_local_or_verified, make_engine, shown, url_of  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import DatabaseServer  # noqa: PLC0415
 
     url = url_of(database)
@@ -131,8 +131,9 @@ def _database_server(database: str) -> DatabaseServer | None:
     try:
         with engine.connect() as connection:
             connection.exec_driver_sql("SELECT 1")
+            is_verified = is_local_or_verified(connection)
         version = tuple(engine.dialect.server_version_info or ())
-        return DatabaseServer(shown(url), engine.dialect.name, version)
+        return DatabaseServer(shown(url), engine.dialect.name, version, is_verified)
     except SQLAlchemyError as error:
         lines = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseServer(shown(url), engine.dialect.name, error=lines[0] if lines else type(error).__name__)

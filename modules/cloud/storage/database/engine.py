@@ -32,7 +32,12 @@ _POSTGRESQL_SETTINGS = (
 )
 """The last one ends the transaction of a halted cloudcore, which would halt all others."""
 
-_PSYCOPG_ARGUMENTS = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "cloudcore"}
+_PSYCOPG_ARGUMENTS = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 10_000,
+    "application_name": "cloudcore",
+    "client_encoding": "utf8",
+}
 
 
 def url_of(text: str) -> URL:
@@ -48,7 +53,7 @@ def url_of(text: str) -> URL:
         return URL.create("sqlite", database=str(Path(text).absolute()))
     try:
         url = make_url(text)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # a port may be no number
         hint = "a path, or a URL as postgresql://USER:PASSWORD@HOST/NAME, is wanted"
         raise DatabaseError("open the database", "the URL given", hint) from error
     return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
@@ -69,8 +74,28 @@ def file_of(text: str) -> Path | None:
 
 
 def shown(url: URL) -> str:
-    """Return the URL without its password, for logs."""
-    return url.render_as_string(hide_password=True)
+    """Return the URL without its password, for logs; without parameters, which may be passwords, too."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def is_local_or_verified(connection: Connection) -> bool:
+    """Return whether a server is on this machine, or has proved its name: by default, psycopg takes any that answers,
+    also without TLS. True for a driver that is not known.
+    """
+    if connection.dialect.driver != "psycopg":
+        return True
+    info: Any = connection.connection.driver_connection.info  # type: ignore[union-attr]
+    return proves_name(info.host, info.get_parameters().get("sslmode", ""))
+
+
+def proves_name(host: str, mode: str) -> bool:
+    """Return whether nobody else can answer in a PostgreSQL's place.
+
+    Args:
+        host: its name or address, or the directory of its socket.
+        mode: the connection's `sslmode`; "" for the default one.
+    """
+    return mode == "verify-full" or host.startswith(("/", "@")) or host in ("localhost", "127.0.0.1", "::1")
 
 
 def make_engine(url: URL, *, durable: bool = True) -> Engine:

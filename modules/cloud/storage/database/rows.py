@@ -15,7 +15,6 @@ from sqlalchemy import (
     Delete,
     Dialect,
     Insert,
-    String,
     Table,
     Update,
     and_,
@@ -184,8 +183,9 @@ def _later_began() -> Update:
 def _first_began() -> Insert:
     kind: BindParameter[str] = bindparam("of_kind")
     until: BindParameter[int] = bindparam("until")
-    row = select(cast(kind, String(64)), cast(until, BigInteger)).where(~exists().where(history.c.kind == kind))
-    return insert(history).from_select(["kind", "began"], row)
+    row = select(cast(kind, history.c.kind.type), cast(until, BigInteger))
+    absent = ~exists().where(history.c.kind == kind)
+    return insert(history).from_select(["kind", "began"], row.where(absent))
 
 
 def _later_epoch() -> Update:

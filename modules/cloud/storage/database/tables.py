@@ -34,6 +34,8 @@ _WITHOUT_NODE_STATES: Final = 1
 
 _NAME = String(253)
 """The longest name in Kubernetes."""
+_KIND = String(63 + 1 + 253)
+"""The longest kind: a custom one's, a dot, and the group of its CustomResourceDefinition."""
 
 tables = MetaData()
 
@@ -50,7 +52,7 @@ state = Table(
 objects = Table(
     "cluster_objects",
     tables,
-    Column("kind", String(64), primary_key=True),
+    Column("kind", _KIND, primary_key=True),
     Column("namespace", _NAME, primary_key=True),
     Column("name", _NAME, primary_key=True),
     Column("revision", BigInteger, nullable=False, index=True),
@@ -61,7 +63,7 @@ changes = Table(
     "cluster_changes",
     tables,
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", String(64), nullable=False, index=True),
+    Column("kind", _KIND, nullable=False, index=True),
     Column("namespace", _NAME, nullable=False),
     Column("name", _NAME, nullable=False),
     Column("type", String(8), nullable=False),
@@ -74,7 +76,7 @@ send them to theirs."""
 history = Table(
     "cluster_history",
     tables,
-    Column("kind", String(64), primary_key=True),
+    Column("kind", _KIND, primary_key=True),
     Column("began", BigInteger, nullable=False),
 )
 """The version after which all changes of a kind are kept; "" for the kinds without a row."""
@@ -84,7 +86,7 @@ object_syncs = Table(
     tables,
     Column("node", _NAME, primary_key=True),
     Column("uid", _NAME, primary_key=True),
-    Column("kind", String(64), nullable=False),
+    Column("kind", _KIND, nullable=False),
     Column("namespace", _NAME, nullable=False),
     Column("name", _NAME, nullable=False),
     Column("version", BigInteger, nullable=False),
@@ -140,8 +142,9 @@ def prepare(connection: Connection, where: str) -> bool:
     """Create missing tables, and return whether nothing was ever stored in them.
 
     Raises:
-        DatabaseError: a newer version of cloudcore has made the tables.
+        DatabaseError: a newer version of cloudcore has made the tables, or names do not fit into the database.
     """
+    _check_encoding(connection, where)
     if not inspect(connection).has_table(state.name):
         for statement in _creation(connection.engine.url.drivername):
             connection.exec_driver_sql(statement)
@@ -155,7 +158,17 @@ def prepare(connection: Connection, where: str) -> bool:
     _add_connected_at(connection)
     _add_history(connection)
     _add_signing_keys(connection)
+    _widen_kinds(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+def _check_encoding(connection: Connection, where: str) -> None:
+    """Refuse a database that cannot keep each name: with the first other one, no transaction would end."""
+    if connection.dialect.name == "postgresql":
+        encoding = str(connection.exec_driver_sql("SHOW server_encoding").scalar_one())
+        if encoding != "UTF8":
+            why = f"its encoding is {encoding}: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and load a dump"
+            raise DatabaseError("open the database", where, why)
 
 
 @functools.cache
@@ -199,6 +212,18 @@ def _add_signing_keys(connection: Connection) -> None:
     if not inspect(connection).has_table(signing_keys.name):
         connection.execute(select(state.c.revision).with_for_update())
         tables.create_all(connection, tables=[signing_keys])
+
+
+def _widen_kinds(connection: Connection) -> None:
+    """Make room for the longest kind in tables of earlier cloudcores, under the lock. SQLite keeps to no width."""
+    if connection.dialect.name == "postgresql":
+        for table in (objects, changes, history, object_syncs):
+            found = next(column for column in inspect(connection).get_columns(table.name) if column["name"] == "kind")
+            if found["type"].compile(connection.dialect) != _KIND.compile(connection.dialect):
+                connection.execute(select(state.c.revision).with_for_update())
+                connection.exec_driver_sql(
+                    f"ALTER TABLE {table.name} ALTER COLUMN kind TYPE {_KIND.compile(connection.dialect)}"
+                )
 
 
 def _has_connected_at(connection: Connection) -> bool:

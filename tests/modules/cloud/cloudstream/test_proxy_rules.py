@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
-from modules.cloud.cloudstream.proxy_rules import SANDBOX, is_page, request_headers, response_headers, with_links
+from modules.cloud.cloudstream.proxy_rules import (
+    LONGEST_PAGE,
+    SANDBOX,
+    is_page,
+    repeats_elsewhere,
+    request_headers,
+    response_headers,
+    with_links,
+)
 
 PORT = PodPort("default", "web", 8080, has_tls=False, host="10.0.0.2")
 PREFIX = "/api/v1/namespaces/default/pods/web/proxy"
@@ -99,3 +107,40 @@ def test_only_pages_have_links(fields: dict[str, str], is_one: bool) -> None:
 )
 def test_links_to_the_server_stay_below_the_proxy(page: str, sent: str) -> None:
     assert with_links(page.encode(), PREFIX).decode() == sent.format(PREFIX)
+
+
+def test_a_page_of_links_gets_little_longer() -> None:
+    """A megabyte of links was 60 of them, for each request at a time."""
+    page = b"<a" + b" src=/" * 600 + b">"
+    pages = page * (LONGEST_PAGE // len(page))
+    changed = with_links(pages, "/" + "x" * 400)
+    assert len(pages) < len(changed) <= len(pages) + LONGEST_PAGE
+
+
+@pytest.mark.parametrize(
+    ("location", "is_refused"),
+    [
+        ("/done", False),
+        ("http://10.0.0.2:8080/done?to=https://a/..", False),
+        ("done", False),
+        ("?page=2", False),
+        (f"https://cloud:6443{PREFIX}/done", True),
+        ("https://cloud:6443/api/v1/namespaces/default", True),
+        ("https://localhost:6443/api/v1/namespaces/default", True),
+        ("https:/api/v1/namespaces/default", True),
+        ("//cloud:6443/api/v1/namespaces/default", True),
+        ("../../../../default", True),
+        ("/../../../../default", True),
+        ("/%2e%2E/%2e%2e/x", True),
+        ("/..\\..\\x", True),
+        ("/.\t./x", True),
+        ("\\\\cloud:6443/x", True),
+    ],
+)
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_repeats_no_write_at_another_path(location: str, status: int, *, is_refused: bool) -> None:
+    """kubectl and curl repeat it with the user's credentials: a pod would have the user delete anything."""
+    headers = response_headers((("location", location),), PORT, PATH)
+    assert repeats_elsewhere("DELETE", status, headers, PATH) is is_refused
+    assert not repeats_elsewhere("GET", status, headers, PATH), "who reads may be led anywhere, as in Kubernetes"
+    assert not repeats_elsewhere("DELETE", 303, headers, PATH), "it is followed by a GET"

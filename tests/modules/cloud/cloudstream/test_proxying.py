@@ -270,7 +270,10 @@ def test_the_answer_to_head_has_no_body(site: Site) -> None:
         b"",
         b"no HTTP\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nA: " + bytes(200_000),
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 101 + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     ],
+    ids=["none", "other", "long", "unwanted-switch", "hints"],
 )
 def test_what_is_no_answer_is_an_error(site: Site, answer: bytes) -> None:
     with site.client(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") as (client, pod):
@@ -288,6 +291,16 @@ def test_what_is_no_answer_is_an_error(site: Site, answer: bytes) -> None:
         thread.join(DEADLINE)
     assert received.startswith(b"HTTP/1.1 503 "), received
     assert b"error trying to reach service: pod default/web, port 8080" in received
+
+
+def test_a_write_is_not_sent_on_to_another_path(site: Site) -> None:
+    with site.client(b"DELETE /a HTTP/1.1\r\nHost: c\r\n\r\n") as (client, pod):
+        _until(pod, b"\r\n\r\n")
+        pod.sendall(b"HTTP/1.1 307 No\r\nLocation: https://c/api/v1/namespaces/a\r\nContent-Length: 0\r\n\r\n")
+        answer = _all(client)
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"pod web redirects a DELETE to a place outside of it" in answer
+    assert b"ocation:" not in answer
 
 
 def test_an_answer_that_breaks_off_breaks_off(site: Site) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import delete, inspect, select, update
 
@@ -18,11 +19,12 @@ from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
 from modules.cloud.storage.database.database import Database
-from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
 from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.transactions import Transactions
@@ -447,6 +449,67 @@ def test_a_database_without_the_times_of_connections_is_taken_over(url: str) -> 
             connection.exec_driver_sql(claim.format(node))
             times = connection.exec_driver_sql("SELECT connected_at FROM cluster_sessions").scalars().all()
             assert set(times) == {0}
+
+
+def test_the_longest_kind_and_name_are_kept_and_found_again(url: str) -> None:
+    """Also in a database of an earlier cloudcore, whose kinds had 64 characters: one longer ended each transaction."""
+    kind = f"{'K' * 63}.{'g' * 253}"
+    key = ObjectKey(kind, "n" * 63, "\N{PARTY POPPER}" * 253)
+    with Cloud(url) as cloud, cloud.database.engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            for table in ("objects", "changes", "history", "syncs"):
+                connection.exec_driver_sql(f"ALTER TABLE cluster_{table} ALTER COLUMN kind TYPE VARCHAR(64)")
+    with Cloud(url) as cloud:
+        cloud.transactions.begin()
+        version = str(cloud.cluster.storage.next_version())
+        made = {"metadata": {"name": key.name, "namespace": key.namespace, "resourceVersion": version}}
+        cloud.database.put(ObjectEvent(EventType.ADDED, key, made, body=msgspec.json.encode(made)))
+        cloud.database.put_object_sync("n1", "u1", ObjectSync(key, 1))
+        cloud.transactions.commit()
+        cloud.transactions.begin()
+        cloud.database.forget_changes(kind, cloud.cluster.storage.version)
+        cloud.transactions.commit()
+    with Cloud(url) as later:
+        assert later.cluster.storage.find(key) is not None
+        later.transactions.begin()
+        assert later.database.object_syncs_of("n1") == {"u1": ObjectSync(key, 1)}
+        assert later.database.watch_history().began[kind] == later.cluster.storage.version
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://u:geheim@h/x", "postgresql://u@h/x?password=geheim", "postgresql://h/x?sslkey=k&sslpassword=geheim"],
+)
+def test_no_password_of_a_url_is_shown(text: str) -> None:
+    """libpq takes passwords as parameters, too."""
+    assert "geheim" not in shown(url_of(text))
+
+
+def test_a_url_whose_port_is_no_number_is_refused_without_its_password() -> None:
+    with pytest.raises(DatabaseError) as raised:
+        Database("postgresql://u:geheim@h:x/y", "a")
+    assert "geheim" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "mode", "proves"),
+    [("/run", "", True), ("localhost", "", True), ("h", "verify-full", True), ("h", "verify-ca", False),
+     ("h", "", False)],
+)  # fmt: skip
+def test_a_server_over_the_network_is_to_prove_its_name(host: str, mode: str, *, proves: bool) -> None:
+    assert proves_name(host, mode) is proves
+
+
+@needs_postgresql
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_keep_each_name_is_refused(postgresql: str, encoding: str) -> None:
+    """The first such name would end each transaction from then on."""
+    engine = make_engine(url_of(postgresql))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {encoding} TEMPLATE template0 ENCODING '{encoding}'")
+    engine.dispose()
+    with pytest.raises(DatabaseError, match=f"its encoding is {encoding}: .* ENCODING 'UTF8'"):
+        Database(postgresql.replace("/postgres?", f"/{encoding.lower()}?"), "a")
 
 
 def test_a_database_is_new_until_something_is_in_it(url: str) -> None:

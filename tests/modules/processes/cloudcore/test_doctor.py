@@ -63,6 +63,11 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         ({"free_bytes": 1 << 20}, Level.FAILED, "1 MiB are free"),
         ({"free_bytes": 500 << 20}, Level.WARNING, "500 MiB are free"),
         ({"database": DatabaseServer("pg://x", "postgresql", (14, 9))}, Level.WARNING, "pg://x: postgresql 14.9"),
+        (
+            {"database": DatabaseServer("pg://x", "postgresql", (15, 1), is_verified=False)},
+            Level.WARNING,
+            "pg://x: postgresql 15.1, over the network without proof of its name",
+        ),
         ({"database": DatabaseServer("my://x", "mysql", (8,))}, Level.WARNING, "my://x: mysql 8"),
         ({"database": DatabaseServer("pg://x", "postgresql", error="refused")}, Level.FAILED, "pg://x: refused"),
         ({"certificates": {"ca.crt": NOW - DAY}}, Level.FAILED, "ca.crt expired 24h ago"),

@@ -43,6 +43,15 @@ def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> in
     return status
 
 
+@pytest.mark.parametrize("name", ["a\0b", "r" * 254], ids=["NUL", "long"])
+def test_an_object_that_no_path_leads_to_is_not_made(port: int, name: str) -> None:
+    """On a PostgreSQL it ended each transaction, and the API server restarted for minutes."""
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    body = json.dumps({"metadata": {"name": name}, "rules": []})
+    assert ask(port, "POST", path, body, **{"Content-Type": "application/json"}) == 422
+    assert ask(port, "GET", path) == 200
+
+
 def test_every_user_of_the_machine_is_an_administrator(port: int) -> None:
     """Pods are listed without credentials, under each name of the loopback interface."""
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
