@@ -1,7 +1,9 @@
 """A gRPC server behind an `ActivatedServer`; importing this loads gRPC's library."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -10,6 +12,79 @@ from beehive.socket_activation.private_socket import PrivateSocket
 
 _STOP_SECONDS: Final = 5.0
 """For the end of calls that were cancelled."""
+
+MOST_OPENED: Final = 32
+"""Calls at a time whose request has not come; a further one ends the oldest of them. An honest client sends it at once.
+"""
+
+Behaviour = Callable[[Any, grpc.ServicerContext], Any]
+"""Takes a request, and returns the answer, or an iterator of answers."""
+
+
+class CallPlaces:
+    """The places for calls: for those whose request has not come, and for the others. Thread-safe.
+
+    gRPC keeps a thread for each call from its beginning, so that a client that begins calls and sends no requests would
+    leave none for others, until it ends.
+
+    Args:
+        most_calls: calls at a time that have their request.
+    """
+
+    def __init__(self, most_calls: int) -> None:
+        self._lock = threading.Lock()
+        self._opened: dict[grpc.ServicerContext, None] = {}
+        """The calls whose request has not come, the oldest first."""
+        self._free = threading.Semaphore(most_calls)
+
+    def bounded(self, handler: "grpc.RpcMethodHandler[Any, Any]") -> "grpc.RpcMethodHandler[Any, Any]":
+        """Return the handler of a method with one request, as one that takes a place for each call."""
+        forms = handler.request_deserializer, handler.response_serializer
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._streaming(handler.unary_stream), *forms)
+        return grpc.stream_unary_rpc_method_handler(self._answering(handler.unary_unary), *forms)
+
+    def _answering(self, behaviour: Behaviour) -> Behaviour:
+        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+            with self._taken(requests, context) as request:
+                return behaviour(request, context)
+
+        return call
+
+    def _streaming(self, behaviour: Behaviour) -> Behaviour:
+        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+            with self._taken(requests, context) as request:
+                yield from behaviour(request, context)
+
+        return call
+
+    @contextmanager
+    def _taken(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        """Wait for the request of a call, and give the call a place. Raises gRPC's error of a call that has ended."""
+        request = self._request(requests, context)
+        if not self._free.acquire(blocking=False):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are under way")
+        try:
+            yield request
+        finally:
+            self._free.release()
+
+    def _request(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+        with self._lock:
+            self._opened[context] = None
+            oldest = next(iter(self._opened)) if len(self._opened) > MOST_OPENED else None
+            if oldest is not None:
+                del self._opened[oldest]
+        if oldest is not None:
+            oldest.cancel()
+        try:
+            for request in requests:
+                return request
+        finally:
+            with self._lock:
+                self._opened.pop(context, None)
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
+        return None
 
 
 class GrpcServer:
@@ -20,24 +95,26 @@ class GrpcServer:
         services: "Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]",
         name: str,
         *,
-        threads: int,
-        most_calls: int | None,
+        most_calls: int,
         largest_request: int,
     ) -> None:
         """Begin to answer calls. Raises RuntimeError or OSError when that fails.
 
         Args:
-            services: the handlers of each method, by the service's full name.
+            services: the handlers of each method, by the service's full name; each method takes one request.
             name: prefix of the threads' names.
-            threads: their maximum; only as many exist as calls were ever under way at one time.
-            most_calls: running and waiting ones; gRPC refuses further ones with RESOURCE_EXHAUSTED. None: any number.
+            most_calls: at a time, of all clients together; further ones are refused with RESOURCE_EXHAUSTED. Each has a
+                thread, so only as many threads exist as calls were ever under way at one time.
             largest_request: in bytes.
         """
+        threads = most_calls + MOST_OPENED
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        limit = ("grpc.max_receive_message_length", largest_request)
-        self._server = grpc.server(self._threads, options=[limit], maximum_concurrent_rpcs=most_calls)
+        limits = [("grpc.max_receive_message_length", largest_request), ("grpc.max_concurrent_streams", threads)]
+        self._server = grpc.server(self._threads, options=limits)
+        places = CallPlaces(most_calls)
         for service, handlers in services.items():
-            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
+            bounded = {method: places.bounded(handler) for method, handler in handlers.items()}
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, bounded),))
         self.socket = PrivateSocket(lambda path: self._server.add_insecure_port(f"unix:{path}"))
         self._server.start()
 

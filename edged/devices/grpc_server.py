@@ -9,7 +9,6 @@ from beehive.socket_activation.grpc_server import GrpcServer
 from edged.devices.contract import Answer, GrpcService
 from edged.errors import EdgedError
 
-_THREADS: Final = 4
 _CALLS: Final = 16
 """Concurrent calls; more are refused (RESOURCE_EXHAUSTED)."""
 _MOST_BYTES: Final = 1024 * 1024
@@ -17,11 +16,9 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 def serve(service: GrpcService) -> GrpcServer:
-    """Serve a service on a few threads of its own, so that a blocking request delays no other service."""
+    """Serve a service on threads of its own, so that a blocking request delays no other service."""
     handlers = {name: _handler(answer) for name, answer in service.methods.items()}
-    return GrpcServer(
-        {service.name: handlers}, "devices", threads=_THREADS, most_calls=_CALLS, largest_request=_MOST_BYTES
-    )
+    return GrpcServer({service.name: handlers}, "devices", most_calls=_CALLS, largest_request=_MOST_BYTES)
 
 
 def _handler(answer: Answer) -> "grpc.RpcMethodHandler[Any, Any]":

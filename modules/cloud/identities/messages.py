@@ -101,6 +101,8 @@ class KeyEnrolment(msgspec.Struct, frozen=True, kw_only=True):
     """The present certificate, for a renewal."""
     token: str = ""
     """The id of the token, for a join; "" for a token of an earlier cloudcore, without id."""
+    has_other_kubelet: bool = False
+    """Whether a Node of this name is another kubelet's, as the module has found out."""
 
 
 class Identities(msgspec.Struct, frozen=True):

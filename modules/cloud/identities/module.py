@@ -14,7 +14,7 @@ from beehive.printable import printable
 from beehive.resource import Side
 from beehive.runtime import Runtime
 from beehive.whole_numbers import whole_number
-from modules.apimachinery.kinds import kind_named
+from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
@@ -182,10 +182,10 @@ class IdentitiesModule(Module):
             return
         if object_name(("node", asked.node)) not in self._names and len(self._names) >= MOST_RECORDS:
             self._refuse(message, f"{MOST_RECORDS} names and tokens are taken, no further node can join")
-        elif asked.token:
-            self._store.read(("token", asked.token), lambda found, why: self._join(message, asked, found, why))
-        else:
+        elif asked.peer is not None:
             self._enrol(message, asked, None)
+        else:
+            self._store.read_node(asked.node, lambda node, why: self._have_node(message, asked, node, why))
 
     @handles(None, USED)
     def note_use(self, message: Message) -> None:
@@ -210,6 +210,15 @@ class IdentitiesModule(Module):
 
         self._store.change(("node", peer.node), decide, done)
 
+    def _have_node(self, message: Message, asked: KeyEnrolment, node: JsonObject | None, failure: str) -> None:
+        asked = msgspec.structs.replace(asked, has_other_kubelet=rules.is_of_other_kubelet(node))
+        if failure:
+            self._refuse(message, failure)
+        elif asked.token:
+            self._store.read(("token", asked.token), lambda found, why: self._join(message, asked, found, why))
+        else:
+            self._enrol(message, asked, None)
+
     def _join(self, message: Message, asked: KeyEnrolment, found: Record | None, failure: str) -> None:
         """Check the token and the name, then uses the token up, and then takes the name."""
         if failure or not isinstance(found, JoinToken):
@@ -219,7 +228,7 @@ class IdentitiesModule(Module):
 
         def looked(identity: Record | None, why: str) -> None:
             known = identity if isinstance(identity, NodeIdentity) else None
-            why = why or rules.joined(known, token, asked.node, asked.key, self.clock.now()).refusal
+            why = why or rules.joined(known, token, asked, self.clock.now()).refusal
             if why:
                 self._refuse(message, why)
             elif token.once:
@@ -230,7 +239,7 @@ class IdentitiesModule(Module):
         def use_up(now: Record | None) -> RecordChange:
             if not isinstance(now, JoinToken):
                 return RecordChange(answer="the token was withdrawn")
-            why = rules.joined(None, now, asked.node, asked.key, self.clock.now()).refusal
+            why = rules.refusal_by_token(now, asked)
             return RecordChange(answer=why) if why else RecordChange(rules.consumed(now, asked.node, asked.key))
 
         def used_up(answer: object, why: str) -> None:
@@ -247,7 +256,7 @@ class IdentitiesModule(Module):
         def decide(found: Record | None) -> RecordChange:
             identity, now = found if isinstance(found, NodeIdentity) else None, self.clock.now()
             if asked.peer is None:
-                outcome = rules.joined(identity, token, asked.node, asked.key, now)
+                outcome = rules.joined(identity, token, asked, now)
             else:
                 why = rules.refusal_of_node(asked.peer, identity) if identity is not None else ""
                 outcome = rules.Enrolled(why) if why else rules.renewed(identity, asked.peer, asked.key, now)

@@ -2,18 +2,23 @@
 
 A name belongs to the first key that has it: the key of the node's join or, for a node that joined before keys
 were remembered, the first one seen. It moves to the key of a renewed certificate when that is used for the
-first time, and to the key of another machine with a token that an administrator has made for it.
+first time, and to the key of another machine with a token that an administrator has made for it. The name of a Node
+whose kubelet has not joined here, such as a cluster's own, is nobody's to take.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339
+from modules.cloud.identities.messages import KeyEnrolment
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, RevokedUser
 
 _replace = msgspec.structs.replace
+_EDGE: Final = "node-role.kubernetes.io/edge"
+"""The label of edge nodes (KubeEdge's)."""
 
 
 class Enrolled(NamedTuple):
@@ -87,23 +92,36 @@ def renewed(identity: NodeIdentity | None, peer: CertifiedPeer, key: str, now: f
     return Enrolled("", _replace(identity, next_key=following, since=max(identity.since, float(int(now)))))
 
 
-def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, key: str, now: float) -> Enrolled:
+def is_of_other_kubelet(node: JsonObject | None) -> bool:
+    """Return whether a Node is reported by a kubelet that is no edge's: it has facts of a kubelet, and not the label
+    with which edges register.
+    """
+    metadata, status = ((node or {}).get(part) or {} for part in ("metadata", "status"))
+    is_reported = bool((status.get("nodeInfo") or {}).get("kubeletVersion"))
+    return is_reported and _EDGE not in (metadata.get("labels") or {})
+
+
+def joined(identity: NodeIdentity | None, token: JoinToken | None, asked: KeyEnrolment, now: float) -> Enrolled:
     """Decide about a request for a first certificate with a token.
 
     Args:
         identity: the node's, if there is one.
         token: the token's record; None for a token of an earlier cloudcore.
-        node: the node's name.
-        key: the node's key.
+        asked: the request.
         now: seconds since the epoch.
     """
-    if token is not None:
-        if token.node and token.node != node:
-            return Enrolled(f"the token is for node {token.node} only: `cloudcore token` prints another")
-        if token.used_by and (token.used_by, token.used_key) != (node, key):
-            return Enrolled(f"the token was for one node, and {token.used_by} has joined with it: {_ANOTHER}")
+    node, key = asked.node, asked.key
+    if token is not None and (why := refusal_by_token(token, asked)):
+        return Enrolled(why)
     begins = float(int(now))
     labels = (token.labels if token is not None else {}) or (identity.labels if identity is not None else {})
+    is_free = identity is None or not (identity.key or identity.revoked_at)
+    if is_free and asked.has_other_kubelet and (token is None or token.node != node):
+        return Enrolled(
+            f"the name {node} belongs to a Node whose kubelet has not joined by this cloudcore: give this machine "
+            f"another name (edgecore join --name) or, if it takes that one's place, join with a token of `cloudcore "
+            f"token --node {node}`"
+        )
     if identity is None:
         return Enrolled("", NodeIdentity(name=node, key=key, since=begins, pinned_at=now, labels=labels))
     replaces = token is not None and token.replace and token.node == node
@@ -119,6 +137,15 @@ def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, ke
     if not identity.key:
         return Enrolled("", _replace(identity, key=key, since=begins, pinned_at=now, labels=labels))
     return Enrolled("", _replace(identity, since=max(identity.since, begins), labels=labels))
+
+
+def refusal_by_token(token: JoinToken, asked: KeyEnrolment) -> str:
+    """Return why a node may not join with a token, whoever has its name; "" if it may."""
+    if token.node and token.node != asked.node:
+        return f"the token is for node {token.node} only: `cloudcore token` prints another"
+    if token.used_by and (token.used_by, token.used_key) != (asked.node, asked.key):
+        return f"the token was for one node, and {token.used_by} has joined with it: {_ANOTHER}"
+    return ""
 
 
 def consumed(token: JoinToken, node: str, key: str) -> JoinToken | None:

@@ -57,6 +57,16 @@ class IdentityStore:
 
         self._get(key, answered)
 
+    def read_node(self, name: str, done: Callable[[JsonObject | None, str], None]) -> None:
+        """Read a Node; `done` gets it, or None, and the reason of a failed read or ""."""
+
+        def answered(result: ApiResult) -> None:
+            code = _code(result)
+            message = str((result.refusal or {}).get("message", ""))[:300]
+            done(result.object, "" if code in (0, 404) else f"whether there is a Node {name} cannot be read: {message}")
+
+        self._perform(ApiCall(verb="get", api_version="v1", plural="nodes", name=name), answered)
+
     def change(
         self,
         key: Key,

@@ -15,9 +15,8 @@ from protos.dmi.v1beta1 import api_pb2 as dmi
 LARGEST_REQUEST: Final = 2 * 1024 * 1024
 """Largest request in bytes: all values of a device together, in UTF-8."""
 
-_THREADS: Final = 8
 _MOST_CALLS: Final = 64
-"""Largest number of running and waiting calls; gRPC refuses further ones with RESOURCE_EXHAUSTED."""
+"""Calls at a time; further ones are refused with RESOURCE_EXHAUSTED."""
 
 _PATIENCE: Final = 0.8
 """Seconds within which a call is answered, because mappers built with KubeEdge's framework wait for one second."""
@@ -44,9 +43,7 @@ def serve(ask: Ask) -> GrpcServer:
         )
         for name, (request, answer) in _METHODS.items()
     }
-    return GrpcServer(
-        {MANAGER: handlers}, "dmi-server", threads=_THREADS, most_calls=_MOST_CALLS, largest_request=LARGEST_REQUEST
-    )
+    return GrpcServer({MANAGER: handlers}, "dmi-server", most_calls=_MOST_CALLS, largest_request=LARGEST_REQUEST)
 
 
 def _take(ask: Ask, request: Any, context: grpc.ServicerContext) -> Any:

@@ -19,10 +19,9 @@ from modules.runtimes.engine.driver import Method, OnEnd
 from modules.runtimes.engine.errors import NotProvidedError, RequestRefusedError
 from protos.cri.v1 import api_pb2 as cri
 
-_THREADS = 1000
-"""Upper limit; only as many threads exist as calls were ever under way at one time. A StopContainer keeps one for its
-grace period, an ExecSync for its run time (an endless hook as long as its container runs), an event stream (at most
-`event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped.
+_MOST_CALLS = 1000
+"""Calls at a time, each with a thread. A StopContainer lasts for its grace period, an ExecSync for its run time (an
+endless hook as long as its container runs), an event stream (at most `event_stream.STREAM_LIMIT`) while it is open.
 """
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
@@ -57,7 +56,7 @@ def serve(methods: CriMethods) -> GrpcServer:
             method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name, methods.why_not))
             for method in service.methods
         }
-    return GrpcServer(services, "cri-server", threads=_THREADS, most_calls=None, largest_request=REQUEST_LIMIT)
+    return GrpcServer(services, "cri-server", most_calls=_MOST_CALLS, largest_request=REQUEST_LIMIT)
 
 
 def _handler(method: MethodDescriptor, behaviour: Behaviour) -> "grpc.RpcMethodHandler[Any, Any]":

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from modules.cloud.identities import rules
+from modules.cloud.identities.messages import KeyEnrolment
 from modules.cloud.identities.peer import CertifiedPeer, normal_serial, read_peer
 from modules.cloud.identities.records import (
     JoinToken,
@@ -116,7 +117,7 @@ def test_a_cloud_of_an_earlier_backup_knows_its_nodes() -> None:
 )
 def test_who_joins(identity: NodeIdentity | None, by: JoinToken | None, key: str, words: str) -> None:
     """Another machine needs a token that was made for that, after the revocation if there is one."""
-    outcome = rules.joined(identity, by, "n1", key, NOW)
+    outcome = rules.joined(identity, by, KeyEnrolment(node="n1", key=key), NOW)
     assert words in outcome.refusal
     assert (outcome.identity is None) == bool(words)
     if outcome.identity is not None:
@@ -124,17 +125,53 @@ def test_who_joins(identity: NodeIdentity | None, by: JoinToken | None, key: str
         assert outcome.identity.revoked_at == 0.0
 
 
+@pytest.mark.parametrize(
+    ("identity", "by", "words"),
+    [
+        (None, TOKEN, "cloudcore token --node n1"),
+        (None, None, "whose kubelet has not joined"),
+        (NodeIdentity(name="n1"), TOKEN, "whose kubelet has not joined"),
+        (None, token(node="n1"), ""),
+        (None, REPLACING, ""),
+        (OWN, TOKEN, ""),
+    ],
+)
+def test_the_name_of_another_kubelets_node_is_not_free(
+    identity: NodeIdentity | None, by: JoinToken | None, words: str
+) -> None:
+    """Any token would otherwise read the secrets of the pods on a cluster's own nodes; one for this name may."""
+    outcome = rules.joined(identity, by, KeyEnrolment(node="n1", key="a", has_other_kubelet=True), NOW)
+    assert words in outcome.refusal
+    assert (outcome.identity is None) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("labels", "status", "is_other"),
+    [
+        ({}, {"nodeInfo": {"kubeletVersion": "v1.32.13"}}, True),
+        (None, {"nodeInfo": {"kubeletVersion": "v1.32.13"}}, True),
+        ({"node-role.kubernetes.io/edge": ""}, {"nodeInfo": {"kubeletVersion": "v1.32.13"}}, False),
+        ({}, {"nodeInfo": {"kubeletVersion": ""}}, False),
+        ({}, None, False),
+    ],
+)
+def test_whose_kubelet_a_node_has(labels: object, status: object, *, is_other: bool) -> None:
+    """An edge's has KubeEdge's label; a Node that an administrator has prepared has no facts of a kubelet."""
+    assert rules.is_of_other_kubelet({"metadata": {"labels": labels}, "status": status}) == is_other
+    assert not rules.is_of_other_kubelet(None)
+
+
 def test_labels_are_of_the_last_token_that_had_some() -> None:
     labelled = token(labels={"zone": "a"})
-    joined = rules.joined(None, labelled, "n1", "a", NOW).identity
+    joined = rules.joined(None, labelled, KeyEnrolment(node="n1", key="a"), NOW).identity
     for by in (TOKEN, REPLACING, None):
-        again = rules.joined(joined, by, "n1", "a", NOW).identity
+        again = rules.joined(joined, by, KeyEnrolment(node="n1", key="a"), NOW).identity
         assert again is not None
         assert again.labels == {"zone": "a"}
 
 
 def test_a_replaced_machine_is_out_also_when_the_cloud_s_clock_was_put_back() -> None:
-    replaced = rules.joined(OWN, REPLACING, "n1", "b", 100.0).identity
+    replaced = rules.joined(OWN, REPLACING, KeyEnrolment(node="n1", key="b"), 100.0).identity
     assert replaced is not None
     assert rules.refusal(peer("a", 900.0), replaced)
     assert rules.refusal(peer("b", 100.0), replaced) == ""
@@ -199,7 +236,7 @@ def test_a_certificate_without_a_node_is_a_user() -> None:
 def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, key: str, *, refused: bool) -> None:
     """The tokens that the former machine got are refused; a renewal, and the same key again, end none."""
     replacing = token(node="n1", replace=True, created_at=960.0)
-    found = rules.joined(before, replacing, "n1", key, NOW).identity
+    found = rules.joined(before, replacing, KeyEnrolment(node="n1", key=key), NOW).identity
     assert found is not None
     assert rules.refuses_token(found, NOW - 5) == refused
     assert rules.refuses_token(found, int(NOW)) == refused, "the former machine got it in the same second"

@@ -19,8 +19,9 @@ import pytest
 from metamanager.rows import Row
 from metamanager.store import open_store
 from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.beehive.socket_activation.test_grpc_server import begun
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.dmi.framework import TIMEOUT, FrameworkMapper
+from tests.modules.edge.dmi.framework import MANAGER, TIMEOUT, FrameworkMapper
 from tests.modules.edge.dmi.node import DmiNode, device, model
 
 
@@ -116,6 +117,18 @@ def test_a_new_socket_of_a_mapper_is_noticed_without_a_registration(node: DmiNod
     mapper.serve()
     mapper.hear("CreateDeviceModel", "tm")
     mapper.hear("UpdateDevice", "thermo")
+
+
+def test_a_client_that_sends_no_requests_locks_no_mapper_out(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """It begins more calls than there are places."""
+    silent = [begun(node.socket, f"{MANAGER}{method}", 100) for method in ("MapperRegister", "ReportDeviceStatus")]
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    assert [one.name for one in mapper.start().deviceList] == ["thermo"]
+    mapper.report("thermo", {"temperature": "21"})
+    for each in silent:
+        each.close()
 
 
 def test_a_restarted_edgecore_calls_the_mappers_it_knew(node: DmiNode, mapper: FrameworkMapper) -> None:

@@ -77,6 +77,15 @@ def get(port: int, path: str, context: ssl.SSLContext) -> int:
         connection.close()
 
 
+def post(port: int, path: str, body: object) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    try:
+        connection.request("POST", path, msgspec.json.encode(body), {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
 def test_a_revoked_node_is_locked_out_everywhere_until_it_is_allowed(tmp_path: Path) -> None:
     """Its link ends, with the reason; no port takes its certificate or a token for it, after a restart either."""
     with started(tmp_path) as stub:
@@ -151,6 +160,22 @@ def test_a_name_belongs_to_the_machine_that_has_it(stub: Stub, tmp_path: Path) -
     assert "belongs to the key" in refused(stub, first)
     with stub.edge("n1", second):
         pass
+
+
+def test_the_name_of_a_node_with_another_kubelet_is_taken(tmp_path: Path) -> None:
+    """With it, any token would get the secrets of the pods on a cluster's own nodes. One for this name may."""
+    reported = {**node("worker"), "status": {"nodeInfo": {"kubeletVersion": "v1.32.13"}}}
+    tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
+    with Stub(tmp_path, tls=tls, insecure_port=0) as stub:
+        assert post(stub.core.api_port, "/api/v1/nodes", reported) == 201
+        joining = Joining(stub, tmp_path)
+
+        def status_of(**options: object) -> int:
+            headers = {"NodeName": "worker", "Authorization": bearer(stub, **options)}
+            return joining.get("/edge.crt", joining.context(), headers, csr("worker", new_key()))[0]
+
+        assert status_of() == status_of(once=True) == 403
+        assert status_of(node="worker") == 200
 
 
 def test_the_same_key_may_join_again(stub: Stub, tmp_path: Path) -> None:
