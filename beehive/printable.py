@@ -1,8 +1,9 @@
 """Makes text from outside safe to print: in a log, an error, a table, a terminal.
 
 Text of a node, a pod or a manifest may hold escape sequences that move a terminal's cursor or set its title, line
-breaks that forge lines of a log, and marks that reverse the direction of writing (CVE-2021-25743, CVE-2021-42574).
-These characters are escaped as in a Python string (`\\x1b`); all others stay.
+breaks that forge lines of a log, marks that reverse the direction of writing (CVE-2021-25743, CVE-2021-42574), and
+characters that are not seen, by which two texts look alike or one has a hidden part (Unicode TR 36). These characters
+are escaped as in a Python string (`\\x1b`); all others stay.
 """
 
 import re
@@ -11,7 +12,11 @@ from typing import Final
 CLIPPED: Final = 200
 """Characters that one value from outside may have in a log line or an error."""
 
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""The page has the same list (`words.js`)."""
 _UNSAFE_IN_LINES = re.compile(UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 

@@ -17,6 +17,8 @@ from beehive.printable import CLIPPED, clipped, printable, printable_lines
         ("\u202egnp.exe", "\\u202egnp.exe"),
         ("\u2028", "\\u2028"),
         ("\ud800", "\\ud800"),
+        ("ad\u200bmin\xad \u2060x\ufeff", "ad\\u200bmin\\xad \\u2060x\\ufeff"),
+        ("a\U000e0041\U000e007f", "a\\U000e0041\\U000e007f"),
         ("back\\slash", "back\\slash"),
     ],
 )

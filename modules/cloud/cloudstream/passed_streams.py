@@ -9,7 +9,8 @@ import logging
 import select
 import ssl
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from itertools import islice
@@ -57,6 +58,8 @@ MOST_ASKED: Final = 8
 """Cloudcores that are asked for one node; the one to which it is connected is the first of them."""
 OPENING: Final = 32
 """Streams that wait for another cloudcore's answer, at a time."""
+OPENING_OF_A_NODE: Final = 8
+"""Of them of one node: with a node that does not answer, its users would take the places of all others."""
 _CLOUDCORES_SECONDS: Final = 5.0
 _MARGIN: Final = 5.0
 """Seconds that the answer may take longer than the node's."""
@@ -153,7 +156,9 @@ class StreamsElsewhere:
         self._others = others
         self._cloudcores = cloudcores
         self._clock = clock
-        self._opening = threading.BoundedSemaphore(OPENING)
+        self._lock = threading.Lock()
+        self._opening: Counter[str] = Counter()
+        """How many streams of each node wait for an answer."""
 
     def reply(self, node: str, target: str, request: Request) -> Reply | None:
         """Return the reply of a node's server, or None if no other cloudcore has a tunnel of it.
@@ -183,12 +188,23 @@ class StreamsElsewhere:
     def _answer(self, node: str, target: str, request: Request, *, upgrades: bool) -> "_Answer | None":
         until = self._clock.monotonic() + ANSWER_SECONDS + _MARGIN
         wanted = _wanted(target, request, until, upgrades=upgrades)
-        if not self._opening.acquire(blocking=False):
-            raise ApiStatusError(429, f"{OPENING} streams wait for other cloudcores already: try again soon")
-        try:
+        with self._place(node):
             return self._first_answer(self._cloudcores(node), node, wanted)
+
+    @contextlib.contextmanager
+    def _place(self, node: str) -> Iterator[None]:
+        """Take a place among the streams that wait. Raise ApiStatusError, 429, if there is none."""
+        with self._lock:
+            if self._opening[node] >= OPENING_OF_A_NODE or self._opening.total() >= OPENING:
+                why = f"too many streams wait for other cloudcores already, at most {OPENING_OF_A_NODE} of a node"
+                raise ApiStatusError(429, f"{why}: try again soon")
+            self._opening[node] += 1
+        try:
+            yield
         finally:
-            self._opening.release()
+            with self._lock:
+                self._opening[node] -= 1
+                self._opening += Counter()  # without nodes of which none waits
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str] | None:
         """Ask for a path of the servers of those nodes that other cloudcores have, a few at a time; return the ones

@@ -29,7 +29,6 @@ from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.passed_streams import (
     MOST_ASKED,
-    OPENING,
     ReceivedStreams,
     StreamsElsewhere,
     ask_cloudcores,
@@ -209,7 +208,7 @@ class CloudcoreStreams:
         yield "streams with a descriptor", sum(not each._is_closed for each in self.tunnels.made)
         yield "bytes", self.tunnels._memory.used
         yield "sockets", sum(each.fileno() >= 0 for each in self.connections)
-        yield "requests at other cloudcores", OPENING - self._elsewhere._opening._value
+        yield "requests at other cloudcores", self._elsewhere._opening.total()
 
     def accept(self, client: "CloudcoreStreams") -> VirtualSocket:
         """Return another cloudcore's end of a new connection to this one's router."""

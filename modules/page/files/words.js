@@ -50,14 +50,14 @@ const plurals = new Intl.PluralRules("en");
 export function count(number, noun) { return `${number.toLocaleString("en")} ${noun}${plurals.select(number) === "one" ? "" : "s"}`; }
 
 // What beehive.printable escapes in commands: control characters, and those that reorder or hide text.
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
 /** A text of others, with unprintable characters as their escapes. Anything that is no text is none. */
 export function plain(value) {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (typeof value !== "string") return "";
   return value.replace(UNPRINTABLE, (found) => {
-    const code = found.charCodeAt(0);
-    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+    const code = found.codePointAt(0), [letter, width] = code < 256 ? ["x", 2] : code < 65536 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${code.toString(16).padStart(width, "0")}`;
   });
 }

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.clock import RealClock
+from beehive.printable import printable
 from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
@@ -301,6 +302,21 @@ def test_no_text_of_the_corpus_is_more_than_a_text(looked: Looked) -> None:
     assert (bad, is_whole) == ([], True)
     origin = looked.window.run("return location.origin")
     assert all(url.startswith(origin) for url in looked.window.requests())
+
+
+def test_the_page_escapes_what_commands_escape(looked: Looked) -> None:
+    """One list: what is hidden in a table must not be hidden on the page, and the other way round."""
+    script = """
+    const { plain } = await import("/page/files/words.js"), found = [];
+    for (let code = 0; code < 0x110000; code += 1) {
+      const shown = plain(String.fromCodePoint(code));
+      if (shown !== String.fromCodePoint(code)) found.push([code, shown]);
+    }
+    return found;
+    """
+    shown = looked.window.run(f"return (async function () {{ {script} }}).apply(null, arguments);")
+    assert [code for code, _ in shown] == [code for code in range(0x110000) if printable(chr(code)) != chr(code)]
+    assert dict(shown)[0xE0041] == printable("\U000e0041") == "\\U000e0041"
 
 
 CUT = """

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.printable import printable
 from modules.tools.printing.terminal import print_json, print_lines
 
 
@@ -63,7 +64,7 @@ def lines(results: Sequence[CheckResult], *, terminal: bool) -> list[str]:
     for each in results:
         sign = f"\x1b[{_COLOURS[each.level]}m{_SIGNS[each.level]}\x1b[0m" if terminal else f"{each.level:7}"
         hint = f" — {each.hint}" if each.hint else ""
-        found.append(f"{sign} {each.check:{width}}  {each.text}{hint}")
+        found.append(f"{sign} {each.check:{width}}  {printable(f'{each.text}{hint}')}")
     return found
 
 

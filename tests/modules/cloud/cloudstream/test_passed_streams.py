@@ -433,6 +433,41 @@ def test_cloudcores_that_do_not_answer_take_no_more_time_together_than_a_node() 
     clock.close()
 
 
+def test_a_node_that_does_not_answer_leaves_room_for_others() -> None:
+    """Streams that are opened while others wait, until there is no place left."""
+    clock, others, waiting = GoingClock(), Unreachable(), list[str]()
+    refused: dict[str, int] = {}
+    request = Request(method="GET", target="/", parts=())
+
+    def cloudcores(node: str) -> Cloudcores:
+        waiting.append(node)
+        for each in (node, f"{node}x"):
+            if each not in refused:
+                with suppress(ApiStatusError):
+                    ask(each)
+        return Cloudcores("own", ("own",), {})
+
+    def ask(node: str) -> None:
+        try:
+            elsewhere.reply(node, "/containerLogs/default/web/main", request)
+        except ApiStatusError as error:
+            assert error.code == 429
+            refused.setdefault(node, len(waiting))
+            raise
+
+    elsewhere = StreamsElsewhere(cast("OtherCloudcores", others), cloudcores, clock)
+    ask("n")
+    of_a_node, in_all = passed_streams.OPENING_OF_A_NODE, passed_streams.OPENING
+    nodes = ["n", "nx", "nxx", "nxxx"]
+    assert waiting[:in_all] == [node for node in nodes for _ in range(of_a_node)]
+    assert [refused[node] for node in (*nodes, "nxxxx")] == [8, 16, 24, 32, 32]
+    waiting.clear()
+    refused.clear()
+    ask("n")
+    assert waiting[:in_all] == [node for node in nodes for _ in range(of_a_node)], "the places are free again"
+    clock.close()
+
+
 def test_streams_that_were_refused_wait_no_longer() -> None:
     """However many have failed, the next one is told why, and not that too many wait."""
     clock, others = GoingClock(), Unreachable()

@@ -56,3 +56,8 @@ def test_a_pod_and_a_verdict_stay_one_line_each() -> None:
     pod = {"metadata": {"name": EVIL, "namespace": "d"}, "status": {"reason": EVIL}}
     assert all(line.isprintable() for line in table([("NAME",) * 7, row(pod, 0.0)]))
     assert len(lines([CheckResult("check", Level.OK, "text", "")], terminal=True)) == 1
+
+
+def test_a_node_gives_the_text_of_a_check_no_colour() -> None:
+    (line,) = lines([CheckResult("check", Level.FAILED, "\x1b[32m✔ fine", "\x1b[0m")], terminal=True)
+    assert line.count("\x1b") == 2, "those of the sign"
