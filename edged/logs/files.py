@@ -10,7 +10,6 @@ import gzip
 import logging
 import os
 import re
-import stat
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
@@ -19,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.files.linkless import open_without_links
 from edged.logs.lines import LONGEST_HEAD, is_whole
 
 _log = logging.getLogger(__name__)
@@ -30,13 +30,6 @@ _TRIES: Final = 10
 """Tries to list the files without a rotation meanwhile. Rotations are many seconds apart, and opening takes
 milliseconds.
 """
-
-_OURS: Final = 3
-"""Last parts of a log's path, made for its pod: `<pod>/<container>/<attempt>.log`. The directories above are the
-machine's.
-"""
-
-_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 LONGEST_LINE: Final = 1024 * 1024
 """Bytes of a line to read at a time; runtimes break lines at 16 KiB."""
@@ -158,20 +151,7 @@ def open_log(path: Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or is not a regular file.
     """
-    *directories, name = path.parts[-_OURS:]
-    within = os.open(Path(*path.parts[: -len(directories) - 1]), _DIRECTORY)
-    try:
-        for part in directories:
-            following = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
-            os.close(within)
-            within = following
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
-    finally:
-        os.close(within)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(open_without_links(path, os.O_RDONLY), "rb")
 
 
 class Tail(msgspec.Struct, frozen=True):

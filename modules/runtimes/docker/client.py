@@ -19,6 +19,7 @@ from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
 from beehive.unix_sockets import connect_unix
 from modules.runtimes.docker.errors import DockerUnreachableError, refusal
+from modules.runtimes.engine.errors import BadRequestError
 
 SOCKET: Final = Path("/var/run/docker.sock")
 """The socket of Docker Engine."""
@@ -46,6 +47,10 @@ class _ErrorMessage(msgspec.Struct):
     message: str = ""
 
 
+class LongAnswerError(HttpError):
+    """A body is longer than it may be."""
+
+
 class Exchange:
     """A connection with one request. Close it."""
 
@@ -67,10 +72,10 @@ class Exchange:
         return self._exchange.read_head(self._receive)
 
     def body(self, limit: int) -> bytes:
-        """Return the body. Raises OSError; HttpError when it is longer than `limit` or breaks off."""
+        """Return the body. Raises OSError; LongAnswerError; HttpError when it breaks off."""
         content = self._exchange.read_body(self._receive, limit + 1)
         if len(content) > limit:
-            raise HttpError(502, f"the answer is longer than {limit} bytes")
+            raise LongAnswerError(502, f"the answer is longer than {limit} bytes")
         return content
 
     def piece(self) -> bytes:
@@ -167,6 +172,18 @@ class DockerClient:
         content, headers = _json(body)
         return self._content(attempt, method, self._target(path, query), content, headers)
 
+    def archive(self, container_id: str, path: str, attempt: str, limit: int) -> bytes:
+        """Return a file of a container as an archive of at most `limit` bytes. Also raises BadRequestError for a longer
+        one.
+        """
+        target = self._target(f"/containers/{container_id}/archive", {"path": path})
+        try:
+            return self._content(attempt, "GET", target, b"", [], limit)
+        except DockerUnreachableError as error:
+            if isinstance(error.__cause__, LongAnswerError):
+                raise BadRequestError(attempt, f"{path} of the image has more than {limit} bytes") from error
+            raise
+
     def send(self, path: str, attempt: str, archive: bytes, query: Query | None = None) -> bytes:
         """POST an archive and return the body of the answer."""
         headers = [("Content-Type", "application/x-tar")]
@@ -198,10 +215,12 @@ class DockerClient:
         said = (error.strerror if isinstance(error, OSError) else "") or str(error)
         return DockerUnreachableError(attempt, f"Docker Engine at {self._address}: {said[:_LONGEST_REASON]}", INSTALL)
 
-    def _content(self, attempt: str, method: str, target: str, body: bytes, headers: Headers) -> bytes:
+    def _content(
+        self, attempt: str, method: str, target: str, body: bytes, headers: Headers, limit: int | None = None
+    ) -> bytes:
         exchange, _ = self._open(attempt, method, target, body, headers)
         try:
-            return exchange.body(_LONGEST_BODY)
+            return exchange.body(_LONGEST_BODY if limit is None else limit)
         except (OSError, HttpError) as error:
             raise self.unreachable(attempt, error) from error
         finally:

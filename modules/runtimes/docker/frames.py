@@ -8,6 +8,8 @@ STREAMS: Final = {1: "stdout", 2: "stderr"}
 HEADER: Final = 8
 _LARGEST: Final = 16 * 1024 * 1024
 """Largest frame in bytes; Docker's have a little more than 16 KiB."""
+_LONGEST_PIECE: Final = 32 * 1024
+"""Bytes of a terminal's line that are passed on together."""
 
 
 class FrameError(ValueError):
@@ -36,18 +38,28 @@ class FrameReader:
 
 
 class LineReader:
-    """Splits a terminal's output into lines, which are all of stdout."""
+    """Splits a terminal's output into lines, which are all of stdout. A line begins with its time.
+
+    A container may write a line without end, which comes in pieces; each but the first begins with the line's time
+    again.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._time = b""
+        """Of a line whose first piece was passed on, with a blank."""
 
     def frames(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the lines that are complete, with their ends. Raises FrameError."""
+        """Yield the lines that are complete, with their ends, and pieces of longer ones, without."""
         self._buffer += data
         at = 0
-        while (end := self._buffer.find(b"\n", at)) >= 0:
-            yield "stdout", bytes(self._buffer[at : end + 1])
-            at = end + 1
+        while True:
+            end = self._buffer.find(b"\n", at, at + _LONGEST_PIECE)
+            if end < 0 and len(self._buffer) - at < _LONGEST_PIECE:
+                break
+            stop = end + 1 if end >= 0 else at + _LONGEST_PIECE
+            piece = self._time + self._buffer[at:stop]
+            self._time = b"" if end >= 0 else bytes(piece[: piece.find(b" ") + 1])
+            yield "stdout", bytes(piece)
+            at = stop
         del self._buffer[:at]
-        if len(self._buffer) > _LARGEST:
-            raise FrameError(f"a line of Docker's has more than {_LARGEST} bytes")

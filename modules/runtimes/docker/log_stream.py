@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from beehive.files.linkless import open_without_links
 from beehive.http.errors import HttpError
 from modules.runtimes.docker.answers import nanoseconds
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
@@ -214,9 +215,9 @@ class ContainerLogFile:
         """Open the file, and remove a last entry that a full disk has truncated."""
         if not self._path or self._descriptor >= 0:
             return
-        Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(self._path, flags, _MODE)
+        path = Path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = open_without_links(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _MODE)
         size = os.fstat(self._descriptor).st_size
         tail = os.pread(self._descriptor, _TAIL, max(0, size - _TAIL))
         if tail and not tail.endswith(b"\n"):

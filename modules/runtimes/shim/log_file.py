@@ -2,14 +2,16 @@
 
 import os
 import time
+from pathlib import Path
 
+from beehive.files.linkless import open_without_links
 from modules.runtimes.shim.log_lines import LineFramer, format_entries
 
 _READ_SIZE = 64 * 1024
 _PIPE_LIMIT = 1024 * 1024
 """Bytes that a pipe can hold (/proc/sys/fs/pipe-max-size): more at its end comes from an endless writer."""
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _MODE = 0o640
 
 
@@ -17,8 +19,8 @@ class LogFile:
     """Appends to a path; a full disk loses log entries, never a container."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = os.open(path, _FLAGS, _MODE)
+        self._path = Path(path)
+        self._descriptor = open_without_links(self._path, _FLAGS, _MODE)
 
     def write(self, lines: bytes) -> None:
         """Append whole lines. Lines that cannot be written are dropped, because blocking would stop the container."""
@@ -31,7 +33,7 @@ class LogFile:
 
     def reopen(self) -> None:
         """Continue in a new file at the same path: log rotation has renamed the old one (ReopenContainerLog)."""
-        descriptor = os.open(self._path, _FLAGS, _MODE)
+        descriptor = open_without_links(self._path, _FLAGS, _MODE)
         os.close(self._descriptor)
         self._descriptor = descriptor
 

@@ -15,8 +15,11 @@ from modules.runtimes.docker.answers import Created, ListedContainer
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.errors import ConflictError, DockerUnreachableError
 from modules.runtimes.docker.pause_image import PROCESSORS, pause_archive, pause_program
+from modules.runtimes.docker.user_files import LARGEST_ARCHIVE, refuse_numbers_as_names
 from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, NotProvidedError, RunFailedError
+from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
+from tests.modules.runtimes.oci.images.tars import file, tar
 from tests.modules.runtimes.process.node import eventually
 
 CLOCK = RealClock()
@@ -128,6 +131,22 @@ def test_invalid_answers(docker: FakeDocker, answer: bytes, monkeypatch: pytest.
     with pytest.raises(DockerUnreachableError) as refusal:
         DockerClient(docker.path, CLOCK).post("/x", Created, "make it", {})
     assert refusal.value.status is StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("spare", [20_000, 0])
+def test_the_file_of_users_is_bounded(docker: FakeDocker, spare: int) -> None:
+    """It is the image's or the container's, and is read at each start and command, also those of probes."""
+    docker.answer = _answer("200 OK", tar(file("passwd", b"\n" * (LARGEST_ARCHIVE - spare))))
+    security = cri.LinuxContainerSecurityContext(run_as_user=cri.Int64Value(value=1000))
+
+    def refuse() -> None:
+        refuse_numbers_as_names(DockerClient(docker.path, CLOCK), "c", security, "", "start it")
+
+    if spare:
+        refuse()
+        return
+    with pytest.raises(BadRequestError, match="/etc/passwd of the image has more than"):
+        refuse()
 
 
 def test_no_docker(tmp_path: Path) -> None:

@@ -62,6 +62,10 @@ class MemoryDocker:
             raise NoSuchObjectError(attempt, "no such object")
         return found
 
+    def archive(self, container_id: str, path: str, attempt: str, _limit: int) -> bytes:
+        """Answer with a file."""
+        return bytes(self.call("GET", f"/containers/{container_id}/archive", attempt, {"path": path}))
+
     def get(self, path: str, kind: Any, attempt: str, query: Any = None) -> Any:
         """Answer with an object."""
         return convert(self.call("GET", path, attempt, query), kind)

@@ -1,11 +1,13 @@
 """Logs in CRI's form from Docker's streams, without a Docker."""
 
+import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
+from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import ContainerLog
 
 TIMES = [f"2026-11-20T05:42:16.00000000{number}Z" for number in range(10)]
@@ -129,11 +131,46 @@ def test_a_terminal(tmp_path: Path) -> None:
     assert path.read_bytes().decode() == f"{TIMES[1]} stdout F a\r\n{TIMES[2]} stdout F b\r\n"
 
 
+@pytest.mark.parametrize("size", [1000, 40_000, 1_000_000])
+def test_a_terminals_line_without_end(tmp_path: Path, size: int) -> None:
+    """It is no error, after which the stream would be asked for again without end; it goes to the log in pieces, which
+    are the same when the stream comes again.
+    """
+    path, text = tmp_path / "0.log", "".join(f"{number:09d}," for number in range(100_000))
+    log = log_at(path, tty=True)
+    whole = f"{TIMES[1]} {text}\r\n{TIMES[2]} b\r\n".encode()
+    for begun in (whole[:500_000], whole):
+        stream, _ = log.resume()
+        for at in range(0, len(begun), size):
+            log.take(stream, begun[at : at + size])
+    log.close()
+    entries = [line.split(" ", 3) for line in path.read_text().splitlines()]
+    assert "".join(each[3] for each in entries[:-1]) == text
+    assert {each[0] for each in entries[:-1]} == {TIMES[1]}
+    assert [each[2] for each in entries] == ["P"] * (len(entries) - 2) + ["F", "F"]
+    assert max(len(each[3]) for each in entries) <= 32 * 1024
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_a_log_is_written_to_a_regular_file_only(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """Others may have put a pipe there while the log was rotated: it would hold up the logs of all containers."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    stream, _ = log.resume()
+    log.take(stream, frame(f"{TIMES[1]} a\n"))
+    path.rename(tmp_path / "old")
+    make(path)
+    with pytest.raises(OSError, match=str(path)):
+        log.reopen()
+    for _ in range(20):
+        log.take(stream, frame(f"{TIMES[2]} {'b' * 16_000}\n"))
+    log.close()
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_no_stream_of_dockers() -> None:
     """Bytes that are no frame, and endless ones, are an error and are not kept."""
     with pytest.raises(FrameError):
         list(FrameReader().frames(b"HTTP/1.1 200 OK"))
     with pytest.raises(FrameError):
         list(FrameReader().frames(struct.pack(">BxxxI", 1, 1 << 31)))
-    with pytest.raises(FrameError):
-        list(LineReader().frames(bytes(17 * 1024 * 1024)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -64,7 +65,12 @@ def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_full_disk_loses_lines_and_nothing_else() -> None:
+def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The container goes on."""
-    log = LogFile("/dev/full")
+    log = LogFile(str(tmp_path / "log"))
+
+    def is_full(_descriptor: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", is_full)
     log.write(b"lost\n")
