@@ -93,6 +93,11 @@ class Resource(msgspec.Struct, frozen=True):
         return self.schema is not None
 
     @property
+    def key_kind(self) -> str:
+        """Its kind in the API server's keys."""
+        return self.watched_as or self.kind
+
+    @property
     def singular(self) -> str:
         """Its name in the singular, as discovery has it."""
         return self.token if self.is_custom else self.kind.lower()

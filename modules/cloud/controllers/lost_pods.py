@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind, metadata_of, uid_of
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.job_pods import INDEX
 from modules.cloud.controllers.pods import created_at, has_ended, phase_of
@@ -96,12 +96,12 @@ def _is_over(pod: JsonObject) -> bool:
 
 def _is_done(pod: JsonObject) -> bool:
     """Return whether a pod has done the work of its Job."""
-    return phase_of(pod) == "Succeeded" and (controller_of(pod) or {}).get("kind") == "Job"
+    return phase_of(pod) == "Succeeded" and key_kind(controller_of(pod) or {}) == "Job"
 
 
 def _place_of(pod: JsonObject, owner: JsonObject) -> str:
     metadata = metadata_of(pod)
-    match owner.get("kind"):
+    match key_kind(owner):
         case "DaemonSet":
             within = target_node(pod)
         case "StatefulSet":

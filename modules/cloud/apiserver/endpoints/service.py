@@ -124,7 +124,7 @@ def check_subresource(target: Target, resource: Resource) -> None:
     """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas, and for a resize
     of a pod.
     """
-    if target.subresource == _RESIZE and resource.kind == "Pod":
+    if target.subresource == _RESIZE and resource.key_kind == "Pod":
         raise _with("containers are not resized in place here: make the pod again with other resources")
     if target.subresource == SCALE and SCALE not in resource.subresources:
         raise _with(
@@ -328,7 +328,7 @@ class ApiService:
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
         version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
-        kind = resource.watched_as or resource.kind
+        kind = resource.key_kind
         subscription = self._subscriptions.subscribe(kind, of_client=True)
         try:
             from_present = version == 0 or options.initial_events

@@ -8,7 +8,7 @@ from edged.api.quantity import QuantityError
 from edged.pods.qos import QosClass, qos_class
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, key_kind
 
 _BEST_EFFORT: Final = "BestEffort"
 _OPPOSITES: Final = {"NotTerminating": "Terminating", "NotBestEffort": _BEST_EFFORT}
@@ -17,7 +17,7 @@ _OPPOSITES: Final = {"NotTerminating": "Terminating", "NotBestEffort": _BEST_EFF
 def is_about(quota: JsonObject, obj: JsonObject) -> bool:
     """Return whether an object counts for a quota: one with scopes is about some pods only."""
     requirements = [*_requirements(quota)]
-    return not requirements or (obj["kind"] == "Pod" and all(_fits(obj, one) for one in requirements))
+    return not requirements or (key_kind(obj) == "Pod" and all(_fits(obj, one) for one in requirements))
 
 
 def _requirements(quota: JsonObject) -> Iterator[JsonObject]:
