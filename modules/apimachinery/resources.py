@@ -86,6 +86,8 @@ class Resource(msgspec.Struct, frozen=True):
     """Whether the schema has defaults, which objects get that were stored before it had."""
     watched_as: str = ""
     """The kind in the API server's keys; empty: the kind."""
+    stored_version: str = ""
+    """The apiVersion of its stored objects; empty: none are stored."""
 
     @property
     def is_custom(self) -> bool:

@@ -62,6 +62,7 @@ def _resource(kind: Kind) -> Resource:
         created_subresources=_CREATED.get(kind.key_name, ()),
         connected_subresources=_CONNECTED.get(kind.key_name, ()),
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
+        stored_version=kind.api_version,
     )
 
 

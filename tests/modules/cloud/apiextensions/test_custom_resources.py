@@ -387,6 +387,27 @@ def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:
     assert "protocol" in schemas["io.example.devices.v1.Device"]["properties"]["spec"]["properties"]
 
 
+def test_discovery_has_the_hash_of_the_stored_version(serving: Serving) -> None:
+    """The texts are those of a kube-apiserver 1.32. Subresources and reviews have none, nothing of them is stored."""
+
+    def hashes(path: str) -> dict[str, str | None]:
+        return {each["name"]: each.get("storageVersionHash") for each in answer(serving, "GET", path)["resources"]}
+
+    core = hashes("/api/v1")
+    assert (core["pods"], core["events"], core["pods/status"]) == ("xPOwRZ+Yhw8=", "r2yiGXH7wu8=", None)
+    assert hashes("/apis/events.k8s.io/v1")["events"] == core["events"]
+    assert hashes("/apis/apps/v1")["deployments"] == "8aSe+NMegvE="
+    assert set(hashes("/apis/authorization.k8s.io/v1").values()) == {None}
+    assert hashes("/apis/devices.example.io/v1") == {"devices": "BOZv0SagMFY=", "devices/status": None}
+    made = definition()
+    first = {**made["spec"]["versions"][0], "storage": False}
+    versions = [first, {**first, "name": "v2", "storage": True}]
+    answer(serving, "PATCH", OWN, {"spec": {"versions": versions}}, MERGE)
+    before, after = hashes("/apis/devices.example.io/v1"), hashes("/apis/devices.example.io/v2")
+    assert before == after
+    assert before["devices"] != "BOZv0SagMFY="
+
+
 @pytest.mark.parametrize("mode", ["Strict", "Warn", "Ignore"])
 def test_a_server_side_apply_refuses_fields_that_the_schema_has_not(serving: Serving, mode: str) -> None:
     """In the words of structured-merge-diff, whatever the field validation."""
