@@ -14,7 +14,7 @@ from edged.api import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secre
 from edged.api.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
 from edged.api.quantity import Quantity
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, key_kind
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def validate_schema(obj: JsonObject, live: JsonObject | None = None) -> None:
     Raises:
         BadRequestError: a field has the wrong type; the message names it.
     """
-    shape = _TYPES.get(str(obj.get("kind")), _AnyObject)
+    shape = _TYPES.get(key_kind(obj), _AnyObject)
     if live is not None:
         obj = {name: value for name, value in obj.items() if name == "kind" or value is not live.get(name)}
     try:

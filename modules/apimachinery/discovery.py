@@ -4,14 +4,17 @@ Newer clients request [aggregated discovery](aggregated_discovery.py) in their A
 (client-go's `GroupsAndMaybeResources`).
 """
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.version_order import preferred_first
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_HASH_BYTES: Final = 8
 
 
 class Discovery:
@@ -117,7 +120,17 @@ def _resource(resource: Resource) -> dict[str, Any]:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
+    if resource.stored_version:
+        entry["storageVersionHash"] = _version_hash(resource)
     return entry
+
+
+def _version_hash(resource: Resource) -> str:
+    """Return the text by which programs that store objects anew see that a kind is stored in another version (the
+    first bytes of the SHA-256 of group, version and kind, as `StorageVersionHash` of kube-apiserver).
+    """
+    group, _, of = resource.stored_version.rpartition("/")
+    return b64encode(sha256(f"{group}/{of}/{resource.kind}".encode()).digest()[:_HASH_BYTES]).decode()
 
 
 def _subresources(resource: Resource) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, Resource
 from modules.apimachinery.validation.metadata import immutable
 
+_CORE: Final = "v1"
 EVENTS: Final = Resource(
     kind="Event",
     plural="events",
@@ -20,10 +21,10 @@ EVENTS: Final = Resource(
     group="events.k8s.io",
     short_names=("ev",),
     verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
+    stored_version=_CORE,
 )
 """The resource in the newer group."""
 EVENTS_VERSION: Final = EVENTS.group_version
-_CORE: Final = "v1"
 _NAMES: Final = {
     "regarding": "involvedObject",
     "note": "message",

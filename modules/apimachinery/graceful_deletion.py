@@ -7,7 +7,7 @@ of an object's dependents is written into its finalizers, too, and the garbage c
 from typing import Final
 
 from modules.apimachinery.api_errors import InvalidError
-from modules.apimachinery.kinds import JsonObject, is_being_deleted
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 BACKGROUND: Final = "Background"
@@ -82,10 +82,10 @@ def finalizers_for_deletion(obj: JsonObject, policy: str | None) -> list[str]:
     """
     present = finalizers_of(obj)
     others = [name for name in present if name not in _POLICY_OF]
-    if obj["kind"] == _EVENT:
+    if key_kind(obj) == _EVENT:
         return others
     if policy is None:
-        default = ORPHAN if obj["kind"] in _ORPHANING else BACKGROUND
+        default = ORPHAN if key_kind(obj) in _ORPHANING else BACKGROUND
         policy = next((_POLICY_OF[name] for name in present if name in _POLICY_OF), default)
     wanted = [*others, FINALIZER_OF[policy]] if policy in FINALIZER_OF else others
     return present if set(wanted) == set(present) else wanted
@@ -112,7 +112,7 @@ def is_deletion_over(obj: JsonObject) -> bool:
 
 def content_finalizers_of(obj: JsonObject) -> list[str]:
     """Return the finalizers in the spec of a namespace, which hold it until its contents are deleted."""
-    found = (obj.get("spec") or {}).get("finalizers") if obj["kind"] == "Namespace" else None
+    found = (obj.get("spec") or {}).get("finalizers") if key_kind(obj) == "Namespace" else None
     return [str(name) for name in found] if isinstance(found, list) else []
 
 

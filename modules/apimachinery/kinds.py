@@ -173,9 +173,17 @@ def key_of(obj: JsonObject) -> ObjectKey:
     """Return the key of an object, which must have `kind`, and `apiVersion` if the kind is a custom one."""
     meta = obj["metadata"]
     if is_custom(obj):
-        group = obj["apiVersion"].partition("/")[0]
-        return ObjectKey(f"{obj['kind']}.{group}", meta.get("namespace") or "", meta["name"])
+        return ObjectKey(key_kind(obj), meta.get("namespace") or "", meta["name"])
     return key_for(kind_named(obj["kind"]), meta.get("namespace", ""), meta["name"])
+
+
+def key_kind(obj: JsonObject) -> str:
+    """Return the kind of an object, or of a reference to one, as in keys: `Service`, and `Service.serving.knative.dev`
+    for a custom kind. Whatever depends on the kind of an object asks for this and not for `obj["kind"]`, which is the
+    same for both.
+    """
+    kind = str(obj.get("kind") or "")
+    return f"{kind}.{obj['apiVersion'].partition('/')[0]}" if is_custom(obj) else kind
 
 
 def is_custom(obj: JsonObject) -> bool:
@@ -183,7 +191,7 @@ def is_custom(obj: JsonObject) -> bool:
     the name of a kind in another group: `Job` of batch.volcano.sh, `Service` of serving.knative.dev.
     """
     version = str(obj.get("apiVersion") or "")
-    own = _BY_NAME.get(obj["kind"])
+    own = _BY_NAME.get(str(obj.get("kind") or ""))
     return "/" in version and (own is None or own.api_group != version.partition("/")[0])
 
 

@@ -86,11 +86,18 @@ class Resource(msgspec.Struct, frozen=True):
     """Whether the schema has defaults, which objects get that were stored before it had."""
     watched_as: str = ""
     """The kind in the API server's keys; empty: the kind."""
+    stored_version: str = ""
+    """The apiVersion of its stored objects; empty: none are stored."""
 
     @property
     def is_custom(self) -> bool:
         """Whether a CustomResourceDefinition defines it."""
         return self.schema is not None
+
+    @property
+    def key_kind(self) -> str:
+        """Its kind in the API server's keys."""
+        return self.watched_as or self.kind
 
     @property
     def singular(self) -> str:

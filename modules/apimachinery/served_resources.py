@@ -57,18 +57,19 @@ def _resource(kind: Kind) -> Resource:
         version=kind.api_version.rpartition("/")[2],
         namespaced=kind.namespaced,
         short_names=kind.short_names,
-        categories=("all",) if kind.name in _IN_ALL else (),
+        categories=("all",) if kind.key_name in _IN_ALL else (),
         subresources=_subresources(kind),
-        created_subresources=_CREATED.get(kind.name, ()),
-        connected_subresources=_CONNECTED.get(kind.name, ()),
+        created_subresources=_CREATED.get(kind.key_name, ()),
+        connected_subresources=_CONNECTED.get(kind.key_name, ()),
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
+        stored_version=kind.api_version,
     )
 
 
 def _subresources(kind: Kind) -> tuple[str, ...]:
-    status = ("status",) if kind.name in _WITH_STATUS else ()
-    scale = (SCALE,) if kind.name in _WITH_SCALE else ()
-    return (*_FURTHER.get(kind.name, ()), *scale, *status)
+    status = ("status",) if kind.key_name in _WITH_STATUS else ()
+    scale = (SCALE,) if kind.key_name in _WITH_SCALE else ()
+    return (*_FURTHER.get(kind.key_name, ()), *scale, *status)
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)

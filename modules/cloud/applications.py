@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, Kind, is_custom, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, is_custom, key_kind, kind_named
 
 _API_VERSION: Final = "apps.kubeedge.io/v1alpha1"
 NODE_GROUP: Final = Kind(
@@ -12,7 +12,7 @@ NODE_GROUP: Final = Kind(
 EDGE_APPLICATION: Final = Kind(
     "EdgeApplication", _API_VERSION, "edgeapplications", short_names=("eapp",), counts_generations=True, is_custom=True
 )
-_BY_NAME: Final = {kind.name: kind for kind in (NODE_GROUP, EDGE_APPLICATION)}
+_CUSTOM: Final = {kind.key_name: kind for kind in (NODE_GROUP, EDGE_APPLICATION)}
 BELONGING_TO: Final = "apps.kubeedge.io/belonging-to"
 """Label of a Node and of an EndpointSlice: the node group."""
 TOPOLOGY: Final = "apps.kubeedge.io/service-topology"
@@ -28,4 +28,4 @@ def kind_of(obj: JsonObject) -> Kind:
         KeyError: it is of another custom kind.
         UnknownKindError: it is of no kind of the API server.
     """
-    return _BY_NAME[obj["kind"]] if is_custom(obj) else kind_named(obj["kind"])
+    return _CUSTOM[key_kind(obj)] if is_custom(obj) else kind_named(obj["kind"])

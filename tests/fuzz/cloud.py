@@ -190,7 +190,7 @@ class _Alone:
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
         api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
-        self.service = ControlService(api, IdentityService(_unanswered), self)
+        self.service = ControlService(api, IdentityService(_unanswered, "root"), self)
 
     def metrics(self) -> str:
         return ""

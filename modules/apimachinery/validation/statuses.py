@@ -14,7 +14,7 @@ StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
 
 APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
-_FAILED: Final = "Failed"
+FAILED: Final = "Failed"
 _TOTAL: Final = "replicas"
 _TERMINAL: Final = ("Failed", "Complete", "FailureTarget")
 
@@ -67,13 +67,13 @@ def _conditions(obj: JsonObject, kind: str) -> list[Any]:
 def certificate_approval(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check a change by the subresource `approval`, which adds the conditions Approved and Denied."""
     where = "status.conditions"
-    for kind in (APPROVED, DENIED, _FAILED):
+    for kind in (APPROVED, DENIED, FAILED):
         if len(_conditions(new, kind)) < len(_conditions(live, kind)):
             found.append(forbidden(where, f'updates may not remove a condition of type "{kind}"'))
     for index, each in enumerate(_status(new).get("conditions") or ()):
         if not each.get("status"):
             found.append(required(f"{where}[{index}].status"))
-        elif each.get("type") in (APPROVED, DENIED, _FAILED) and each.get("status") != "True":
+        elif each.get("type") in (APPROVED, DENIED, FAILED) and each.get("status") != "True":
             found.append(unsupported(f"{where}[{index}].status", each.get("status"), ["True"]))
     if _conditions(new, APPROVED) and _conditions(new, DENIED):
         found.append(invalid(where, DENIED, "Approved and Denied conditions are mutually exclusive"))

@@ -11,7 +11,7 @@ from modules.apimachinery.structural_schema.values import Defaults
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiextensions.objects import in_version
 
-_OTHER: Final = ("Status", "Scale")
+_OTHER: Final = (("v1", "Status"), ("autoscaling/v1", "Scale"))
 """Kinds of responses that are no custom objects."""
 _OF_ITEM: Final = 64
 """Values for each object of a list that defaults may add, besides those for the whole list."""
@@ -32,9 +32,9 @@ def in_requested_version(
 ) -> JsonObject | None:
     """Return a response's object or list with custom objects in the version of the request's path."""
     custom = kinds.custom().get((api_version, plural))
-    if obj is None or custom is None or obj.get("kind") in _OTHER:
+    if obj is None or custom is None or (obj.get("apiVersion"), obj.get("kind")) in _OTHER:
         return obj
-    if "items" in obj and str(obj.get("kind")).endswith("List"):
+    if obj.get("kind") == f"{custom.kind.name}List":
         defaults = Defaults(VALUES + _OF_ITEM * len(obj["items"]))
         items = [in_version(each, custom.resource, defaults) for each in obj["items"]]
         return {**obj, "apiVersion": api_version, "items": items}

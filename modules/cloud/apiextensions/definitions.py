@@ -7,7 +7,8 @@ from typing import Any, Final
 from edged.validation.causes import Cause, invalid, required, unsupported
 from edged.validation.names import faults_of_dns_1035_label
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
+from modules.apimachinery.kinds import JsonObject, kind_named
+from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.rules import has_validations, schema_faults
 from modules.cloud.apiextensions.kinds import accepted_names, is_established
@@ -116,9 +117,10 @@ def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:
     """Return the reason and the message of a collision of names; both empty without one."""
     spec = obj["spec"]
     names = spec["names"]
-    if names["kind"] in {kind.name for kind in KINDS}:
+    own = [one for one in (*BUILT_IN, *REVIEWS) if one.group == spec["group"]]
+    if names["kind"] in {one.kind for one in own}:
         return "KindConflict", f'"{names["kind"]}" is a kind of this API server'
-    if (spec["group"], names["plural"]) in {(kind.api_group, kind.plural) for kind in KINDS}:
+    if names["plural"] in {one.plural for one in own}:
         return "PluralConflict", f'"{names["plural"]}" is a resource of this API server'
     used: dict[str, str] = {}
     for other in others:

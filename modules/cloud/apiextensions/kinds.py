@@ -93,6 +93,7 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         schema=schema,
         has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
+        stored_version=f"{group}/{stored}",
     )
     return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))
 

@@ -41,6 +41,7 @@ from modules.apimachinery.kinds import (
     ObjectKey,
     is_being_deleted,
     key_for,
+    key_kind,
     key_of,
     kind_named,
     uid_of,
@@ -88,9 +89,9 @@ _ATTEMPTS: Final = 8
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
 _CREATED: Final = {
-    ("pods", "binding"): bind_pod,
-    ("pods", "eviction"): evict_pod,
-    ("serviceaccounts", "token"): request_token,
+    ("v1", "pods", "binding"): bind_pod,
+    ("v1", "pods", "eviction"): evict_pod,
+    ("v1", "serviceaccounts", "token"): request_token,
 }
 """The subresources that are created; nodes have no right to them here."""
 _CORE: Final = "v1"
@@ -218,7 +219,7 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     """Return the warning that a new or applied pod has no node yet, or a node that has never registered."""
     obj = result.object
     is_asked = request.verb == "create" or request.patch_type == APPLY
-    if request.node or not is_asked or obj is None or obj.get("kind") != _POD:
+    if request.node or not is_asked or obj is None or key_kind(obj) != _POD:
         return ()
     node = obj["spec"].get("nodeName")
     if node and cluster.storage.find(key_for(_NODE, "", node)) is None:
@@ -231,7 +232,7 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
 def _definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
     """Return the warning that a written definition has rules that are not evaluated."""
     obj, is_write = result.object, request.verb in ("create", "update", "patch") and not request.subresource
-    if request.node or not is_write or obj is None or obj.get("kind") != _DEFINITION or not has_validations(obj):
+    if request.node or not is_write or obj is None or key_kind(obj) != _DEFINITION or not has_validations(obj):
         return ()
     why = "its rules in CEL (x-kubernetes-validations) are stored and not evaluated: objects that break them are taken"
     return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
@@ -255,7 +256,7 @@ def _has_proxy(node: JsonObject) -> bool:
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
     """Return the warning that a node that is alive registers again."""
-    if request.verb != "delete" or request.plural != "nodes" or request.node or result.refusal is not None:
+    if request.verb != "delete" or not _is_of(request, _NODE) or request.node or result.refusal is not None:
         return ()
     return (
         f"node {request.name} registers again if it is alive: `cloudcore revoke node {request.name}` locks it out, and "
@@ -268,7 +269,7 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
     if mode == IGNORE:
         return ()
-    is_other = (request.plural, request.subresource) in _CREATED or request.subresource == SCALE
+    is_other = (request.api_version, request.plural, request.subresource) in _CREATED or request.subresource == SCALE
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
@@ -285,7 +286,7 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
 
 def _carry_out(cluster: Cluster, request: ApiCall, part: Sequence[JsonObject] | None) -> ApiResult:
     kind = kind_of(cluster.storage.kinds, request)
-    creates = _CREATED.get((request.plural, request.subresource))
+    creates = _CREATED.get((request.api_version, request.plural, request.subresource))
     if creates is not None and request.verb == "create" and request.name and not request.node:
         return ApiResult(creates(cluster, request.namespace, request.name, _object(request)), created=True)
     is_closed = bool(request.node) and request.subresource in (_EPHEMERAL, _APPROVAL)
@@ -305,7 +306,7 @@ def _carry_out(cluster: Cluster, request: ApiCall, part: Sequence[JsonObject] | 
 
 
 def _no_subresource(request: ApiCall) -> ApiError | ApiStatusError:
-    if request.plural == "pods" and request.subresource in _OF_NODES:
+    if _is_of(request, kind_named(_POD)) and request.subresource in _OF_NODES:
         why = f"pods/{request.subresource} is not served by this cloud: `edgecore` has it on the pod's node"
         return MethodNotAllowedError(why)
     return no_such_path()
@@ -571,6 +572,11 @@ def kind_of(kinds: ServedKinds, request: ApiCall) -> Kind:
     return kinds.at(_stored_version(request), request.plural)
 
 
+def _is_of(request: ApiCall, kind: Kind) -> bool:
+    """Return whether a request is about objects of a kind. A custom one of another group may have its plural."""
+    return (request.api_version, request.plural) == (kind.api_version, kind.plural)
+
+
 def _is_event(request: ApiCall) -> bool:
     """Return whether a request is about an Event of events.k8s.io, whose errors and rules are that group's."""
     return is_of_events(request.api_version, request.plural)
@@ -587,12 +593,7 @@ def _with_requester(request: ApiCall) -> ApiCall:
     """
     is_asked = request.verb == "create" or request.patch_type == APPLY
     spec = request.body.get("spec") if isinstance(request.body, dict) else None
-    if (
-        request.plural != _CSR.plural
-        or not is_asked
-        or not isinstance(spec, dict)
-        or not (request.user or request.node)
-    ):
+    if not _is_of(request, _CSR) or not is_asked or not isinstance(spec, dict) or not (request.user or request.node):
         return request
     who: JsonObject = {"username": request.user, "groups": [*request.groups]}
     if request.node:

@@ -9,7 +9,7 @@ from typing import Any
 
 from beehive.nesting import read_json
 from modules.apimachinery.conversion import copied
-from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, is_custom, key_kind, kind_named
 from modules.apimachinery.validation.objects import check_shape, validate_object
 from modules.cloud.apiserver.admission.api_access import with_kept_api_access
 from modules.cloud.apiserver.fields.types import decoded
@@ -27,7 +27,7 @@ def shaped(document: Any) -> JsonObject:
     Raises:
         ApiError: it is not an object of a known kind, or a field has another type than its kind's.
     """
-    if isinstance(document, dict) and isinstance(document.get("kind"), str):
+    if isinstance(document, dict) and isinstance(document.get("kind"), str) and not is_custom(document):
         document = decoded(kind_named(document["kind"]), document)
     return check_shape(document)
 
@@ -60,9 +60,9 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     last = _last_applied(live)
     merged = _three_way(last, remembered, live)
     merged["metadata"].pop("resourceVersion", None)
-    if merged["kind"] == "Pod":
+    if key_kind(merged) == "Pod":
         merged = {**with_kept_api_access(merged, live), "status": live.get("status", {})}
-    return merged if merged["kind"] == "Namespace" else with_defaults(merged)
+    return merged if key_kind(merged) == "Namespace" else with_defaults(merged)
 
 
 def with_server_fields_removed(obj: JsonObject) -> JsonObject:
@@ -74,7 +74,7 @@ def with_server_fields_removed(obj: JsonObject) -> JsonObject:
 def _remembering(manifest: JsonObject) -> JsonObject:
     """Return the manifest with itself in the annotation, except for a secret, which would be in clear there."""
     obj: JsonObject = copied(manifest)
-    if obj["kind"] == "Secret":
+    if key_kind(obj) == "Secret":
         return obj
     annotations = obj["metadata"].setdefault("annotations", {})
     annotations[LAST_APPLIED] = json.dumps(manifest, separators=(",", ":"), sort_keys=True) + "\n"
@@ -83,7 +83,7 @@ def _remembering(manifest: JsonObject) -> JsonObject:
 
 def _last_applied(live: JsonObject) -> JsonObject:
     """Return the last manifest. A secret's is not stored: all of its data counts as set by manifests."""
-    if live["kind"] == "Secret":
+    if key_kind(live) == "Secret":
         return {"data": live.get("data") or {}}
     text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED, "{}")
     try:

@@ -24,6 +24,7 @@ from modules.apimachinery.kinds import (
     ObjectKey,
     is_being_deleted,
     key_for,
+    key_kind,
     key_of,
     kind_named,
     metadata_of,
@@ -279,11 +280,11 @@ class Cluster:
         """Bind volumes after a change of a claim or volume, and return the object. An Event says why a new claim
         waits.
         """
-        if obj["kind"] not in volume_binder.KINDS:
+        if key_kind(obj) not in volume_binder.KINDS:
             return obj
         self._change_volumes(volume_binder.bind_volumes)
         found = self.storage.get(key_of(obj))
-        if is_new and found["kind"] == volume_binder.CLAIM:
+        if is_new and key_kind(found) == volume_binder.CLAIM:
             why = volume_binder.why_unbound(found, self.storage.find, format_rfc3339(self.clock.now()))
             if why is not None:
                 self._events.keep(why)
@@ -339,7 +340,7 @@ class Cluster:
         check_version(self.storage.kinds.of_key(key), live, obj)
         obj = self._shaped(obj, live)
         new = computed(with_decoded_defaults, obj)
-        new = with_stored_state(new, live) if obj["kind"] == _NAMESPACE.name else _with_kept(new, live)
+        new = with_stored_state(new, live) if key.kind == _NAMESPACE.name else _with_kept(new, live)
         new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
@@ -354,7 +355,7 @@ class Cluster:
 
     def _addressed(self, obj: JsonObject, live: JsonObject | None, uid: str = "") -> JsonObject:
         """Return an object; a Service has its addresses and node ports."""
-        if obj["kind"] != _SERVICE.name or obj["apiVersion"] != _SERVICE.api_version:
+        if key_kind(obj) != _SERVICE.name:
             return obj
         key = key_of(obj)
         others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
@@ -558,13 +559,13 @@ class Cluster:
 
     def _create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         uid = uid or computed(self.clock.new_id)
-        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else self._addressed(obj, None, uid)
+        obj = with_job_selector(obj, uid) if key_kind(obj) == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
         self.scheduler.note_waiting(None, new)
         self._custom.changed(new)
-        if new["kind"] == _NODE.name:
+        if key_kind(new) == _NODE.name:
             self.scheduler.place_waiting_pods()
-        elif new["kind"] == _EVENT.name:
+        elif key_kind(new) == _EVENT.name:
             self._events.remove_surplus()
         return new
 
@@ -597,7 +598,7 @@ def _applied(
 
 def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
     kept = computed(with_stored_quantities, new, live)
-    return with_kept_addresses(kept, live) if new["kind"] == _SERVICE.name else kept
+    return with_kept_addresses(kept, live) if key_kind(new) == _SERVICE.name else kept
 
 
 def _with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:

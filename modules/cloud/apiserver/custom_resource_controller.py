@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.apimachinery.computed import computed
 from modules.apimachinery.graceful_deletion import finalizers_of, without_finalizer
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_kind, key_of, kind_named
 from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.objects import validate_metadata
@@ -72,7 +72,7 @@ class CustomResources:
         Raises:
             ApiError: it breaks a rule of its kind, or is new and its definition is being deleted.
         """
-        if obj["kind"] == _DEFINITION.name:
+        if key_kind(obj) == _DEFINITION.name:
             return computed(
                 prepared_definition, obj, live, self._definitions(), self._now(), takes_validations=self._takes
             )
@@ -91,13 +91,13 @@ class CustomResources:
 
     def objects_of(self, obj: JsonObject) -> list[JsonObject]:
         """Return the custom objects of a definition; none of another object."""
-        if obj["kind"] != _DEFINITION.name or not is_established(obj):
+        if key_kind(obj) != _DEFINITION.name or not is_established(obj):
             return []
         return self._storage.list(self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}"))
 
     def held(self, definition: JsonObject) -> JsonObject:
         """Return a definition that is being deleted, held while it has custom objects; another object unchanged."""
-        if definition["kind"] != _DEFINITION.name:
+        if key_kind(definition) != _DEFINITION.name:
             return definition
         if not self.objects_of(definition):
             return without_finalizer(definition, CLEANUP)
@@ -128,7 +128,7 @@ class CustomResources:
 
     def changed(self, obj: JsonObject) -> None:
         """Look again at the definitions whose names were not accepted, after a change of one."""
-        if obj["kind"] != _DEFINITION.name:
+        if key_kind(obj) != _DEFINITION.name:
             return
         for each in self._definitions():
             if not has_its_names(each):

@@ -8,8 +8,8 @@ from modules.cloud.client.calls import DOCUMENT, ApiCall
 READS: Final = ("get", "list", DOCUMENT)
 _FREES: Final = ("delete", "deletecollection")
 _UPDATE_STATUS: Final = "updatestatus"
-_LEASES: Final = "leases"
-_OF_NODES: Final = ("nodes", "pods")
+_LEASES: Final = ("coordination.k8s.io/v1", "leases")
+_OF_NODES: Final = (("v1", "nodes"), ("v1", "pods"))
 
 
 class NoRoomError(ApiError):
@@ -27,6 +27,7 @@ def is_vital(call: ApiCall) -> bool:
     """Return whether a call is made although the disk is full: a read, a Lease, the status of a node or pod, or a
     deletion. The reserve of the database has room for them.
     """
-    if call.verb in READS or call.verb in _FREES or call.plural == _LEASES:
+    resource = (call.api_version, call.plural)
+    if call.verb in READS or call.verb in _FREES or resource == _LEASES:
         return True
-    return call.plural in _OF_NODES and (call.subresource == "status" or call.verb == _UPDATE_STATUS)
+    return resource in _OF_NODES and (call.subresource == "status" or call.verb == _UPDATE_STATUS)

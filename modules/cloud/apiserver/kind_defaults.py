@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from modules.apimachinery.conversion import copied
-from modules.apimachinery.kinds import JsonObject, is_custom
+from modules.apimachinery.kinds import JsonObject, key_kind
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.cloud.apiserver.namespaces import with_content_finalizer, with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import complete_volume_source, with_pod_defaults, with_service_account
@@ -37,19 +37,19 @@ def with_decoded_defaults(obj: JsonObject) -> JsonObject:
     """Return an object as Kubernetes' decoder reads it: with the defaults of its kind, the `status` that it begins
     with, and no empty members that Kubernetes' JSON leaves out. Who sends it is the manager of these fields.
     """
-    complete, written = _DEFAULTS.get(obj["kind"]), without_empty_members(obj)
+    complete, written = _DEFAULTS.get(key_kind(obj)), without_empty_members(obj)
     return with_first_status(written if complete is None else complete(written))
 
 
 def as_created(obj: JsonObject) -> JsonObject:
     """Return a new object with the fields that its creation sets: nobody is their manager."""
-    complete = _CREATION.get(obj["kind"])
-    return obj if complete is None or is_custom(obj) else complete(obj)
+    complete = _CREATION.get(key_kind(obj))
+    return obj if complete is None else complete(obj)
 
 
 def as_updated(obj: JsonObject) -> JsonObject:
     """Return a changed object with the fields that follow from others."""
-    return _with_data_source(obj) if obj["kind"] == _CLAIM and not is_custom(obj) else obj
+    return _with_data_source(obj) if key_kind(obj) == _CLAIM else obj
 
 
 def _secret(obj: JsonObject) -> JsonObject:

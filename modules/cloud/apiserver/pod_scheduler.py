@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.pod_scheduled import (
@@ -85,7 +85,7 @@ class PodScheduler:
             obj: any object.
             placer: places several pods; None: one is made for this pod.
         """
-        if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
+        if key_kind(obj) != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
         if is_gated(obj):
             return as_gated(obj, format_rfc3339(self._clock.now()))
@@ -105,7 +105,7 @@ class PodScheduler:
             new: any object, as it is stored.
             placer: knows the nodes; None: one is made.
         """
-        why = waits_because(new) if new["kind"] == _POD.name else ""
+        why = waits_because(new) if key_kind(new) == _POD.name else ""
         if not why:
             return
         if old is None or waits_because(old) != why:

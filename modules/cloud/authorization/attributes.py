@@ -10,7 +10,7 @@ NODE_GROUPS: Final = ("system:nodes", "system:authenticated")
 """The groups of a node's Kubernetes user."""
 _USER: Final = "system:node:"
 _BY_NAME: Final = "metadata.name="
-_NODES: Final = "nodes"
+_NODES: Final = ("v1", "nodes")
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def _name_of(call: ApiCall, fields: str) -> str:
         return call.name
     name = fields.removeprefix(_BY_NAME)
     is_one = call.verb in ("list", "watch") and name != fields and "," not in name
-    return name if is_one and (call.namespace or call.plural == _NODES) else ""
+    return name if is_one and (call.namespace or (call.api_version, call.plural) == _NODES) else ""
 
 
 def of_call(node: str, call: ApiCall) -> Attributes:

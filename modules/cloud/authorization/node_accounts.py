@@ -7,7 +7,7 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, key_of, metadata_of
 from modules.apimachinery.limits import memory_of
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -99,14 +99,14 @@ class NodeAccounts:
         """
         if new is None:
             return ""
-        most = _MOST_BYTES.get(str(new.get("kind")))
+        most = _MOST_BYTES.get(key_kind(new))
         if most is not None:
             is_long = len(msgspec.json.encode(new)) > most
             return f"exceeded quota: such an object of a node has at most {most} bytes" if is_long else ""
         charge = _charge_of(new)
         if charge.node != node:
             return ""
-        if old is not None and new.get("kind") == "Pod" and (why := _refusal_of_annotations(old, new)):
+        if old is not None and key_kind(new) == "Pod" and (why := _refusal_of_annotations(old, new)):
             return why
         self._expire()
         key = key_of(new)
@@ -171,7 +171,7 @@ def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
 
 def _charge_of(obj: JsonObject) -> _Charge:
     """Return the cost of an object, and the node that bears it."""
-    kind = obj.get("kind")
+    kind = key_kind(obj)
     if kind == "Pod":
         node = str(_part(obj, "spec").get("nodeName") or "")
         mirrors = is_mirror(obj)

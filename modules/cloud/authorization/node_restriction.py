@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from modules.apimachinery.certificate_requests import subject_of
-from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
@@ -37,7 +37,7 @@ def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: No
         graph: the references of all pods.
     """
     obj = new if new is not None else old or {}
-    decide = _DECIDE.get(str(obj.get("kind")))
+    decide = _DECIDE.get(key_kind(obj))
     return f'node "{node}" cannot write objects of this kind' if decide is None else decide(node, old, new, graph)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
 from modules.cloud.controllers.conditions import kept
@@ -103,9 +103,9 @@ def _top(view: View, pod: JsonObject) -> JsonObject | None:
     owner: JsonObject | None = pod
     for kind in ("", "Deployment"):
         reference = controller_of(owner) if owner is not None else None
-        if owner is None or reference is None or kind not in ("", reference.get("kind")):
+        if owner is None or reference is None or kind not in ("", key_kind(reference)):
             break
-        found = view.find(ObjectKey(str(reference.get("kind")), pod["metadata"]["namespace"], str(reference["name"])))
+        found = view.find(ObjectKey(key_kind(reference), pod["metadata"]["namespace"], str(reference["name"])))
         is_same = found is not None and found["metadata"].get("uid") == reference.get("uid")
         owner = found if is_same else None
     return owner

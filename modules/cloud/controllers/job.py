@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import conditions, job_pods
@@ -90,7 +90,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
 def _pods_of_name(view: View, key: ObjectKey) -> list[JsonObject]:
     """Return the pods of all Jobs that have had a name; Jobs that were deleted may have left pods."""
     owners = ((pod, controller_of(pod) or {}) for pod in view.in_namespace("Pod", key.namespace))
-    return [pod for pod, owner in owners if (owner.get("kind"), owner.get("name")) == ("Job", key.name)]
+    return [pod for pod, owner in owners if (key_kind(owner), owner.get("name")) == ("Job", key.name)]
 
 
 def _pods_of_nobody(view: View, namespace: str) -> list[JsonObject]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind, metadata_of, uid_of
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.job_pods import INDEX
 from modules.cloud.controllers.plan import WARNING, EventNote
@@ -74,7 +74,7 @@ class LostObjects:
         is_meant = uid_of(obj) in self._meant or _is_done(obj)
         if is_gone:
             self._meant.discard(uid_of(obj))
-        if owner is None or owner.get("kind") == _MADE_ONCE or is_meant:
+        if owner is None or key_kind(owner) == _MADE_ONCE or is_meant:
             return
         if (before is not None and _is_over(before)) or now >= created_at(obj) + _YOUNG:
             return
@@ -120,12 +120,12 @@ def _is_over(obj: JsonObject) -> bool:
 
 
 def _is_pod(obj: JsonObject) -> bool:
-    return bool(obj["kind"] == "Pod")
+    return key_kind(obj) == "Pod"
 
 
 def _is_done(obj: JsonObject) -> bool:
     """Return whether a pod has done the work of its Job."""
-    return _is_pod(obj) and phase_of(obj) == "Succeeded" and (controller_of(obj) or {}).get("kind") == "Job"
+    return _is_pod(obj) and phase_of(obj) == "Succeeded" and key_kind(controller_of(obj) or {}) == "Job"
 
 
 def _what_happened(obj: JsonObject, *, is_gone: bool) -> str:
@@ -137,7 +137,7 @@ def _what_happened(obj: JsonObject, *, is_gone: bool) -> str:
 
 def _place_of(obj: JsonObject, owner: JsonObject) -> str:
     metadata = metadata_of(obj)
-    match owner.get("kind") if _is_pod(obj) else "":
+    match key_kind(owner) if _is_pod(obj) else "":
         case "DaemonSet":
             within = target_node(obj)
         case "StatefulSet":

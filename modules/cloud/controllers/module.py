@@ -18,6 +18,8 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
 from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.controllers import certificate_request
+from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -46,6 +48,7 @@ class Controllers(Module):
         known: the live cloudcores.
         may_be_several: whether others may share the database.
         meter: measures the work.
+        sign: signs certificate requests; None: nobody does.
     """
 
     name: ClassVar[str] = "controllers"
@@ -58,8 +61,11 @@ class Controllers(Module):
         meter: WorkMeter | None = None,
         *,
         may_be_several: bool,
+        sign: SignClient | None = None,
     ) -> None:
         super().__init__()
+        signing = {} if sign is None else {certificate_request.KIND: certificate_request.reconciler(sign)}
+        self._controllers = {**CONTROLLERS, **signing}
         self._meter = meter
         self._subscriptions = subscriptions
         self._known = known
@@ -127,13 +133,13 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine(ALL, self._perform, self.clock, self._begin_again, self._meter)
-        self._follow(tuple(CONTROLLERS), self._looked)
+        self._engine = Engine({**ALL, **self._controllers}, self._perform, self.clock, self._begin_again, self._meter)
+        self._follow(tuple(self._controllers), self._looked)
 
     def _looked(self) -> None:
         """Read the pods and nodes as well, once there is an object with a controller."""
         engine = self._engine
-        if engine is not None and not self._is_loading_all and any(map(engine.view.keys, CONTROLLERS)):
+        if engine is not None and not self._is_loading_all and any(map(engine.view.keys, self._controllers)):
             self._is_loading_all = True
             self._follow(MADE, self._all_known)
 

@@ -20,7 +20,7 @@ from edged.api import Taint
 from edged.api.pods import Toleration
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.applications import BELONGING_TO
@@ -131,7 +131,7 @@ def _stays_for(pod: JsonObject, stay: float) -> float:
         stay: for how long pods stay there that leave it to the node. Those without a controller stay for ever.
     """
     controller = controller_of(pod)
-    if controller is not None and controller.get("kind") in _NAMED:
+    if controller is not None and key_kind(controller) in _NAMED:
         return math.inf
     try:
         chosen = pod_stays_for(_tolerations(pod))

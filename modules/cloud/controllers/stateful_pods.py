@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from beehive.whole_numbers import whole_number
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of, version_of
 from modules.cloud.controllers.plan import NORMAL, WARNING, EventNote, PlannedWrite, create, patch
 from modules.cloud.controllers.pods import owner_reference, pod_of
 from modules.cloud.controllers.revisions import HASH
@@ -101,7 +101,7 @@ def waits_for_former(view: View, workload: JsonObject, ordinal: int) -> bool:
         return True
     claims = list(_present_claims(view, workload, name))
     owners = (one for claim in claims for one in claim["metadata"].get("ownerReferences") or ())
-    return any(map(is_being_deleted, claims)) or any((one["kind"], one["name"]) == ("Pod", name) for one in owners)
+    return any(map(is_being_deleted, claims)) or any((key_kind(one), one["name"]) == ("Pod", name) for one in owners)
 
 
 def _present_claims(view: View, workload: JsonObject, pod: str) -> Iterator[JsonObject]:

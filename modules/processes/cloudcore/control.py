@@ -1,13 +1,13 @@
 """The module `control`."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from beehive import State
+from beehive import Readiness, State
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.http_server import HttpServer
@@ -29,6 +29,7 @@ from modules.cloud.apiserver.access.service import (
     NodeCaller,
     UserAccess,
 )
+from modules.cloud.apiserver.endpoints.health import LOADED
 from modules.cloud.apiserver.endpoints.list_answers import Turn
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
@@ -183,7 +184,7 @@ class Control(Module):
         version, index = KUBELET_VERSION, self._rbac
         authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
-            caller, self._subscriptions, version, self.clock, self._unready, self._caller(), nodes,
+            caller, self._subscriptions, version, self.clock, self._checks, self._caller(), nodes,
             index=index, authenticate=authenticate, openid=openid, user=user, turn=turn,
         )  # fmt: skip
 
@@ -330,15 +331,16 @@ class Control(Module):
         """Return where the Kubernetes API is served over TCP."""
         return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
 
-    def _unready(self) -> str:
+    def _checks(self) -> dict[str, str]:
+        """Return the checks of health, each with the reason why it fails."""
         found = self.hive.readiness()
-        for name in (self._api_server, ModuleName.EDGECONTROLLER):
-            readiness = found.get(name)
-            if readiness is None or readiness.state is not State.READY:
-                return f"{name} is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
-        if self._identities is not None and not self._identities.is_complete:
-            return f"{_IDENTITIES} is not ready: it is not known yet which certificates are revoked"
-        return ""
+        is_embedded = self._api_server == api_messages.MODULE
+        checks = dict.fromkeys(LOADED if is_embedded else (self._api_server,), _lack(found, self._api_server))
+        checks[ModuleName.EDGECONTROLLER] = _lack(found, ModuleName.EDGECONTROLLER)
+        if self._identities is not None:
+            why = "" if self._identities.is_complete else "it is not known yet which certificates are revoked"
+            checks[_IDENTITIES] = f"{_IDENTITIES} is not ready: {why}" if why else ""
+        return checks
 
     def _close(self) -> None:
         servers, self._servers = self._servers, []
@@ -350,6 +352,14 @@ class Control(Module):
             self._subscriptions.end_all()
         for server in servers:
             server.stop()
+
+
+def _lack(found: Mapping[str, Readiness], name: str) -> str:
+    """Return why a module is not ready, "" if it is."""
+    readiness = found.get(name)
+    if readiness is not None and readiness.state is State.READY:
+        return ""
+    return f"{name} is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
 
 
 def _no_document(_parts: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.controllers.application_definitions import ADMISSIONS as APPLICATION_ADMISSIONS
 from modules.cloud.controllers.application_definitions import definitions as application_definitions
+from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -47,6 +48,7 @@ class EmbeddedApiServer:
         authority: the certificate authority, PEM, if pods have tokens for the API server; "" if not.
         service: where pods reach the API server; None: nowhere.
         refuses: tokens of a node's pods.
+        sign: signs certificate requests of clients; None: nobody does.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -65,6 +67,7 @@ class EmbeddedApiServer:
         authority: str,
         service: KubernetesService | None,
         refuses: RefusesTokens,
+        sign: SignClient | None,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
@@ -103,4 +106,6 @@ class EmbeddedApiServer:
         )  # fmt: skip
         if has_controllers:
             counters.work = WorkMeter(clock)
-            hive.add(Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared)
+            hive.add(
+                Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared, sign=sign
+            )

@@ -177,6 +177,7 @@ class CloudCore:
                 self.hive, config, known, clock, counters, turn, room,
                 authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "", service=service,
                 refuses=self._identities.refuses_token,
+                sign=self._authority.sign_client if self._authority is not None else None,
             )  # fmt: skip
             self._databases.append(server.database)
             cluster, rbac = server.cluster, server.rbac

@@ -83,9 +83,10 @@ class _RelatedObjects:
 
     def of(self, obj: JsonObject) -> Related:
         """Return the related objects that the description of an object shows."""
+        from modules.apimachinery.kinds import key_kind  # noqa: PLC0415 - as in `run`
         from modules.tools.kubectl.describers.common import Related, events_about  # noqa: PLC0415
 
-        kind, name, namespace = (text_at(obj, path) for path in ("kind", "metadata.name", "metadata.namespace"))
+        kind, name, namespace = key_kind(obj), *(text_at(obj, f"metadata.{field}") for field in ("name", "namespace"))
         related = Related()
         if self._events and kind not in _WITHOUT_EVENTS:
             events = self._list("events", namespace, f"involvedObject.name={name}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,8 @@ from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient, path_of
 from modules.tools.printing.fields import objects_at, text_at
+
+_OF_KUBERNETES: Final = ".k8s.io"
 
 
 class ApiResource(msgspec.Struct, frozen=True):
@@ -36,6 +38,12 @@ class ApiResource(msgspec.Struct, frozen=True):
     def qualified(self) -> str:
         """As in errors: `pods`, `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def key_kind(self) -> str:
+        """The kind, with the group if it is not Kubernetes' own: `Service`, `Service.serving.knative.dev`."""
+        is_own = "." not in self.group or self.group.endswith(_OF_KUBERNETES)
+        return self.kind if is_own else f"{self.kind}.{self.group}"
 
     def shown(self, name: str) -> str:
         """Return an object's name as `-o name` prints it: `pod/web`, `lease.coordination.k8s.io/n1`."""

@@ -33,7 +33,6 @@ _CHUNKS: Final = re.compile(r"\d+|\D", re.ASCII | re.DOTALL)
 _DEFINITIONS: Final = ("apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions")
 _MOST: Final = 40
 """Columns of a definition."""
-_BUILT_IN: Final = ".k8s.io"
 """Ends the groups of Kubernetes' own kinds that have columns of their own, and no definition."""
 
 
@@ -124,9 +123,8 @@ def columns_for(session: Session, resource: ApiResource) -> Sequence[Column]:
     """Return the columns of a resource: kubectl's own, its definition's, or name and age where the server has no
     definition or shows it to nobody.
     """
-    known = columns_of(resource.kind)
-    if "." not in resource.group or resource.group.endswith(_BUILT_IN):
-        return known
+    if resource.key_kind == resource.kind:
+        return columns_of(resource.kind)
     try:
         definition = session.client.get(path_of(*_DEFINITIONS, resource.qualified))
     except StatusError:
@@ -233,7 +231,7 @@ def _ordered(resource: ApiResource, objects: list[JsonObject], sort_by: str) -> 
     """Return the objects in the requested order; events by time."""
     if sort_by:
         return sorted_by(objects, sort_by)
-    return in_order(objects) if resource.kind == "Event" else objects
+    return in_order(objects) if resource.key_kind == "Event" else objects
 
 
 def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], printer: ObjectPrinter) -> int:

@@ -72,7 +72,7 @@ class TablePrinter:
         self._headers = headers
         self._last: ApiResource | None = None
         self._columns: dict[ApiResource, Sequence[Column]] = {}
-        self.columns_for: Callable[[ApiResource], Sequence[Column]] = lambda resource: columns_of(resource.kind)
+        self.columns_for: Callable[[ApiResource], Sequence[Column]] = lambda resource: columns_of(resource.key_kind)
         """Returns the columns of a resource, once for each."""
 
     def show(self, found: Sequence[Found], *, single: bool) -> None:  # noqa: ARG002 - as the other forms

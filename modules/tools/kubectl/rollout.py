@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.kinds import key_kind
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.durations import end_of
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
@@ -74,10 +75,10 @@ def rollout_status(obj: JsonObject) -> RolloutStatus:
     Raises:
         KubectlError: it has failed, or a workload of this kind has no rollouts.
     """
-    kind, name = text_at(obj, "kind"), text_at(obj, "metadata.name")
+    kind, name = key_kind(obj), text_at(obj, "metadata.name")
     states = {"Deployment": _deployment, "DaemonSet": _daemon_set, "StatefulSet": _stateful_set}
     if kind not in states:
-        raise KubectlError(f"no status viewer has been implemented for {kind}")
+        raise KubectlError(f"no status viewer has been implemented for {obj['kind']}")
     if kind != "Deployment" and text_at(obj, "spec.updateStrategy.type") == "OnDelete":
         raise KubectlError("rollout status is only available for RollingUpdate strategy type")
     if number_at(obj, "metadata.generation") > number_at(obj, "status.observedGeneration"):
@@ -159,9 +160,9 @@ def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[Roll
     Raises:
         KubectlError: a workload of this kind has no rollouts.
     """
-    if ref.resource.kind not in ("Deployment", "DaemonSet", "StatefulSet"):
+    if ref.resource.key_kind not in ("Deployment", "DaemonSet", "StatefulSet"):
         raise KubectlError(f"no history viewer has been implemented for {ref.resource.kind}")
-    is_deployment = ref.resource.kind == "Deployment"
+    is_deployment = ref.resource.key_kind == "Deployment"
     resource = session.discovery.one("replicasets" if is_deployment else "controllerrevisions")
     found, _ = objects_of(session, Listing(resource, ref.namespace))
     uid = text_at(obj, "metadata.uid")
@@ -249,7 +250,7 @@ def _resume(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> N
 
 def _set_paused(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject, *, is_paused: bool) -> None:
     word = "pause" if is_paused else "resume"
-    if ref.resource.kind != "Deployment":
+    if ref.resource.key_kind != "Deployment":
         raise KubectlError(f"{word[:-1]}ing is not supported for {ref.resource.plural}")
     if bool(value_at(obj, "spec.paused")) is is_paused:
         state = "already paused" if is_paused else "not paused"

@@ -50,7 +50,7 @@ def run(session: Session, chosen: Any) -> int:
         raise UsageError("at least one taint update is required: KEY=VALUE:NoSchedule sets, KEY:NoSchedule- removes")
     chosen.words = chosen.words[:first]
     refs = find(session, chosen, verb="taint")
-    if any(each.resource.kind != "Node" for each in refs):
+    if any(each.resource.key_kind != "Node" for each in refs):
         raise UsageError("only nodes have taints")
     if any(isinstance(each, Listing) for each in refs) and not (chosen.all or chosen.selector):
         raise UsageError("names of nodes are wanted, or -l or --all")

@@ -81,7 +81,7 @@ def _of_workload(session: Session, word: str, namespace: str, name: str, now: fl
     from modules.tools.why.pods import Answer, explain  # noqa: PLC0415
 
     resource = session.discovery.one(word)
-    if resource.plural not in WORKLOADS:
+    if resource.key_kind not in WORKLOADS.values():
         known = ", ".join(kind.lower() for kind in WORKLOADS.values())
         raise UsageError(f"`{session.program} why` knows pod, {known}, and not {word}")
     workload = session.client.get(resource.path(namespace, name))

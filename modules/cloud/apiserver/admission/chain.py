@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
-from modules.apimachinery.kinds import JsonObject, is_custom, key_for, kind_named
+from modules.apimachinery.kinds import JsonObject, key_for, key_kind, kind_named
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.api_access import with_api_access
@@ -293,4 +293,4 @@ class AdmissionChain:
 
 
 def _looks_at(plugin: Plugin, obj: JsonObject) -> bool:
-    return plugin.kinds is None or (obj["kind"] in plugin.kinds and not is_custom(obj))
+    return plugin.kinds is None or key_kind(obj) in plugin.kinds

@@ -74,7 +74,7 @@ def check_method(method: str, target: Target, resource: Resource) -> None:
     elif resource.namespaced and not target.namespace:
         verbs = ()
     else:
-        verbs = ("create",) if resource.kind == _NAMESPACE else ("create", "delete")
+        verbs = ("create",) if resource.key_kind == _NAMESPACE else ("create", "delete")
     if _VERBS.get(method) not in verbs:
         raise MethodNotAllowedError("the server does not allow this method on the requested resource")
 

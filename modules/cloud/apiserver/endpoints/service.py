@@ -1,6 +1,6 @@
 """The Kubernetes API as a service of an HTTP server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
+from modules.cloud.apiserver.endpoints.health import health
 from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
@@ -124,7 +125,7 @@ def check_subresource(target: Target, resource: Resource) -> None:
     """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas, and for a resize
     of a pod.
     """
-    if target.subresource == _RESIZE and resource.kind == "Pod":
+    if target.subresource == _RESIZE and resource.key_kind == "Pod":
         raise _with("containers are not resized in place here: make the pod again with other resources")
     if target.subresource == SCALE and SCALE not in resource.subresources:
         raise _with(
@@ -146,7 +147,7 @@ class ApiService:
         subscriptions: the changes of objects, for watches.
         version: the server's, such as `v1.32.10`.
         clock: for ages and the end of watches.
-        unready: returns why the API server cannot serve, "" when it can.
+        checks: returns the parts that must be well for it to serve, each with the reason why it is not; see `health`.
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
         index: the roles and bindings, for access reviews, or None.
@@ -162,7 +163,7 @@ class ApiService:
         subscriptions: Subscriptions,
         version: str,
         clock: Clock,
-        unready: Callable[[], str] = lambda: "",
+        checks: Callable[[], Mapping[str, str]] = dict,
         definitions: ApiCaller | None = None,
         nodes: NodeServers | None = None,
         *,
@@ -184,7 +185,7 @@ class ApiService:
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock
-        self._unready = unready
+        self._checks = checks
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
@@ -234,7 +235,7 @@ class ApiService:
     def _served_document(self, request: Request) -> Reply | None:
         """Return the reply to a read of a document; None for an object or a list."""
         if request.parts[:1] and request.parts[0] in _HEALTH:
-            return self._health(request)
+            return health(request, self._checks())
         if request.parts == V2_PATH:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
@@ -262,16 +263,6 @@ class ApiService:
         if parts == TOKEN_REVIEW and self._authenticate is not None:
             return _response(HTTPStatus.CREATED, token_review(review_of(request), self._authenticate), ())
         return None
-
-    def _health(self, request: Request) -> Reply:
-        """Answer `/readyz` and its likes; `?verbose` names the checks, in kube-apiserver's form."""
-        reason = self._unready()
-        status = 503 if reason else 200
-        if not request.all("verbose"):
-            return text(status, f"{reason}\n" if reason else "ok")
-        checked = f"[-]modules failed: {reason}" if reason else "[+]modules ok"
-        end = "failed" if reason else "passed"
-        return text(status, f"[+]ping ok\n{checked}\n{request.parts[0]} check {end}\n")
 
     def _document(self, parts: tuple[str, ...]) -> Any:
         """Return a document of discovery or OpenAPI, None for another path."""
@@ -328,7 +319,7 @@ class ApiService:
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
         version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
-        kind = resource.watched_as or resource.kind
+        kind = resource.key_kind
         subscription = self._subscriptions.subscribe(kind, of_client=True)
         try:
             from_present = version == 0 or options.initial_events

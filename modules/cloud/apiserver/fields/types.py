@@ -8,7 +8,7 @@ from edged.api.quantity import QuantityError, canonical_quantity, parse_quantity
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.go_values import base64_error, time_error
-from modules.apimachinery.kinds import JsonObject, Kind, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, key_kind, kind_named
 from modules.cloud.apiserver.fields.validation import known_fields
 
 _QUANTITIES: Final = frozenset((
@@ -67,7 +67,7 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
     Raises:
         DecodingError: a field has another type, or a time, a quantity or base64 cannot be read.
     """
-    of = known_fields().kinds.get(kind.name)
+    of = known_fields().kinds.get(kind.key_name)
     if of is None:
         return obj
     decoder = _Decoder()
@@ -84,7 +84,7 @@ def with_stored_quantities(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return a decoded new state of an object, with quantities written as the stored ones where their values are equal.
     Earlier versions stored them as they came, and nodes make containers anew whose text has changed.
     """
-    of = known_fields().kinds.get(live["kind"])
+    of = known_fields().kinds.get(key_kind(live))
     if of is None or not _has_quantities(of) or not _has_other_texts(new, live):
         return new
     try:

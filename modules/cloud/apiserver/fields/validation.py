@@ -120,7 +120,7 @@ def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
 def unknown_paths(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
     """Return the paths of fields that the kind does not have; at most the first twenty."""
     known = known_fields()
-    found = _unknown(known.types, known.kinds.get(kind.name, ""), obj, "")
+    found = _unknown(known.types, known.kinds.get(kind.key_name, ""), obj, "")
     return tuple(islice(found, _MOST))
 
 

@@ -123,7 +123,7 @@ class QuotaLedger:
         for name, account in sorted(accounts.items()):
             if not is_about(account.quota, new):
                 continue
-            if live is None and kind.name == _POD and (lacking := missing_amounts(new, account.hard)):
+            if live is None and kind.key_name == _POD and (lacking := missing_amounts(new, account.hard)):
                 why = f"failed quota: {name.name}: must specify {lacking}"
                 raise ForbiddenError(kind.plural, key.name, why, kind.api_group)
             counted = before if live is not None and is_about(account.quota, live) else {}

@@ -8,7 +8,7 @@ from edged.api.quantity import QuantityError
 from edged.pods.qos import QosClass, qos_class
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, is_custom
+from modules.apimachinery.kinds import JsonObject, key_kind
 from modules.cloud.authorization.node_accounts import is_mirror
 
 _BEST_EFFORT: Final = "BestEffort"
@@ -19,10 +19,10 @@ def is_about(quota: JsonObject, obj: JsonObject) -> bool:
     """Return whether an object counts for a quota: one with scopes is about some pods only, and none is about mirror
     pods, with which a node could use up the quota of any namespace.
     """
-    if obj["kind"] == "Pod" and not is_custom(obj) and is_mirror(obj):
+    if key_kind(obj) == "Pod" and is_mirror(obj):
         return False
     requirements = [*_requirements(quota)]
-    return not requirements or (obj["kind"] == "Pod" and all(_fits(obj, one) for one in requirements))
+    return not requirements or (key_kind(obj) == "Pod" and all(_fits(obj, one) for one in requirements))
 
 
 def _requirements(quota: JsonObject) -> Iterator[JsonObject]:

@@ -9,7 +9,7 @@ from edged.api.quantity import QuantityError, format_binary_quantity, format_qua
 from edged.pods.demand import pod_limits, pod_requests
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, Kind, is_custom
+from modules.apimachinery.kinds import JsonObject, Kind
 from modules.apimachinery.times import parse_rfc3339
 
 Amounts = Mapping[str, Fraction]
@@ -32,12 +32,10 @@ REQUIRED: Final = frozenset(
 def usage_of(obj: JsonObject, kind: Kind) -> Amounts:
     """Return what an object counts for, by the names of resources in quotas."""
     used = {f"count/{kind.plural}{'.' * bool(kind.api_group)}{kind.api_group}": _ONE}
-    if is_custom(obj):
-        return used
-    if kind.name in _BY_PLAIN_NAME:
+    if kind.key_name in _BY_PLAIN_NAME:
         used[kind.plural] = _ONE
     try:
-        of_kind = {"Pod": _of_pod, "PersistentVolumeClaim": _of_claim, "Service": _of_service}.get(kind.name)
+        of_kind = {"Pod": _of_pod, "PersistentVolumeClaim": _of_claim, "Service": _of_service}.get(kind.key_name)
         return {**used, **dict(of_kind(obj))} if of_kind is not None else used
     except (BadRequestError, QuantityError):  # a node's mirror pod with amounts that cannot be read
         return used

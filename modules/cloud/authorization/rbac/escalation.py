@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
-from modules.apimachinery.kinds import JsonObject, Kind, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, key_kind, key_of, kind_named
 from modules.apimachinery.validation.pods import MIRROR
 from modules.apimachinery.validation.statuses import APPROVED, DENIED
 from modules.cloud.authentication.users import User, groups_of
@@ -50,7 +50,7 @@ def admission(
     def admit(old: JsonObject | None, new: JsonObject | None) -> None:
         if new is None or user.is_administrator:
             return
-        kind = str(new["kind"])
+        kind = key_kind(new)
         if old is None and creation is not None and index.allowed(user, creation) is None:
             raise _no_creation(user, creation)
         if kind in ROLES:
@@ -59,7 +59,7 @@ def admission(
             _check_binding(user, index, old, new)
         elif kind == _POD and _is_mirror(new) and not _is_mirror(old or {}):
             raise ForbiddenError("pods", key_of(new).name, "a mirror pod is made by its node, which pays for it")
-        elif kind == _SERVICE.name and new["apiVersion"] == _SERVICE.api_version:
+        elif kind == _SERVICE.name:
             _check_addresses(user, index, old, new)
         elif kind == _REQUEST.name and old is not None:
             _check_signer(user, index, old, new)

@@ -13,10 +13,11 @@ from ipaddress import ip_address
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from modules.cloud.authentication.users import is_reserved
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
 from modules.cloud.identities.node_identity import NODES_ORGANIZATION, common_name_of
@@ -34,6 +35,7 @@ _BACKDATED = 3600
 Certificates of nodes and administrators begin when they are made, since revocations and replacements go by that time.
 """
 _SIGNING = "cannot sign the certificate request"
+_Key = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 
 
 class Authority:
@@ -174,10 +176,35 @@ class Authority:
         builder = self._issue(subject, key, now, timedelta(seconds=seconds), _CLIENT)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
 
+    def sign_client(self, request: bytes, now: float, seconds: float) -> bytes:
+        """Sign the certificate request of a client of the API server, with the name and the groups that it asks for.
+
+        Nodes, cloudcores and administrators have names that Kubernetes and KubeEdge reserve, and ways of their own to
+        certificates: those names are refused here, whoever has approved the request.
+
+        Args:
+            request: a PKCS #10 request in PEM.
+            now: seconds since the epoch.
+            seconds: the certificate's validity.
+
+        Returns:
+            The certificate in PEM.
+
+        Raises:
+            RequestRefusedError: it is not a request, has no name or a reserved one, or has too weak a key.
+        """
+        try:
+            der = x509.load_pem_x509_csr(request).public_bytes(Encoding.DER)
+        except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+            raise RequestRefusedError(_SIGNING, f"{len(request)} bytes", "not a PKCS #10 request in PEM") from error
+        csr = _read_request(der)
+        builder = self._issue(_client_subject(csr), _client_key(csr), now, timedelta(seconds=seconds), _CLIENT)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
     def _issue(
         self,
         subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
+        key: _Key,
         now: float,
         life: timedelta,
         usage: x509.ObjectIdentifier,
@@ -215,9 +242,7 @@ def names_in(certificate: x509.Certificate) -> set[str]:
     return {str(name.value) for name in names}
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: float, life: timedelta
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: _Key, now: float, life: timedelta) -> x509.CertificateBuilder:
     begins = datetime.fromtimestamp(int(now), UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     return builder.not_valid_before(begins).not_valid_after(begins + life)
@@ -271,6 +296,35 @@ def _key_in(csr: x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < 256:
         raise RequestRefusedError(_SIGNING, "the key", "an ECDSA key of 256 bits or more is wanted")
     return key
+
+
+def _client_key(csr: x509.CertificateSigningRequest) -> _Key:
+    """Return the key of a client, which may have been made by OpenSSL's usual commands."""
+    key = csr.public_key()
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.key_size >= 256:
+        return key
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= 2048:
+        return key
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return key
+    raise RequestRefusedError(_SIGNING, "the key", "Ed25519, ECDSA of 256 bits or RSA of 2048 bits or more is wanted")
+
+
+def _client_subject(csr: x509.CertificateSigningRequest) -> x509.Name:
+    """Return the name and the groups in a request, without what else it may have in its subject."""
+    names, groups = (
+        [str(each.value) for each in csr.subject.get_attributes_for_oid(oid)]
+        for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)
+    )
+    if len(names) != 1:
+        raise RequestRefusedError(_SIGNING, "the subject", "one common name is wanted, which is the user's")
+    if reserved := next(filter(is_reserved, (*names, *groups)), ""):
+        raise RequestRefusedError(_SIGNING, f"{reserved[:253]} is reserved", "users and groups have other names")
+    try:
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in groups]
+        return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+    except ValueError as error:  # an empty name
+        raise RequestRefusedError(_SIGNING, "the subject", str(error)) from error
 
 
 def _check_subject(csr: x509.CertificateSigningRequest, node: str) -> None:

@@ -63,7 +63,7 @@ def missing_pods(call: ApiCall, node: str, result: ApiResult, known: Iterable[Js
     is_of_all = (
         call.verb == "list" and not call.namespace and call.options == {"fieldSelector": f"spec.nodeName={node}"}
     )
-    if not is_of_all or call.plural != "pods" or result.object is None:
+    if not is_of_all or (call.api_version, call.plural) != ("v1", "pods") or result.object is None:
         return
     metadata, items = result.object.get("metadata"), result.object.get("items")
     if not isinstance(metadata, dict) or not isinstance(items, list) or metadata.get("continue"):

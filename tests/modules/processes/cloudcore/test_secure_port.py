@@ -8,9 +8,11 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -29,6 +31,8 @@ from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
+from modules.tools.kubectl.rest import RestClient
+from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.cloud.objects import pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
@@ -192,6 +196,56 @@ def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkey
     assert not read
     assert secure.post(path, text, "application/yaml", token="admins-token")[0] == 201  # noqa: S106 - of this test
     assert read
+
+
+def test_a_user_gets_a_certificate_by_an_approved_request(secure: Secure) -> None:
+    """The documented way of Kubernetes: RBAC then knows the user by the name in it. Nobody gets the name of a node."""
+    admin, key = RestClient(secure.stub.config.control_socket), new_key()
+    requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+    def ask(name: str, organization: str, user: str) -> dict[str, Any]:
+        pem = x509.load_der_x509_csr(csr(user, key, (organization,), prefix="")).public_bytes(Encoding.PEM)
+        spec = {"request": b64encode(pem).decode(), "signerName": "kubernetes.io/kube-apiserver-client",
+                "usages": ["client auth"], "expirationSeconds": 3600}  # fmt: skip
+        made = admin.request("POST", requests, body={"metadata": {"name": name}, "spec": spec})
+        made["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Test", "message": "ok"}]}
+        admin.request("PUT", f"{requests}/{name}/approval", body=made)
+
+        def status() -> dict[str, Any]:
+            found: dict[str, Any] = admin.get(f"{requests}/{name}")["status"]
+            return found
+
+        wait_until(lambda: "certificate" in status() or len(status()["conditions"]) > 1, "the request is answered")
+        return status()
+
+    refused = ask("as-a-node", "system:nodes", "system:node:n1")
+    assert "certificate" not in refused
+    assert "system:node:n1 is reserved" in refused["conditions"][-1]["message"]
+    made = ask("jane", "dev", "jane")
+    certificate, private = secure.directory / "jane.crt", secure.directory / "jane.key"
+    certificate.write_bytes(b64decode(made["certificate"]))
+    private.write_bytes(pem_of_key(key))
+    context = ssl.create_default_context(cafile=str(secure.files.authority))
+    context.load_cert_chain(certificate, private)
+
+    def answer() -> str:
+        connection = HTTPSConnection("127.0.0.1", secure.port, timeout=DEADLINE, context=context)
+        try:
+            connection.request("GET", "/api/v1/namespaces/default/pods")
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+    wait_until(lambda: _is_valid(answer), "OpenSSL's clock has passed the second of the certificate's beginning")
+    assert 'User \\"jane\\" cannot list resource \\"pods\\"' in answer()
+
+
+def _is_valid(answer: Callable[[], str]) -> bool:
+    """Return whether a certificate is valid yet: OpenSSL's time is that of the kernel's last tick."""
+    try:
+        return bool(answer())
+    except (ssl.SSLError, ConnectionError):
+        return False
 
 
 def test_an_administrator_may_be_a_node(secure: Secure) -> None:

@@ -10,11 +10,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from beehive.clock import Clock
 from beehive.http.responses import Stream
+from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import MERGE
-from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
+from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher, on_one_node
 
 Json = dict[str, Any]
 
@@ -35,8 +37,8 @@ def path_of(kind: str, name: str = "", namespace: str = "default", subresource: 
 class World(Serving):
     """The API, and what follows from deletions after each request, as in the module."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, make_cluster: Callable[[Clock], Cluster] = on_one_node) -> None:
+        super().__init__(make_cluster=make_cluster)
         self.collector = GarbageCollector(self.cluster)
         make_system_objects(self.cluster)
         self.noted()

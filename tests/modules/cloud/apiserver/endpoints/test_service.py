@@ -11,6 +11,7 @@ import pytest
 
 from beehive.http.responses import Response, Stream
 from modules.apimachinery.limits import VALUES
+from modules.cloud.apiserver.endpoints.health import LOADED
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT, definition
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
@@ -62,13 +63,27 @@ def test_discovery(api: Serving) -> None:
 
 
 def test_health_check_by_check(api: Serving) -> None:
-    """`kubectl get --raw '/readyz?verbose'`; the flag has no value."""
-    well = api.ask("GET", "/readyz", verbose="")
-    assert (well.status, well.body) == (200, b"[+]ping ok\n[+]modules ok\nreadyz check passed\n")
-    api.service._unready = lambda: "a is late"
-    ill = api.ask("GET", "/livez", verbose="")
-    assert (ill.status, ill.body) == (503, b"[+]ping ok\n[-]modules failed: a is late\nlivez check failed\n")
-    assert api.ask("GET", "/livez").body == b"a is late\n"
+    """`kubectl get --raw '/readyz?verbose'`; the flag has no value. Each check has a path of its own."""
+    api.service._checks = lambda: {**dict.fromkeys(LOADED, ""), "edgecontroller": "edgecontroller is late"}
+    well = api.ask("GET", "/readyz", verbose="", exclude="edgecontroller")
+    assert (well.status, well.body.decode().splitlines()) == (200, [
+        "[+]ping ok", "[+]etcd ok", "[+]informer-sync ok", "[+]poststarthook/start-system-namespaces-controller ok",
+        "[+]poststarthook/rbac/bootstrap-roles ok", "[+]poststarthook/scheduling/bootstrap-system-priority-classes ok",
+        "[+]edgecontroller excluded: ok", "readyz check passed",
+    ])  # fmt: skip
+    ill = api.ask("GET", "/livez", verbose="false", exclude="nope")
+    lines = ill.body.decode().splitlines()
+    assert (ill.status, lines[-3:]) == (503, [
+        "[-]edgecontroller failed: edgecontroller is late",
+        'warn: some health checks cannot be excluded: no matches for "nope"', "livez check failed",
+    ])  # fmt: skip
+    assert "[+]informer-sync ok" not in lines
+    assert api.ask("GET", "/livez").body == b"edgecontroller is late\n"
+    assert api.ask("GET", "/livez", exclude="edgecontroller").body == b"ok"
+    for path in ("/livez/ping", "/healthz/poststarthook/rbac/bootstrap-roles", "/readyz/informer-sync"):
+        assert (api.ask("GET", path).status, api.ask("GET", path, verbose="").body) == (200, b"ok")
+    assert api.ask("GET", "/livez/edgecontroller").status == 503
+    assert [api.ask("GET", path).status for path in ("/livez/nope", "/livez/informer-sync")] == [404, 404]
 
 
 def test_kubectl_learns_that_fields_are_validated_here(api: Serving) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import ssl
 import stat
 from base64 import b64decode
@@ -11,7 +12,10 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +123,61 @@ def test_refusals_and_their_reasons(request_der: bytes, reason: str) -> None:
     with pytest.raises(RequestRefusedError) as error:
         AUTHORITY.sign_node(request_der, "n1", NOW, YEAR)
     assert reason in str(error.value)
+
+
+def client_request(name: str, *groups: str, key: Any = None) -> bytes:
+    """A request of a client of the API server in PEM, with a further field in its subject."""
+    return x509.load_der_x509_csr(csr(name, key, groups, prefix="")).public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize(
+    "key", [new_key(), rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()], ids=str
+)
+def test_a_client_gets_the_name_and_the_groups_that_it_asks_for(key: Any) -> None:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane"),
+                         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "dev"),
+                         x509.NameAttribute(NameOID.EMAIL_ADDRESS, "jane@example.com")])  # fmt: skip
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    names = x509.SubjectAlternativeName([x509.DNSName("kubernetes.default.svc")])
+    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    asked = builder.add_extension(names, critical=False).sign(key, algorithm).public_bytes(Encoding.PEM)
+    made = x509.load_pem_x509_certificate(AUTHORITY.sign_client(asked, NOW, 3600.0))
+    assert made.subject.rfc4514_string() == "CN=jane,O=dev"
+    assert made.public_key() == key.public_key()
+    assert AUTHORITY.has_signed(made)
+    assert (made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()) == (int(NOW), int(NOW) + 3600)
+    extensions = {each.oid: each.value for each in made.extensions}
+    assert extensions[ExtensionOID.EXTENDED_KEY_USAGE] == x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    assert ExtensionOID.SUBJECT_ALTERNATIVE_NAME not in extensions
+
+
+@pytest.mark.parametrize(
+    ("request_pem", "reason"),
+    [
+        (client_request("jane", "system:masters"), "system:masters is reserved"),
+        (client_request("jane", "dev", "system:nodes"), "system:nodes is reserved"),
+        (client_request("system:node:n1"), "system:node:n1 is reserved"),
+        (client_request("jane", "kubeedge:cloudcores"), "kubeedge:cloudcores is reserved"),
+        (client_request("jane", key=rsa.generate_private_key(65537, 1024)), "RSA of 2048 bits"),  # noqa: S505 - on purpose
+        (client_request("jane", key=ec.generate_private_key(ec.SECP192R1())), "256 bits"),
+        (b"", "not a PKCS #10 request in PEM"),
+        (csr("jane"), "not a PKCS #10 request in PEM"),
+        (x509.load_der_x509_csr(csr("jane")).public_bytes(Encoding.PEM).replace(b"M", b"N"), "PKCS #10"),
+    ],
+)
+def test_clients_with_reserved_names_and_weak_keys_are_refused(request_pem: bytes, reason: str) -> None:
+    """Whoever may approve requests makes no node, no cloudcore and no administrator."""
+    with pytest.raises(RequestRefusedError, match=re.escape(reason)):
+        AUTHORITY.sign_client(request_pem, NOW, 3600.0)
+
+
+def test_a_client_has_one_name() -> None:
+    for names in ((), ("jane", "joe")):
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each) for each in names])
+        builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+        asked = builder.sign(new_key(), hashes.SHA256()).public_bytes(Encoding.PEM)
+        with pytest.raises(RequestRefusedError, match="one common name"):
+            AUTHORITY.sign_client(asked, NOW, 3600.0)
 
 
 @given(st.binary(max_size=400), st.integers(0, 300))

@@ -1,0 +1,81 @@
+"""The controller of approved certificate requests: it has certificates made for clients of the API server.
+
+From kube-controller-manager's `certificates/signer`, for the signer `kubernetes.io/kube-apiserver-client` alone: whose
+requests are approved is decided by people with the verb `approve` on it. What breaks a rule gets the condition Failed.
+"""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from beehive.errors import BeehiveError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation.statuses import APPROVED, DENIED, FAILED
+from modules.cloud.controllers.conditions import found
+from modules.cloud.controllers.engine import Reconcile
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, update_status
+from modules.cloud.controllers.view import View
+
+KIND: Final = "CertificateSigningRequest"
+SIGNER: Final = "kubernetes.io/kube-apiserver-client"
+SignClient = Callable[[bytes, float, float], bytes]
+"""Returns a client's certificate in PEM for a request in PEM, from a time (seconds since the epoch) on, valid for so
+many seconds. Raises BeehiveError for a request that breaks a rule."""
+_AUTHENTICATES: Final = "client auth"
+_USAGES: Final = ("digital signature", "key encipherment", _AUTHENTICATES)
+_LONGEST: Final = 365 * 24 * 3600
+"""Seconds that a certificate is valid, and by default is (`--cluster-signing-duration`)."""
+_SHORTEST: Final = 600
+
+
+def reconciler(sign: SignClient) -> Reconcile:
+    """Return the controller that signs with an authority."""
+
+    def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+        request = view.find(key)
+        if request is None or not _waits(request):
+            return NOTHING
+        spec, status = request["spec"], request.get("status") or {}
+        why = _fault_of(spec.get("usages") or ())
+        made = b""
+        if not why:
+            try:
+                made = sign(b64decode(str(spec.get("request"))), now, _seconds(spec.get("expirationSeconds")))
+            except binascii.Error as error:
+                why = f"unable to parse csr: {error}"
+            except BeehiveError as error:
+                why = str(error)
+        if why:
+            conditions = [*(status.get("conditions") or ()), _failed(why, format_rfc3339(now))]
+            return ReconcilePlan(status=update_status(request, {**status, "conditions": conditions}))
+        return ReconcilePlan(status=update_status(request, {**status, "certificate": b64encode(made).decode()}))
+
+    return reconcile
+
+
+def _waits(request: JsonObject) -> bool:
+    """Return whether a request is approved, and neither answered nor another signer's."""
+    status = request.get("status") or {}
+    conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
+    is_approved = found(conditions, APPROVED) is not None
+    is_ended = status.get("certificate") or found(conditions, DENIED) or found(conditions, FAILED)
+    return request["spec"].get("signerName") == SIGNER and is_approved and not is_ended
+
+
+def _fault_of(usages: Sequence[str]) -> str:
+    """Return what is wrong with the usages of a client's certificate, "" if nothing is."""
+    other = next((each for each in usages if each not in _USAGES), "")
+    if other:
+        return f"invalid usage for client certificate: {other}"
+    return "" if _AUTHENTICATES in usages else f"missing required usage for client certificate: {_AUTHENTICATES}"
+
+
+def _seconds(asked: object) -> float:
+    return min(max(asked, _SHORTEST), _LONGEST) if isinstance(asked, int) else _LONGEST
+
+
+def _failed(why: str, now: str) -> JsonObject:
+    times = {"lastUpdateTime": now, "lastTransitionTime": now}
+    return {"type": FAILED, "status": "True", "reason": "SignerValidationFailure", "message": why, **times}
