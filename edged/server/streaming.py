@@ -6,7 +6,8 @@ kubelet's former flag, which KubeEdge 2019 has) the client is redirected to the 
 
 Any page in a browser could open such a connection, so requests with an `Origin` are refused.
 
-The relay knows neither SPDY nor WebSocket, so that client and runtime may use new versions. One thread serves both
+The relay changes no byte, so that client and runtime may use new versions of SPDY and WebSocket; it only looks for the
+last frame of the runtime (`UpgradedEnd`), without which the client's connection is reset. One thread serves both
 directions and buffers at most one read of each: it does not read for a side that does not receive. Each side may end
 its own direction. Both connections are closed when both directions have ended, when one has ended and the other is
 silent for `LINGER`, or when both are silent for the idle time (`streamingConnectionIdleTimeout`).
@@ -27,6 +28,7 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.lingering_close import reset_at_close
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Takeover, json, text
+from beehive.http.upgraded_end import UpgradedEnd
 from edged.api import Pod
 from edged.cri.contract import ContainerRuntime, SandboxId, Streams
 from edged.pods.labels import POD_UID
@@ -86,7 +88,7 @@ class StreamingHandlers:
         server = connect(url)
 
         def carry_on(client: socket.socket) -> None:
-            relay(client, server, forwarded_head(request, url), self._clock, self._settings.idle)
+            relay(client, server, forwarded_head(request, url), self._clock, self._settings.idle, UpgradedEnd())
 
         return Takeover(carry_on, server.close)
 
@@ -210,8 +212,15 @@ def forwarded_head(request: Request, url: str) -> bytes:
 class _Direction:
     """One direction of the relay: source, target, and the bytes read but not yet written."""
 
-    def __init__(self, source: socket.socket, target: socket.socket, first: bytes = b"") -> None:
+    def __init__(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        first: bytes = b"",
+        end: UpgradedEnd | None = None,
+    ) -> None:
         self.source, self.target = source, target
+        self._end = end or UpgradedEnd("")
         self._held = memoryview(first)
         self._takes = True
         """Whether the target takes bytes. Those for one that has gone are read and dropped: what it has sent before is
@@ -232,10 +241,15 @@ class _Direction:
         """Read once from the source."""
         with contextlib.suppress(BlockingIOError):
             data = self.source.recv(_READ_BYTES)
+            self._end.receive(data)
             self._held, self._ended = memoryview(data if self._takes else b""), not data
 
     def write(self) -> None:
-        """Write as much as the target accepts; end the target's direction after the last byte."""
+        """Write as much as the target accepts; end the target's direction after the last byte.
+
+        Raises:
+            ConnectionAbortedError: the source has ended before its protocol's end.
+        """
         if self._held:
             try:
                 self._held = self._held[self.target.send(self._held) :]
@@ -245,11 +259,20 @@ class _Direction:
                 self._takes, self._held = False, memoryview(b"")
         if self._ended and not self._held and not self.over:
             self.over = True
+            if not self._end.is_whole:
+                raise ConnectionAbortedError("the stream has no end")
             with contextlib.suppress(OSError):
                 self.target.shutdown(socket.SHUT_WR)
 
 
-def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clock, idle: float) -> None:
+def relay(
+    client: socket.socket,
+    server: socket.socket,
+    first: bytes,
+    clock: Clock,
+    idle: float,
+    end: UpgradedEnd | None = None,
+) -> None:
     """Relay bytes until both directions end or are silent; the caller closes the sockets.
 
     Args:
@@ -258,6 +281,7 @@ def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clo
         first: bytes that the server receives before the client's.
         clock: for the idle time.
         idle: seconds of silence after which the connection is given up.
+        end: reads the server's bytes, as one that is killed ends politely; None: any end is one.
 
     Raises:
         OSError: one of the connections has broken off; the other is reset, too, when it is closed.
@@ -266,16 +290,15 @@ def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clo
     server.settimeout(0)
     is_whole = False
     try:
-        is_whole = _relay(client, server, first, clock, idle)
+        is_whole = _relay((_Direction(client, server, first), _Direction(server, client, end=end)), clock, idle)
     finally:
         if not is_whole:
             reset_at_close(client)
             reset_at_close(server)
 
 
-def _relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clock, idle: float) -> bool:
+def _relay(directions: tuple[_Direction, _Direction], clock: Clock, idle: float) -> bool:
     """Relay bytes; return whether those of the server have come to their end. Raise OSError."""
-    directions = (_Direction(client, server, first), _Direction(server, client))
     last = clock.monotonic()
     while not all(each.over for each in directions):
         longest = LINGER if any(each.over for each in directions) else idle

@@ -23,6 +23,7 @@ from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Stream, Takeover
+from beehive.http.upgraded_end import UpgradedEnd
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
 from modules.cloud.cloudstream.errors import TooManyStreamsError, TunnelError
@@ -313,7 +314,7 @@ class NodeStreams:
             _check_upgrade(request)
             upgraded = self._upgraded(node, kind, target, request)
             stream = upgraded.stream
-            return Takeover(lambda client: self._take_over(client, upgraded, request.rest), stream.close)
+            return Takeover(lambda client: self._take_over(client, upgraded, request), stream.close)
         if self._others is not None and not self._tunnels.has(node):
             passed = self._others.reply(node, target, request)
             if passed is not None:
@@ -385,10 +386,12 @@ class NodeStreams:
             stream.close()
             raise
 
-    def _take_over(self, client: socket.socket, upgraded: Upgraded, first: bytes) -> None:
+    def _take_over(self, client: socket.socket, upgraded: Upgraded, request: Request) -> None:
         client.settimeout(_HEAD_SECONDS)
         client.sendall(upgraded.head + upgraded.rest)
-        relay(client, upgraded.stream, first, self._clock)
+        end = UpgradedEnd(request.header("upgrade"))
+        end.receive(upgraded.rest)
+        relay(client, upgraded.stream, request.rest, self._clock, end)
 
     def _stream(self, node: str, stream: TunnelStream, content_type: str, *, follows: bool) -> Stream:
         """Return a response in pieces. An error of the node's server is one here, too, if the node reports it: the

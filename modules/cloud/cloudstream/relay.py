@@ -1,4 +1,4 @@
-"""Relays a client's connection to a stream of a node: bytes in both directions, SPDY and WebSocket unread.
+"""Relays a client's connection to a stream of a node: bytes in both directions, unchanged.
 
 One thread serves a client. It is read only while the node reads, and a client that does not read stops its own stream
 (`RelayedStream`). When a stream ends before its time, the connection is reset: a client of SPDY takes a polite end for
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from beehive.clock import Clock
 from beehive.http.lingering_close import linger_for_reader, reset_at_close
+from beehive.http.upgraded_end import UpgradedEnd
 
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
@@ -109,30 +110,63 @@ class ClientSocket:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
         with contextlib.suppress(OSError):
             if isinstance(self._socket, ssl.SSLSocket):
-                with contextlib.suppress(ssl.SSLError):  # it sends close_notify, and does not wait for the client's
-                    self._socket.unwrap()
+                self._take_leave(self._socket, clock)
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             linger_for_reader(self._socket, clock, IDLE_SECONDS)
 
+    def _take_leave(self, connection: ssl.SSLSocket, clock: Clock) -> None:
+        """Send close_notify, as soon as the client has read enough for it, and do not wait for the client's: without
+        it, the stream looks cut (RFC 8446 §6.1). Raise OSError.
+        """
+        poll = select.poll()
+        poll.register(connection, select.POLLOUT)
+        deadline = clock.monotonic() + IDLE_SECONDS
+        while (left := deadline - clock.monotonic()) > 0:
+            try:
+                connection.unwrap()
+            except ssl.SSLWantWriteError:
+                poll.poll(left * 1000)
+            except ssl.SSLError:
+                return
+            else:
+                return
 
-def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock: Clock) -> None:
-    """Relay bytes until the client or the stream ends, or both are silent; the caller closes both.
+
+def relay(
+    connection: socket.socket, stream: RelayedStream, first: bytes, clock: Clock, end: UpgradedEnd | None = None
+) -> None:
+    """Relay bytes until the client or the stream ends, or both are silent; the caller closes both. The client's
+    connection is reset then, unless the stream has come to its proper end.
 
     Args:
         connection: the client's.
         stream: to the node.
         first: bytes that the client has sent already, after the head of its request.
         clock: for the idle time.
+        end: reads the stream, as not every node says that one has broken off; None: the stream says it.
 
     Raises:
         OSError: the client has disconnected, or the tunnel.
     """
     client = ClientSocket(connection)
+    end = end or UpgradedEnd("")
+    is_over = False
+    try:
+        is_over = _relay(client, stream, first, clock, end)
+    finally:
+        if not is_over or stream.failure or not end.is_whole:
+            reset_at_close(connection)
+        else:
+            client.end(clock)
+
+
+def _relay(client: ClientSocket, stream: RelayedStream, first: bytes, clock: Clock, end: UpgradedEnd) -> bool:
+    """Relay bytes; return whether the stream is over, and all of it was passed on. Raise OSError."""
     last = clock.monotonic()
     while True:
-        has_moved = _to_client(client, stream, clock.monotonic())
+        has_moved = _to_client(client, stream, clock.monotonic(), end)
         if stream.is_over and not client.writes:
-            break
+            return True
         room = stream.room
         data: bytes | None = first[:room] or None
         if first:
@@ -140,19 +174,19 @@ def relay(connection: socket.socket, stream: RelayedStream, first: bytes, clock:
         elif room:
             data = client.read(room)
         if data == b"":
-            return
+            return False
         if data:
             stream.send(data)
         left = last + IDLE_SECONDS - clock.monotonic()
         if not (has_moved or data) and (left <= 0 or not client.wait(stream, left)):
-            return
+            return False
         last = clock.monotonic()
-    if stream.failure:
-        reset_at_close(connection)
-    else:
-        client.end(clock)
 
 
-def _to_client(client: ClientSocket, stream: RelayedStream, now: float) -> bool:
+def _to_client(client: ClientSocket, stream: RelayedStream, now: float, end: UpgradedEnd) -> bool:
     """Write the bytes that wait for the client, or the stream's next bytes; return whether any were written."""
-    return client.write() if client.writes else client.write(stream.take(now))
+    if client.writes:
+        return client.write()
+    data = stream.take(now)
+    end.receive(data)
+    return client.write(data)

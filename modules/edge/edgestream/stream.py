@@ -5,6 +5,7 @@ import socket
 from typing import Final, Protocol
 
 from beehive.http.errors import HttpError
+from beehive.http.upgraded_end import UpgradedEnd
 from modules.edge.edgestream.routes import has_upgrade, plain_headers, request_head
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import ReceiveWindow, SendCredit
@@ -39,15 +40,21 @@ class _Reading(Protocol):
 
 
 class _AsItIs:
-    """An upgraded connection: all bytes pass, the answer's head included."""
+    """An upgraded connection: all bytes pass, the answer's head included. A unix socket cannot be reset, so that its
+    end alone does not tell whether the node's server has said all.
+    """
 
     done = False
 
+    def __init__(self) -> None:
+        self._end = UpgradedEnd()
+
     def feed(self, data: bytes) -> bytes:
+        self._end.receive(data)
         return data
 
     def end(self) -> str:
-        return ""
+        return "" if self._end.is_whole else "the node's server broke off"
 
 
 class _Body:

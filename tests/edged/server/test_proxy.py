@@ -9,6 +9,7 @@ import pytest
 from beehive import RealClock
 from beehive.clock import Clock
 from beehive.http.lingering_close import reset_at_close, undelivered
+from beehive.http.upgraded_end import UpgradedEnd
 from edged.server import streaming
 from edged.server.streaming import forwarded_head, relay
 from tests.beehive.http.requests import parse
@@ -151,6 +152,24 @@ def test_a_server_that_breaks_off_has_no_polite_end() -> None:
                 relay(ours, theirs, b"", RealClock(), 3600.0)
         with pytest.raises(ConnectionResetError):
             client.recv(1)
+
+
+def test_a_server_that_is_killed_has_no_polite_end() -> None:
+    """The kernel ends its connections as it ends those of a server that has said all."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+        socket.create_connection(listening.getsockname()) as theirs,
+    ):
+        client.settimeout(SECONDS)
+        ours, server = listening.accept()[0], listening.accept()[0]
+        with server:
+            server.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n\0\0\0\3\0\0\0\4text")
+        with ours, pytest.raises(ConnectionAbortedError):
+            relay(ours, theirs, b"", RealClock(), 3600.0, UpgradedEnd())
+        with pytest.raises(ConnectionResetError):
+            while client.recv(100):
+                pass
 
 
 def test_a_silent_relay_ends() -> None:

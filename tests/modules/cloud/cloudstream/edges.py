@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,11 @@ from modules.streams.connect import StreamRequest
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
 
 DEADLINE = 60.0
+
+
+def spdy(content: bytes, *, last: bool = False) -> bytes:
+    """What a container says on a stream of SPDY; the last frame ends it."""
+    return struct.pack(">II", 1, last << 24 | len(content)) + content
 
 
 class Edge:

@@ -37,7 +37,7 @@ from modules.cloud.router.rest_service import RestAnswer, RestListener
 from modules.streams.frames import FrameType
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
-from tests.modules.cloud.cloudstream.edges import Edge
+from tests.modules.cloud.cloudstream.edges import Edge, spdy
 from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
 from tests.modules.cloud.cloudstream.test_servers import EXEC, SWITCHED, UPGRADE, GoingClock
 from tests.support.clocks import StandingClock
@@ -164,8 +164,8 @@ def command(pair: Pair, edge: Edge, stack: ExitStack) -> tuple[socket.socket, in
     client = stack.enter_context(pair.here.client(EXEC, **UPGRADE))
     frame, request = edge.opened()
     assert (frame.kind, request.method) == (FrameType.EXEC, "POST")
-    edge.send(frame.connection, SWITCHED + b"first")
-    assert read_until(client, b"first") == SWITCHED + b"first"
+    edge.send(frame.connection, SWITCHED + spdy(b"first"))
+    assert read_until(client, b"first") == SWITCHED + spdy(b"first")
     return client, frame.connection
 
 
@@ -180,15 +180,18 @@ def test_a_command_passes_bytes_both_ways_until_it_ends(pair: Pair) -> None:
             come += len(edge.receive().data)
         sender.join(DEADLINE)
 
+        said = spdy(b"y" * 65536)
+
         def says() -> None:
             for _ in range(MUCH // 65536):
-                edge.send(number, b"y" * 65536)
+                edge.send(number, said)
+            edge.send(number, spdy(b"", last=True))
             edge.end(number)
 
         feeder = threading.Thread(target=says, daemon=True)
         feeder.start()
         found, is_proper = read_all(client)
-        assert (len(found), is_proper) == (MUCH, True)
+        assert (found, is_proper) == (said * (MUCH // 65536) + spdy(b"", last=True), True)
         feeder.join(DEADLINE)
 
 

@@ -2,16 +2,22 @@
 
 import os
 import socket
+import ssl
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beehive import RealClock
 from beehive.http.lingering_close import linger_for_reader
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.contexts import page_context
 from modules.cloud.cloudstream import relay as module
 from modules.cloud.cloudstream.relay import relay
+from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.support.clocks import StandingClock
 
 
@@ -51,11 +57,38 @@ def test_a_client_that_goes_is_noticed_while_its_command_reads_nothing() -> None
             relay(ours, stream, b"", RealClock())
 
 
+@contextmanager
+def tcp_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as theirs:
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        theirs.settimeout(60)
+        theirs.connect(listening.getsockname())
+        ours = listening.accept()[0]
+        with ours:
+            yield ours, theirs
+
+
 def test_a_relay_ends_when_both_sides_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command goes on: its client has no polite end."""
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.1)
-    ours, theirs = socket.socketpair()
-    with ours, theirs, closing(SilentStream()) as stream:
-        relay(ours, stream, b"", RealClock())
+    with tcp_pair() as (ours, theirs):
+        with ours, closing(SilentStream()) as stream:
+            relay(ours, stream, b"", RealClock())
+        with pytest.raises(ConnectionResetError):
+            theirs.recv(1)
+
+
+def test_a_client_that_has_ended_its_side_has_no_polite_end() -> None:
+    """It is left before the command has ended."""
+    with tcp_pair() as (ours, theirs):
+        theirs.shutdown(socket.SHUT_WR)
+        stream = SilentStream()
+        stream.room = 1
+        with ours, closing(stream):
+            relay(ours, stream, b"", RealClock())
+        with pytest.raises(ConnectionResetError):
+            theirs.recv(1)
 
 
 class EndedStream(SilentStream):
@@ -87,11 +120,7 @@ def test_a_client_that_reads_slowly_and_pings_has_all(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "linger_for_reader", linger)
     clock = StandingClock()
     output = bytes(128 * 1024)
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
-        client.settimeout(60)
-        client.connect(listening.getsockname())
-        ours = listening.accept()[0]
+    with tcp_pair() as (ours, client):
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
 
         def run() -> None:
@@ -113,3 +142,35 @@ def test_a_client_that_reads_slowly_and_pings_has_all(monkeypatch: pytest.Monkey
         thread.join(60)
         assert not thread.is_alive()
     clock.close()
+
+
+def test_a_client_of_tls_whose_buffers_are_full_is_told_of_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without close_notify, a stream that another cloudcore passes on looks cut."""
+    is_full = [True, True]
+    unwrap = ssl.SSLSocket.unwrap
+
+    def unwrap_later(connection: ssl.SSLSocket) -> socket.socket:
+        if is_full:
+            is_full.pop()
+            raise ssl.SSLWantWriteError
+        return unwrap(connection)
+
+    monkeypatch.setattr(ssl.SSLSocket, "unwrap", unwrap_later)
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, ["127.0.0.1"], RealClock().now() - OPENSSL_LAG)
+    trust = ssl.create_default_context(cafile=str(files.authority))
+
+    def serve(connection: socket.socket) -> None:
+        with page_context(files).wrap_socket(connection, server_side=True) as ours, closing(stream):
+            relay(ours, stream, b"", RealClock())
+
+    stream = EndedStream(b"all")
+    with tcp_pair() as (connection, theirs):
+        thread = threading.Thread(target=serve, args=(connection,))
+        thread.start()
+        with trust.wrap_socket(theirs, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as client:
+            assert (client.recv(100), client.recv(100)) == (b"all", b"")
+        thread.join(60)
+        assert not thread.is_alive()

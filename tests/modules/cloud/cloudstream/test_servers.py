@@ -23,7 +23,7 @@ from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS, refuse_tunne
 from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.cloudstream.edges import edge_at
+from tests.modules.cloud.cloudstream.edges import edge_at, spdy
 from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
 from tests.support.clocks import StandingClock
 
@@ -222,14 +222,23 @@ def test_a_command_passes_bytes_both_ways_until_it_ends(site: Site) -> None:
         assert dict(request.headers) == {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
         answer = SWITCHED.replace(b"Upgrade\r\n", b"Upgrade\r\nSet-Cookie: a=b\r\n", 1)
         edge.send(frame.connection, b"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + answer[:20])
-        edge.send(frame.connection, answer[20:] + bytes(range(256)))
+        edge.send(frame.connection, answer[20:] + spdy(bytes(range(256))))
         assert read_until(client, SWITCHED) == SWITCHED
         assert read_until(client, bytes(range(256)))
         client.sendall(bytes(range(255, -1, -1)))
         assert edge.receive() == Frame(frame.connection, FrameType.DATA, bytes(range(255, -1, -1)))
-        edge.send(frame.connection, b"bye")
+        edge.send(frame.connection, spdy(b"bye", last=True))
         edge.end(frame.connection)
-        assert read_all(client) == (b"bye", True)
+        assert read_all(client) == (spdy(b"bye", last=True), True)
+
+
+def test_a_node_that_does_not_say_that_a_command_was_cut(site: Site) -> None:
+    """As KubeEdge's nodes: the last frame of the command's protocol is missing."""
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
+        frame, _ = edge.opened()
+        edge.send(frame.connection, SWITCHED + spdy(b"a part"))
+        edge.end(frame.connection)
+        assert read_all(client)[1] is False
 
 
 KEPT = b"Connection: keep-alive\r\nContent-Length: %d\r\n\r\n%s"
@@ -324,7 +333,7 @@ def test_a_node_that_vanishes_loses_its_tunnel(site: Site) -> None:
 
 def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Site) -> None:
     """And another stream of the node is served meanwhile."""
-    portion, count = bytes(range(256)) * 128, 256
+    portion, count = spdy(bytes(range(256)) * 128), 256
     with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
         frame, _ = edge.opened()
 
@@ -332,6 +341,7 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
             edge.send(frame.connection, SWITCHED)
             for _ in range(count):
                 edge.send(frame.connection, portion)
+            edge.send(frame.connection, spdy(b"", last=True))
             edge.end(frame.connection)
 
         producer = threading.Thread(target=produce)
@@ -343,8 +353,9 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
             digest.update(data)
             size += len(data)
         producer.join()
-    assert size == count * len(portion)
-    assert digest.digest() == hashlib.sha256(portion * count).digest()
+    whole = portion * count + spdy(b"", last=True)
+    assert size == len(whole)
+    assert digest.digest() == hashlib.sha256(whole).digest()
 
 
 def test_a_node_that_asks_for_credit_is_granted_as_much_as_the_client_reads(site: Site) -> None:

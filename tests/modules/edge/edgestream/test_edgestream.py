@@ -168,6 +168,18 @@ def test_a_log_that_breaks_off(bed: Bed, cloud: CloudEnd) -> None:
     wait_until(lambda: bed.counters.broken == 1, "the broken stream is counted")
 
 
+def test_a_command_that_breaks_off(bed: Bed, cloud: CloudEnd) -> None:
+    """The node's server cannot reset a unix socket: the last frame of the command's protocol is missing."""
+    said = (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n" + bytes.fromhex("0000000300000004") + b"text"
+    )
+    cloud.send(connect_frame(3, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        container.sendall(said)
+        assert cloud.until(3, lambda data: data == said)
+    assert cloud.whole(3) == (b"", "the node's server broke off")
+
+
 def test_a_container_that_does_not_read(bed: Bed, cloud: CloudEnd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that takes nothing of its stdin loses its stream; another stream goes on."""
     monkeypatch.setattr(session, "STALLED", 0.2)
