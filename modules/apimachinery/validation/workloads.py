@@ -392,11 +392,12 @@ def job_labels(name: str, uid: str) -> dict[str, str]:
 
 
 def job_creation(obj: JsonObject, found: Causes) -> None:
-    """Check the selector of a new Job: the API server makes it, but for one with `manualSelector`."""
+    """Check the selector and the labels of a new Job: the API server makes them, but for one with `manualSelector`."""
     spec, name = obj.get("spec") or {}, str(obj["metadata"].get("name") or "")
     selector, own = spec.get("selector"), dict[str, str]()
     if not spec.get("manualSelector"):
         own = job_labels(name, "")
+        labels(own, "spec.template.labels", found)
         if selector is None:
             return
         selector = {**selector, "matchLabels": {CONTROLLER_UID: "", **(selector.get("matchLabels") or {})}}

@@ -256,22 +256,20 @@ class Cluster:
         wanted = computed(applied, manifest, live)
         if live is None:
             self._check_namespace(wanted)
-            wanted = self._chain.admitted(wanted)
+            wanted = self._chain.admitted(self._custom.prepared(wanted, None))
             if self.storage.kinds.custom_of(wanted) is None:
                 computed(validate_object, wanted)
             self._check_admitted(wanted)
-            made = self._create(self._custom.prepared(wanted, None))
-            return self._bound(made, is_new=True), ApplyOutcome.CREATED
+            return self._bound(self._create(wanted), is_new=True), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
-        wanted = _with_kept(wanted, live)
+        wanted = _with_kept(self._custom.prepared(wanted, live), live)
         wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
         self._check_admitted(wanted, live)
-        wanted = self._addressed(self._custom.prepared(wanted, live), live)
-        new = self.storage.replace(self.scheduler.placed(wanted))
+        new = self.storage.replace(self.scheduler.placed(self._addressed(wanted, live)))
         self._custom.changed(new)
         self.scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED

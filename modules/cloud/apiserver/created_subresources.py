@@ -1,5 +1,7 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
+from edged.validation.causes import shown
+from edged.validation.names import faults_of_subdomain
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
@@ -20,7 +22,8 @@ _TARGET = {
 
 
 def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -> JsonObject:
-    """Give a pod its node, as a scheduler asks, and return the Status of a success (Kubernetes' BindingREST).
+    """Give a pod its node, as a scheduler asks, and return the Status of a success (Kubernetes' BindingREST). Beyond
+    Kubernetes, the node has a name that a Node can have: the pod keeps the rules that it was created by.
 
     Raises:
         NotFoundError: there is no such pod.
@@ -35,6 +38,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     node = target.get("name")
     if not isinstance(node, str) or not node:
         raise InvalidError("Binding", name, "target.name", "Required value")
+    for fault in faults_of_subdomain(node):
+        raise InvalidError("Binding", name, "target.name", f"Invalid value: {shown(node)}: {fault}")
     pod = cluster.storage.get(key_for(_POD, namespace, name), uid)
     if is_being_deleted(pod):
         raise ConflictError("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")

@@ -62,6 +62,15 @@ def test_a_pod_is_bound_once(cluster: Cluster) -> None:
     assert (code, 'already assigned to node "n1"' in message) == (409, True)
 
 
+@pytest.mark.parametrize("node", ["n1/default/pod/web", "..", "N1", "n1 ", "n" * 254])
+def test_a_binding_names_what_a_node_can_be_called(cluster: Cluster, node: str) -> None:
+    """A pod is created with no other name of a node either."""
+    made = waiting(cluster)
+    code, message = refused(create(cluster, "pods", "web", "binding", binding(node)))
+    assert (code, f'target.name: Invalid value: "{node[:40]}' in message) == (422, True)
+    assert "nodeName" not in cluster.storage.get(key_of(made))["spec"]
+
+
 def test_a_pod_with_scheduling_gates_is_not_bound(cluster: Cluster) -> None:
     cluster.create(pod(nodeName="", schedulingGates=[{"name": "a"}]))
     code, message = refused(create(cluster, "pods", "web", "binding", binding("n1")))

@@ -259,3 +259,25 @@ def test_the_kinds_that_controllers_make_are_named_for_each_controller() -> None
         kind for kind in ALL if breach_of(ObjectKey(kind, "a", "x"), ReconcilePlan((create(an("v1", "Pod")),))) == ""
     }
     assert makes == {"ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job"}
+
+
+def test_a_replica_set_of_another_namespace_is_not_adopted(bee: Harness) -> None:
+    """Neither by labels that match, nor by an owner reference that names the Deployment."""
+    cloud = Cloud(bee)
+    made = cloud.call("create", "deployments", namespace="a", body=workload("Deployment", replicas=1)).object
+    assert made is not None
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": made["metadata"]["uid"]}
+    for name, owners in (("loose", []), ("claimed", [{**owner, "controller": True}])):
+        other = workload("ReplicaSet", name, replicas=0)
+        other["spec"] |= {name: made["spec"][name] for name in ("selector", "template")}
+        other["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": owners}
+        assert cloud.call("create", "replicasets", namespace="bank", body=other).refusal is None
+    bee.run_for(30)
+    found = {
+        key.namespace: cloud.cluster.storage.get(key)
+        for key in cloud.cluster.storage
+        if key.kind == "ReplicaSet" and key.name != "claimed"
+    }
+    assert sorted(found) == ["a", "bank"]
+    assert found["a"]["metadata"]["ownerReferences"][0]["uid"] == owner["uid"]
+    assert "ownerReferences" not in found["bank"]["metadata"]
