@@ -243,7 +243,8 @@ def test_scopes(world: World, scopes: JsonObject, inside: JsonObject, outside: J
 
 def test_the_mirror_pods_of_a_node_use_up_no_quota(world: World) -> None:
     """A node makes them in any namespace; an object of another kind with their mark counts."""
-    world.ask(a_quota(pods="1", **{"count/configmaps": "1"}))
+    bounds: dict[str, Any] = {"pods": "1", "count/configmaps": "1"}
+    world.ask(a_quota(**bounds))
     made, mark = a_pod("static-n1", "9", nodeName="n1"), {"annotations": {"kubernetes.io/config.mirror": "x"}}
     world.create({**made, "metadata": {**made["metadata"], **mark}})
     world.settle()
