@@ -23,6 +23,7 @@ from modules.cloud.apiserver.pod_scheduled import (
 )
 from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
+from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.unbound_pods import Rank
@@ -166,7 +167,7 @@ class PodScheduler:
     def _placer(self) -> Placer:
         """Return a placer that knows the present nodes, pods and namespaces; only pods of changed nodes are read."""
         storage, fleet = self._storage, self._fleet
-        fleet.set_nodes([self._labels.node(node) for node in storage.list(_NODE)])
+        fleet.set_nodes(self._labels.nodes(storage.list(_NODE), storage.list(NODE_GROUP)))
         fleet.namespaces = {
             str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
         }

@@ -6,7 +6,7 @@ NodeRestriction refuses most of these labels, but a node says its zone itself, a
 left a group has its label until the controller has taken it back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
@@ -49,6 +49,9 @@ class TrustedLabels:
         self._find = find
         self._selectors: dict[str, tuple[JsonObject, Selects]] = {}
         """By name of a group, its state that was read last, and the predicate of that."""
+        self._known: list[tuple[JsonObject, JsonObject]] = []
+        """The Nodes of the last call of `nodes`, as they were given and returned."""
+        self._groups: Sequence[JsonObject] = ()
 
     def node(self, node: JsonObject) -> JsonObject:
         """Return a Node, or a copy without the labels that do not count."""
@@ -58,6 +61,22 @@ class TrustedLabels:
             return node
         kept = {name: value for name, value in labels.items() if name not in false}
         return {**node, "metadata": {**node["metadata"], "labels": kept}}
+
+    def nodes(self, nodes: Sequence[JsonObject], groups: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return Nodes as `node` does. Of thousands only those are looked at that are other objects than before, unless
+        a group has changed, or another Node has come or gone.
+
+        Args:
+            nodes: all Nodes.
+            groups: all NodeGroups.
+        """
+        names = [node["metadata"]["name"] for node in nodes]
+        if groups != self._groups or names != [node["metadata"]["name"] for node, _ in self._known]:
+            self._groups, self._known = groups, [(node, self.node(node)) for node in nodes]
+        else:
+            pairs = zip(nodes, self._known, strict=True)
+            self._known = [known if known[0] is node else (node, self.node(node)) for node, known in pairs]
+        return [trusted for _, trusted in self._known]
 
     def of(self, node: JsonObject) -> Mapping[str, str]:
         """Return the labels of a Node that count."""

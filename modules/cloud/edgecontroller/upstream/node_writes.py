@@ -26,7 +26,7 @@ _BY_NAME = ("Lease", "CertificateSigningRequest")
 """Kinds whose admission looks at no state before the write, unless it deletes the object."""
 _WITH_OTHERS_PARTS: Final = ("Node", "Pod")
 """Kinds with parts that NodeRestriction keeps a node from changing."""
-_OTHERS_METADATA: Final = frozenset({"labels", "ownerReferences"})
+_OTHERS_METADATA: Final = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
 _STATUS: Final = "status"
 
 
@@ -42,7 +42,7 @@ def needs_live(kind: Kind, call: ApiCall) -> bool:
 
 def is_conditional(kind: Kind, call: ApiCall) -> bool:
     """Return whether a write is for the state that the admission has seen, and no other: it might take back labels,
-    taints or owners that others have set since. Reports of a status do not.
+    annotations, taints or owners that others have set since. Reports of a status do not.
     """
     if kind.name not in _WITH_OTHERS_PARTS or call.verb in ("create", "delete"):
         return False

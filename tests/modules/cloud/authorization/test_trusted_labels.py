@@ -9,7 +9,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.applications import BELONGING_TO, NODE_GROUP
 from modules.cloud.authorization.node_metadata import HOSTNAME, ZONE
-from modules.cloud.authorization.trusted_labels import TrustedLabels
+from modules.cloud.authorization.trusted_labels import TrustedLabels, labels_of
 
 
 def a_node(name: str, **labels: str) -> JsonObject:
@@ -58,6 +58,37 @@ def test_whoever_lists_nodes_decides(spec: JsonObject, labels: dict[str, str], c
     assert set(trusted.of(node)) == counting
     assert (trusted.node(node) is node) is (counting == set(labels)), "others are no copies"
     assert node["metadata"]["labels"] == labels
+
+
+def test_of_many_nodes_only_changed_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All again where a group has changed, or a Node has come whose name is another's hostname."""
+    nodes = [a_node(f"n{number}", **{BELONGING_TO: "bank", HOSTNAME: "n9"}) for number in range(3)]
+    objects = Objects(*nodes, bank={"nodes": ["n0"]})
+    trusted, looks = TrustedLabels(objects.known.get), list[str]()
+    look = trusted.node
+
+    def counted(node: JsonObject) -> JsonObject:
+        looks.append(node["metadata"]["name"])
+        return look(node)
+
+    monkeypatch.setattr(trusted, "node", counted)
+
+    def seen() -> tuple[str, list[set[str]]]:
+        looks.clear()
+        groups = [obj for key, obj in objects.known.items() if key.kind == NODE_GROUP.key_name]
+        found = [set(labels_of(node)) for node in trusted.nodes(nodes, groups)]
+        return " ".join(looks), found
+
+    both, host = {BELONGING_TO, HOSTNAME}, {HOSTNAME}
+    assert seen() == ("n0 n1 n2", [both, host, host])
+    assert seen() == ("", [both, host, host])
+    nodes[1] = a_node("n1", **{HOSTNAME: "n1"})
+    assert seen() == ("n1", [both, host, host])
+    objects.put("bank", {"nodes": ["n2"]})
+    assert seen() == ("n0 n1 n2", [host, host, both])
+    nodes.append(a_node("n9"))
+    objects.known[ObjectKey("Node", "", "n9")] = nodes[-1]
+    assert seen() == ("n0 n1 n2 n9", [set(), host, {BELONGING_TO}, set()])
 
 
 def test_the_present_state_of_a_group_decides() -> None:

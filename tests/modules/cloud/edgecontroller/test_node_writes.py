@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.edgecontroller.upstream.node_writes import (
     admitted,
+    is_conditional,
     is_write,
     needs_live,
     proposed,
@@ -158,6 +159,24 @@ def test_the_admission_sees_the_object_before_a_patch_and_after_it(metadata: dic
     after = {**LIVE, "metadata": {**LIVE["metadata"], **metadata}, "status": {"phase": "New"}}
     assert seen == [(LIVE, LIVE), (LIVE, after)]
     assert write.body["metadata"]["uid"] == "u1"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"metadata": {"labels": {"a": None}}}, True),
+        ({"metadata": {"annotations": {"edgecore.io/evict-after": None}}}, True),
+        ({"metadata": {"finalizers": None}}, True),
+        ({"metadata": {"ownerReferences": None}}, True),
+        ({"spec": {"unschedulable": None}}, True),
+        ({"metadata": {"uid": "u1"}, "status": {"phase": "New"}}, False),
+    ],
+)
+def test_a_patch_of_what_others_decide_is_for_the_state_that_was_looked_at(
+    body: dict[str, Any], expected: bool
+) -> None:
+    """The mirror may be behind them."""
+    assert is_conditional(NODE, call(body=body, patch_type=MERGE)) is expected
 
 
 def test_deep_nesting_is_no_way_around_the_search_for_directives() -> None:
