@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -17,7 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver.endpoints import requests
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
+from modules.cloud.apiserver.endpoints import requests, service
 from modules.cloud.apiserver.manifests import Document, read_manifests
 from modules.cloud.authentication.users import User
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
@@ -25,6 +28,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
+from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 
@@ -170,6 +174,22 @@ def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkey
     assert not read
     assert secure.post(path, text, "application/yaml", token="admins-token")[0] == 201  # noqa: S106 - of this test
     assert read
+
+
+def test_a_definition_is_read_once_for_all_requests(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a user for a custom kind validated all definitions again, with all their defaults."""
+    read: list[str] = []
+
+    def noted(defined: JsonObject) -> list[CustomKind]:
+        read.append(defined["metadata"]["name"])
+        return readable_kinds_of(defined)
+
+    monkeypatch.setattr(service, "readable_kinds_of", noted)
+    secure.post(DEFINITIONS, json.dumps(definition()).encode(), "application/json", "admins-token")
+    for token, status in (("admins-token", 404), ("plain-token", 403), ("admins-token", 404)):
+        assert secure.get(f"{DEVICES}/pump", token)[0] == status
+        assert secure.get("/apis", token)[0] == 200
+    assert len(read) == len(set(read))
 
 
 def test_an_administrator_may_be_a_node(secure: Secure) -> None:
