@@ -28,9 +28,17 @@ def subresources_of(kinds: ServedKinds, kind: Kind) -> Iterable[str]:
 
 
 def in_requested_version(
-    kinds: ServedKinds, api_version: str, plural: str, obj: JsonObject | None
+    kinds: ServedKinds, api_version: str, plural: str, obj: JsonObject | None, *, is_made: bool = False
 ) -> JsonObject | None:
-    """Return a response's object or list with custom objects in the version of the request's path."""
+    """Return a response's object or list with custom objects in the version of the request's path.
+
+    Args:
+        kinds: the kinds that are served.
+        api_version: the version of the path.
+        plural: the resource of the path.
+        obj: the object or list; None: there is none.
+        is_made: whether the request has made the object, which then has the defaults of the stored version.
+    """
     custom = kinds.custom().get((api_version, plural))
     if obj is None or custom is None or (obj.get("apiVersion"), obj.get("kind")) in _OTHER:
         return obj
@@ -38,4 +46,4 @@ def in_requested_version(
         defaults = Defaults(VALUES + _OF_ITEM * len(obj["items"]))
         items = [in_version(each, custom.resource, defaults) for each in obj["items"]]
         return {**obj, "apiVersion": api_version, "items": items}
-    return in_version(obj, custom.resource)
+    return obj if is_made and api_version == custom.stored_version else in_version(obj, custom.resource)

@@ -168,7 +168,8 @@ def serve(
         before = _version_before(cluster, request) if dry_run else ""
         with _managed(cluster, request):
             result = _carry_out(cluster, request, part)
-        shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
+        kinds, is_made = cluster.storage.kinds, request.verb in _WITH_OBJECT
+        shown = in_requested_version(kinds, request.api_version, request.plural, result.object, is_made=is_made)
         if _is_event(request) and shown is not None:
             shown = to_events(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)

@@ -33,7 +33,7 @@ from modules.cloud.apiserver.endpoints.health import LOADED
 from modules.cloud.apiserver.endpoints.list_answers import Turn
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -126,6 +126,8 @@ class Control(Module):
         self._listeners = listeners
         self._api_server = api_server
         self._subscriptions = Subscriptions()
+        self._definitions = CustomResourceList(self._caller())
+        """Of all services, which are made for one request each."""
         self._pages: list[LazyPage] = []
         self._servers: list[HttpServer] = []
         """The server of the control socket comes first."""
@@ -184,7 +186,7 @@ class Control(Module):
         version, index = KUBELET_VERSION, self._rbac
         authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
-            caller, self._subscriptions, version, self.clock, self._checks, self._caller(), nodes,
+            caller, self._subscriptions, version, self.clock, self._checks, self._definitions, nodes,
             index=index, authenticate=authenticate, openid=openid, user=user, turn=turn,
         )  # fmt: skip
 

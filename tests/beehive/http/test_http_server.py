@@ -23,7 +23,7 @@ from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
 from beehive.http.router import HttpRoute, Router
-from beehive.http.server import MOST_PIECES
+from beehive.http.server import SMALL_PIECES
 from beehive.ports import ListenError
 from beehive.rate import TokenBucket
 from beehive.tls import default_client_context
@@ -445,11 +445,14 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
 
 
-@pytest.mark.parametrize(("pieces", "status"), [(MOST_PIECES, 200), (MOST_PIECES + 1, 400)])
-def test_a_body_comes_in_so_many_pieces_and_no_more(pieces: int, status: int) -> None:
+@pytest.mark.parametrize(
+    ("piece", "pieces", "status"),
+    [(1, SMALL_PIECES, 200), (1, SMALL_PIECES + 8, 400), (1000, 3 * SMALL_PIECES, 200)],
+)
+def test_a_body_comes_in_so_many_small_pieces_and_no_more(piece: int, pieces: int, status: int) -> None:
     """Each takes as long to read as a kilobyte, and is read before it is known who sends it."""
-    server = body_server(MOST_PIECES + 1)
-    chunks = b"1\r\nx\r\n" * pieces + b"0\r\n\r\n"
+    server = body_server(piece * pieces)
+    chunks = (b"%x\r\n" % piece + b"x" * piece + b"\r\n") * pieces + b"0\r\n\r\n"
     try:
         said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
     finally:

@@ -7,7 +7,7 @@ served one after the other, and compute for up to seconds; and all others.
 """
 
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
@@ -50,11 +50,17 @@ class FairSeats:
         seats: how many there are.
         waiting: how many requests of one user may wait.
         seconds: how long a request waits.
+        of_user: how many seats one user may hold; 0: all.
     """
 
-    def __init__(self, seats: int = SEATS, waiting: int = WAITING, seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, seats: int = SEATS, waiting: int = WAITING, seconds: float = WAIT_SECONDS, of_user: int = 0
+    ) -> None:
         self._lock = threading.Lock()
         self._free = seats
+        self._of_user = of_user or seats
+        self._held = Counter[str]()
+        """How many seats each user holds."""
         self._most_waiting = waiting
         self._seconds = seconds
         self._queues: OrderedDict[str, deque[threading.Lock]] = OrderedDict()
@@ -75,7 +81,7 @@ class FairSeats:
         try:
             yield
         finally:
-            self._release()
+            self._release(user)
 
     def waiting(self, user: str) -> int:
         """Return how many requests of a user wait."""
@@ -84,8 +90,9 @@ class FairSeats:
 
     def _acquire(self, user: str, *, patiently: bool) -> None:
         with self._lock:
-            if self._free:
+            if self._free and self._held[user] < self._of_user:
                 self._free -= 1
+                self._held[user] += 1
                 return
             if not patiently and len(self._queues.get(user, ())) >= self._most_waiting:
                 raise NoSeatError
@@ -102,15 +109,20 @@ class FairSeats:
                 del self._queues[user]
         raise NoSeatError
 
-    def _release(self) -> None:
+    def _release(self, user: str) -> None:
         with self._lock:
-            if not self._queues:
+            self._held[user] -= 1
+            if not self._held[user]:
+                del self._held[user]
+            following = next((each for each in self._queues if self._held[each] < self._of_user), None)
+            if following is None:
                 self._free += 1
                 return
-            user, queue = self._queues.popitem(last=False)
+            self._held[following] += 1
+            queue = self._queues.pop(following)
             queue.popleft().release()
             if queue:
-                self._queues[user] = queue
+                self._queues[following] = queue
 
 
 class FlowControl:
@@ -122,7 +134,7 @@ class FlowControl:
     """
 
     def __init__(self, seats: int = SEATS, waiting: int = WAITING) -> None:
-        self._nodes, self._others = FairSeats(seats, waiting), FairSeats(seats, waiting)
+        self._nodes, self._others = (FairSeats(seats, waiting, of_user=-(-seats // 2)) for _ in range(2))
         self._lists = FairSeats(min(seats, LIST_SEATS), waiting)
         self._large = FairSeats(LARGE_SEATS, waiting)
 

@@ -85,7 +85,7 @@ _OF_CORE: Final = {
 
 class CustomResourceList:
     """Asks the API server for its CustomResourceDefinitions, and reads the definitions that have changed since the last
-    time.
+    time: that takes as long as to validate them.
 
     Args:
         caller: makes calls; on any thread.
@@ -148,7 +148,7 @@ class ApiService:
         version: the server's, such as `v1.32.10`.
         clock: for ages and the end of watches.
         checks: returns the parts that must be well for it to serve, each with the reason why it is not; see `health`.
-        definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller`.
+        definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default by `caller`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
         index: the roles and bindings, for access reviews, or None.
         authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
@@ -164,7 +164,7 @@ class ApiService:
         version: str,
         clock: Clock,
         checks: Callable[[], Mapping[str, str]] = dict,
-        definitions: ApiCaller | None = None,
+        definitions: CustomResourceList | None = None,
         nodes: NodeServers | None = None,
         *,
         index: RbacIndex | None = None,
@@ -181,7 +181,7 @@ class ApiService:
         self._caller = caller
         self._nodes = nodes
         self._metrics = ResourceMetrics(caller, nodes, clock) if nodes is not None else None
-        self._custom = CustomResourceList(definitions or caller)
+        self._custom = definitions or CustomResourceList(caller)
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock

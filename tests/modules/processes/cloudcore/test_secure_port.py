@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.endpoints import requests
+from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
+from modules.cloud.apiserver.endpoints import requests, service
 from modules.cloud.apiserver.manifests import Document, read_manifests
 from modules.cloud.applications import BELONGING_TO, NODE_GROUP
 from modules.cloud.authentication.users import User
@@ -33,6 +34,7 @@ from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
 from modules.tools.kubectl.rest import RestClient
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.cloud.objects import pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
@@ -246,6 +248,22 @@ def _is_valid(answer: Callable[[], str]) -> bool:
         return bool(answer())
     except (ssl.SSLError, ConnectionError):
         return False
+
+
+def test_a_definition_is_read_once_for_all_requests(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a user for a custom kind validated all definitions again, with all their defaults."""
+    read: list[str] = []
+
+    def noted(defined: JsonObject) -> list[CustomKind]:
+        read.append(defined["metadata"]["name"])
+        return readable_kinds_of(defined)
+
+    monkeypatch.setattr(service, "readable_kinds_of", noted)
+    secure.post(DEFINITIONS, json.dumps(definition()).encode(), "application/json", "admins-token")
+    for token, status in (("admins-token", 404), ("plain-token", 403), ("admins-token", 404)):
+        assert secure.get(f"{DEVICES}/pump", token)[0] == status
+        assert secure.get("/apis", token)[0] == 200
+    assert len(read) == len(set(read))
 
 
 def test_an_administrator_may_be_a_node(secure: Secure) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
-from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, NoSeatError
+from modules.cloud.apiserver.access.flow_control import SEATS, FairSeats, FlowControl, NoSeatError
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.apiserver.short_turns import short_turns
 from modules.cloud.authentication.users import ADMINISTRATORS, User
@@ -71,7 +72,7 @@ def test_a_seat_that_comes_at_the_last_moment_is_taken(monkeypatch: pytest.Monke
 
         def acquire(self, timeout: float = -1) -> bool:
             if timeout >= 0:
-                seats._release()
+                seats._release("a")
             return timeout < 0
 
         def release(self) -> None:
@@ -79,8 +80,47 @@ def test_a_seat_that_comes_at_the_last_moment_is_taken(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(threading, "Lock", Late)
     seats._acquire("b", patiently=False)
-    seats._release()
+    seats._release("b")
     assert seats._free == 1
+
+
+def test_one_user_does_not_hold_all_seats() -> None:
+    """Sixteen requests that waited to be computed beside the API server kept everybody else waiting."""
+    flow, pod = FlowControl(waiting=0), get("/api/v1/namespaces/default/pods/p")
+    with ExitStack() as stack:
+        for user in (ALICE, NODE):
+            for _ in range(SEATS // 2):
+                stack.enter_context(flow.seat(user, pod, "get"))
+            with pytest.raises(NoSeatError), flow.seat(user, pod, "get"):
+                pass
+        for _ in range(SEATS // 2):
+            stack.enter_context(flow.seat(User("bob"), pod, "get"))
+        with pytest.raises(NoSeatError), flow.seat(User("eve"), pod, "get"):
+            pass
+
+
+def test_a_seat_goes_to_a_user_who_may_have_one_more() -> None:
+    seats, served, gates = FairSeats(seats=3, of_user=2), list[str](), [threading.Event() for _ in range(2)]
+
+    def ask(user: str, gate: threading.Event) -> None:
+        with seats.seat(user):
+            served.append(user)
+            gate.wait()
+
+    with seats.seat("b"), ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(seats.seat("a"))
+        threads = [threading.Thread(target=ask, args=each) for each in zip(("a", "b"), gates, strict=True)]
+        for thread, user in zip(threads, ("a", "b"), strict=True):
+            thread.start()
+            wait_until(lambda user=user: seats.waiting(user) == 1, "it waits")  # type: ignore[misc]
+        held.close()
+        wait_until(lambda: sorted(served) == ["a", "b"], "both have one")
+        for gate in gates:
+            gate.set()
+        for thread in threads:
+            thread.join()
+    assert seats._free == 3
 
 
 class OneUser:
