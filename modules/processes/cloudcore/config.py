@@ -85,6 +85,19 @@ class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Common names of API servers' client certificates."""
 
 
+class AuditLogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The audit log, as kube-apiserver's `--audit-log-…`."""
+
+    path: Path
+    """File of the requests to the Kubernetes API; made with mode 0600."""
+
+    max_size: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Megabytes of the file, after which a new one is begun. kube-apiserver's default, too."""
+
+    max_backup: Annotated[int, Meta(ge=1, le=1000)] = 10
+    """Full files that are kept. kube-apiserver keeps all."""
+
+
 class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of cloudcore."""
 
@@ -152,6 +165,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     oidc: OidcSettings | None = None
     """Tokens of an identity provider. Default none."""
+
+    audit_log: AuditLogConfig | None = None
+    """Records the requests to the Kubernetes API. Default none."""
 
     kubeconfig: Path | None = None
     """Kubeconfig of the cluster whose pods run on the nodes. Default none: the embedded API server."""

@@ -22,6 +22,7 @@ from modules.apimachinery.errors import ApiStatusError, unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.access.administrator_audit import AdministratorAudit
 from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
 from modules.cloud.apiserver.access.service import (
@@ -35,6 +36,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCal
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.device_values import VALUES, VALUES_RESOURCE, ValueList, ValueQuery
@@ -66,6 +68,7 @@ from modules.processes.cloudcore.api_listeners import ApiListener, PageListener,
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
+    AuditState,
     ControlService,
     LinksResponseBody,
     NodesResponseBody,
@@ -99,6 +102,7 @@ class Control(Module):
         identities: knows which nodes were refused.
         rbac: the roles and bindings of the embedded API server, or None.
         tokens: finds the users of tokens, and tells others how to check them; None with a cluster.
+        audit: records the requests; None: nothing does.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -115,8 +119,10 @@ class Control(Module):
         *,
         rbac: RbacIndex | None = None,
         tokens: ApiTokens | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         super().__init__()
+        self._audit = audit
         self._tokens = tokens
         self._rbac = rbac or RbacIndex()
         self._identities = identities
@@ -139,7 +145,8 @@ class Control(Module):
             ControlError: another process listens on the path or the port, or it cannot be used.
         """
         listening = listening_socket(self._path)
-        server = HttpServer(listening, self.service(), self.clock, max_body=REQUEST_BYTES, refusal=unread)
+        service = self._audited(self.service())
+        server = HttpServer(listening, service, self.clock, max_body=REQUEST_BYTES, refusal=unread)
         server.start()
         self._servers.append(server)
         try:
@@ -204,11 +211,16 @@ class Control(Module):
                     lambda user: self._of_user(user, partial(flow.turn, user)),
                     lambda user: self.service(user.name, partial(flow.turn, user)),
                 ),
+                audit=self._audit,
             )
             return self._with_page(listener, access) if listener.page_names else access
         if isinstance(listener, PageListener):
             return self._page_of_cluster(listener)
-        return LoopbackService(self.service())
+        return self._audited(LoopbackService(self.service()))
+
+    def _audited(self, service: HttpService) -> HttpService:
+        """Return a service that records the requests of administrators, if there is an audit log."""
+        return service if self._audit is None else AdministratorAudit(service, self._audit)
 
     def _with_page(self, listener: SecureListener, access: HttpService) -> HttpService:
         """Return the service of the secure port with the page, whose modules the first request for it loads."""
@@ -219,6 +231,7 @@ class Control(Module):
             from modules.page.shells import EXEC  # noqa: PLC0415
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415
             from modules.processes.cloudcore.page_users import Doors, EmbeddedUsers  # noqa: PLC0415
+            from modules.processes.cloudcore.sign_ins import SignIns  # noqa: PLC0415
 
             allows, provider = listener.page_allows, listener.provider
             if EXEC in allows:
@@ -229,10 +242,9 @@ class Control(Module):
                 shell = None
             doors = Doors(listener.authenticator, self._rbac.allowed, access, shell)
             flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
-            users = EmbeddedUsers(doors, flow)
-            return PagePort(
-                users, self.service(), listener.page_names, lambda: listener.port, self.clock, allows, self._note
-            )
+            users, names = EmbeddedUsers(doors, flow), listener.page_names
+            sign_ins = SignIns(self.clock, self._note, self._audit)
+            return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins, allows)
 
         return self._lazy(made, access)
 
@@ -242,9 +254,11 @@ class Control(Module):
         def made() -> ClosingService:
             from modules.processes.cloudcore.page_cluster_users import ClusterUsers  # noqa: PLC0415
             from modules.processes.cloudcore.page_port import PagePort  # noqa: PLC0415 - see above
+            from modules.processes.cloudcore.sign_ins import SignIns  # noqa: PLC0415
 
-            users = ClusterUsers(listener.cluster, self.clock)
-            return PagePort(users, self.service(), listener.names, lambda: listener.port, self.clock, note=self._note)
+            users, names = ClusterUsers(listener.cluster, self.clock), listener.names
+            sign_ins = SignIns(self.clock, self._note, self._audit)
+            return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins)
 
         return self._lazy(made, PageOnly())
 
@@ -332,6 +346,13 @@ class Control(Module):
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""
         return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
+
+    def audit(self) -> AuditState:
+        """Return the state of the audit log."""
+        if self._audit is None:
+            return AuditState()
+        log = self._audit.log
+        return AuditState(str(log.path), log.dropped, log.failure)
 
     def _checks(self) -> dict[str, str]:
         """Return the checks of health, each with the reason why it fails."""

@@ -26,7 +26,7 @@ from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery, place_of
-from modules.processes.cloudcore.control_service import ApiPorts, LinksResponseBody, NodesResponseBody
+from modules.processes.cloudcore.control_service import ApiPorts, AuditState, LinksResponseBody, NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
@@ -231,6 +231,10 @@ class ControlClient:
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP. Raises ControlError."""
         return decode_json(self._own("GET", "apiports", None, "cannot read the ports of the Kubernetes API"), ApiPorts)
+
+    def audit(self) -> AuditState:
+        """Return the state of the audit log. Raises ControlError."""
+        return decode_json(self._own("GET", "audit", None, "cannot read the state of the audit log"), AuditState)
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yield the existing objects as ADDED, then each change, until cloudcore ends.

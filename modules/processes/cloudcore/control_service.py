@@ -28,6 +28,8 @@ CHANGES: Final = ("cloudcore", "changes")
 """Parts of the path of the change journal."""
 VALUES: Final = ("cloudcore", "devicehistory")
 """Parts of the path of the device history."""
+AUDIT: Final = ("cloudcore", "audit")
+"""Parts of the path of the state of the audit log."""
 METRICS: Final = ("metrics",)
 _LONGEST_TEXT: Final = 256
 _LIMIT: Final = 100
@@ -57,6 +59,17 @@ class ApiPorts(msgspec.Struct, frozen=True):
     """URL of the secure port for clients on this machine; empty without one."""
 
 
+class AuditState(msgspec.Struct, frozen=True):
+    """The response to `GET /cloudcore/audit`."""
+
+    path: str = ""
+    """The file of the audit log; empty without one."""
+    dropped: int = 0
+    """Events that were left out."""
+    failure: str = ""
+    """Why the last event was left out; empty if it was written."""
+
+
 class LinksResponseBody(msgspec.Struct, frozen=True):
     """The response to `GET /cloudcore/links`."""
 
@@ -77,6 +90,9 @@ class ControlAnswers(Protocol):
 
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""
+
+    def audit(self) -> AuditState:
+        """Return the state of the audit log."""
 
     def links(self, query: LinkQuery) -> LinksResponseBody:
         """Return connections of the link journal. Raises ApiStatusError."""
@@ -113,6 +129,8 @@ class ControlService:
                 return self._serve_own(request, self._control.cloudcores)
             if request.parts == API_PORTS:
                 return self._serve_own(request, self._control.api_ports)
+            if request.parts == AUDIT:
+                return self._serve_own(request, self._control.audit)
             if request.parts == LINKS:
                 return self._serve_own(request, lambda: self._control.links(_link_query(request)))
             if request.parts == CHANGES:

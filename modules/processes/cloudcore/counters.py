@@ -1,6 +1,7 @@
 """The counters of cloudcore's modules, for metrics."""
 
 from beehive.clock import Clock
+from modules.cloud.audit.log_file import AuditLog
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.controllers.work_meter import WorkMeter
@@ -16,9 +17,11 @@ class Counters:
     Args:
         refusals: of nodes' requests.
         known: the cloudcores that are alive.
+        audit: the audit log, which counts its events; None: there is none.
     """
 
-    def __init__(self, refusals: Refusals, known: KnownCloudcores) -> None:
+    def __init__(self, refusals: Refusals, known: KnownCloudcores, audit: AuditLog | None = None) -> None:
+        self.audit = audit
         self.refusals = refusals
         self.known = known
         self.cloudhub = CloudHubCounters()

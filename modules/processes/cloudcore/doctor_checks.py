@@ -9,6 +9,7 @@ import msgspec
 from modules.cloud.messages import Cloudcores
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
+from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
 from modules.processes.common.version import VERSION
 from modules.tools.fleet.rows import pod_row
@@ -86,6 +87,7 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sequence[LinkSession] = ()
     """The newest connections in the link journal."""
     cloudcores: Cloudcores = Cloudcores("", ())
+    audit: AuditState = AuditState()
 
 
 def check_cloud(facts: CloudFacts) -> list[CheckResult]:
@@ -96,6 +98,8 @@ def check_cloud(facts: CloudFacts) -> list[CheckResult]:
     if facts.database is not None:
         found.append(_server(facts.database))
     found += [_certificate(path, end, facts.now) for path, end in sorted(facts.certificates.items())]
+    if facts.audit.path:
+        found.append(_audit(facts.audit))
     if facts.unanswered:
         hint = "nodes, pods and devices are not known until it answers; those that run go on"
         found.append(failed("API server", facts.unanswered, hint))
@@ -111,6 +115,14 @@ def _definitions(unevaluated: Sequence[str]) -> list[CheckResult]:
     text = f"rules in CEL are not evaluated ({len(unevaluated)}): {named}{', …' if len(unevaluated) > _SHOWN else ''}"
     hint = "objects that break them are taken here, and refused by a cluster; their controllers may check them"
     return [warning("definitions", text, hint)]
+
+
+def _audit(log: AuditState) -> CheckResult:
+    if not log.dropped:
+        return ok("audit log", log.path)
+    text = f"{log.path} has gaps: {log.dropped} events are missing{f' ({log.failure})' if log.failure else ''}"
+    hint = "free the disk, or give --audit-log-path, --audit-log-maxsize and --audit-log-maxbackup room on another one"
+    return (failed if log.failure else warning)("audit log", text, hint)
 
 
 def _process(facts: CloudFacts) -> CheckResult:

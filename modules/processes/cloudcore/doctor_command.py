@@ -86,6 +86,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     if not process:
         return facts
     client = ControlClient(socket)
+    facts = msgspec.structs.replace(facts, audit=client.audit())
     status, body = client.request("GET", "/readyz")
     nodes, pods = (list(client.run(Get(kind, namespace=None))) for kind in ("Node", "Pod"))
     unready = "" if status == 200 else body.decode(errors="replace").strip()

@@ -10,6 +10,7 @@ from beehive.exposition import (
 )
 from beehive.hive import Hive
 from beehive.metrics import HiveCollector
+from modules.cloud.audit.log_file import AuditLog
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.counters import CloudHubCounters
@@ -39,6 +40,25 @@ class RefusalCollector(Collector):
         for values, count in list(self._refusals.counts.items()):
             refused.add_metric(values, count)
         return [refused]
+
+
+class AuditCollector(Collector):
+    """Collects the numbers of events of the audit log.
+
+    Args:
+        log: the audit log; None: there is none.
+    """
+
+    def __init__(self, log: AuditLog | None) -> None:
+        self._log = log
+
+    def collect(self) -> list[MetricFamily]:
+        """Return the present numbers."""
+        log = self._log
+        events = CounterFamily("cloudcore_audit_events", "Events of the audit log.", labels=("outcome",))
+        events.add_metric(("written",), log.written if log is not None else 0)
+        events.add_metric(("dropped",), log.dropped if log is not None else 0)
+        return [events]
 
 
 class CloudcoresCollector(Collector):
@@ -268,6 +288,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
     registry.register(ProcessCollector("cloudcore"))
     registry.register(RefusalCollector(counters.refusals))
     registry.register(CloudcoresCollector(counters.known))
+    registry.register(AuditCollector(counters.audit))
     registry.register(CloudHubCollector(counters.cloudhub, now))
     registry.register(ApiCollector(counters.api, now))
     registry.register(DatabaseCollector(counters.meters))

@@ -17,7 +17,6 @@ from beehive.http.responses import Reply
 from beehive.http.router import HttpService
 from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
 from modules.cloud.authentication.users import ANONYMOUS, user_of_certificate
-from modules.cloud.object_writes import ObjectWrite
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
@@ -43,8 +42,8 @@ class PagePort(HttpService):
         names: of this server, as its certificate has them.
         port: returns the port, which is known when it is listened on.
         clock: for ages and sessions.
+        sign_ins: notes who signs in.
         allowed: what the page may do beside reading, with its users' rights.
-        note: is given the entries of sign-ins for the change journal.
     """
 
     def __init__(
@@ -54,8 +53,8 @@ class PagePort(HttpService):
         names: Iterable[str],
         port: Callable[[], int],
         clock: Clock,
+        sign_ins: SignIns,
         allowed: Sequence[str] = (),
-        note: Callable[[ObjectWrite], None] = lambda _: None,
     ) -> None:
         self._users = users
         self._peer = LocalPeer()
@@ -73,7 +72,7 @@ class PagePort(HttpService):
             )  # fmt: skip
 
         self._feeds = feeds
-        entrance = UserEntrance(users, Sessions(clock), api_of, SignIns(clock, note))
+        entrance = UserEntrance(users, Sessions(clock), api_of, sign_ins)
         self._service = PageService(entrance, hosts_of(names, port()), clock, HTTPS)
 
     def serve(self, request: Request) -> Reply:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beehive.clock import RealClock
+from beehive.clock import Clock, RealClock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.message import Message
@@ -22,6 +22,8 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
 from modules.cloud.apiserver.manifest_directory import check_directory
 from modules.cloud.apiserver.service_addresses import service_ranges
+from modules.cloud.audit.log_file import AuditLog
+from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
@@ -93,6 +95,7 @@ column.
 """
 _API_CONNECTIONS = 16
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
+_MEGABYTE = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -152,6 +155,7 @@ class CloudCore:
         TokenFileError: the file of tokens cannot be used.
         KubeconfigError: the kubeconfig, or the pod's service account, cannot be used.
         AuthorityError: the certificate authority's files cannot be used.
+        AuditLogError: the audit log cannot be used.
         OSError: the certificate authority's files cannot be read.
     """
 
@@ -167,7 +171,7 @@ class CloudCore:
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
         refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
-        self._counters = counters = Counters(refusals, known)
+        self._counters = counters = Counters(refusals, known, _audit_log(config, clock))
         turn, room, service = Turns(), Room(file_of(config.database_url)), _kubernetes_service(config)
         self._databases: list[Database] = []
         self._authority = self._open_authority(config.tls, service.names if service else ()) if config.tls else None
@@ -219,6 +223,7 @@ class CloudCore:
         self.hive.add(
             Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities,
             rbac=rbac, tokens=self._tokens if selected is None else None,
+            audit=AuditTrail(counters.audit, clock) if counters.audit is not None else None,
         )  # fmt: skip
         self._metrics: list[tuple[str, int]] = []
         self._add_health_server()
@@ -277,6 +282,8 @@ class CloudCore:
         Raises:
             StartError: a module could not be started; none is left running.
         """
+        if self._counters.audit is not None:
+            self._counters.audit.start()
         self.hive.start()
         if self._is_embedded:
             self._wait_for_objects()
@@ -328,6 +335,8 @@ class CloudCore:
         try:
             self.hive.stop()
         finally:
+            if self._counters.audit is not None:
+                self._counters.audit.close()
             self._clock.close()
             for database in self._databases:
                 database.close()
@@ -425,6 +434,13 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
     if config.kubeconfig is None:
         return reading.in_cluster(os.environ)
     return reading.load([config.kubeconfig]).select(config.context)
+
+
+def _audit_log(config: CloudCoreConfig, clock: Clock) -> AuditLog | None:
+    """Return the audit log, None without one. Raises AuditLogError."""
+    if config.audit_log is None:
+        return None
+    return AuditLog(config.audit_log.path, config.audit_log.max_size * _MEGABYTE, config.audit_log.max_backup, clock)
 
 
 def _kubernetes_service(config: CloudCoreConfig) -> KubernetesService | None:

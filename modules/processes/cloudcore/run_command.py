@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from beehive.decoding import convert
-from modules.processes.cloudcore import oidc_options, stream_options
+from modules.processes.cloudcore import audit_options, oidc_options, stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
@@ -36,6 +36,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_tls(parser)
     _add_secure(parser)
     oidc_options.add(parser)
+    audit_options.add(parser)
     _add_cluster(parser)
     _add_lease(parser)
     stream_options.add(parser)
@@ -327,6 +328,7 @@ def run(chosen: argparse.Namespace) -> int:
         or _mistake(chosen)
         or stream_options.mistake(chosen)
         or oidc_options.mistake(chosen)
+        or audit_options.mistake(chosen)
     ):
         sys.stderr.write(f"cloudcore run: {mistake}\n")
         return ExitCode.USAGE
@@ -344,6 +346,7 @@ def run(chosen: argparse.Namespace) -> int:
             "audiences": tuple(each.strip() for each in chosen.api_audiences.split(",") if each.strip()),
         },
         "oidc": oidc_options.settings(chosen),
+        "audit_log": audit_options.settings(chosen),
         "listen_address": address,
         "listen_port": port,
         "tls": _tls_settings(chosen, address) if chosen.tls else None,

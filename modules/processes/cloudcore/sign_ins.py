@@ -3,11 +3,15 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final
 
 from beehive.clock import Clock
 from beehive.http.request import Request
 from beehive.rate import TokenBucket
+from modules.cloud.audit.recording import AuditTrail, begin_record
+from modules.cloud.authentication.users import User
+from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.object_writes import SIGN_IN_REFUSED, SIGNED_IN, ObjectWrite, access_entry
 
 MOST_AT_ONCE: Final = 10
@@ -31,9 +35,11 @@ class SignIns:
     Args:
         clock: for times.
         note: is given the entries.
+        audit: records all of them; None: nothing does.
     """
 
-    def __init__(self, clock: Clock, note: Callable[[ObjectWrite], None]) -> None:
+    def __init__(self, clock: Clock, note: Callable[[ObjectWrite], None], audit: AuditTrail | None = None) -> None:
+        self._audit = audit
         self._clock = clock
         self._note = note
         self._lock = threading.Lock()
@@ -49,10 +55,17 @@ class SignIns:
             if len(self._entries) > MOST_USERS:
                 self._entries.popitem(last=False)
         self._add(entries, request, by, user, SIGNED_IN)
+        self._record(request, user, HTTPStatus.OK)
 
     def refused(self, request: Request, by: str, user: str) -> None:
         """Note that credentials were refused; a user is known by a certificate only."""
         self._add(self._refused, request, by, user, SIGN_IN_REFUSED)
+        self._record(request, user, HTTPStatus.UNAUTHORIZED)
+
+    def _record(self, request: Request, user: str, status: HTTPStatus) -> None:
+        record = begin_record(self._audit, request)
+        record.user, record.asked = User(user), AccessRequest(verb="post", path=request.path)
+        record.end(status)
 
     def _add(self, entries: _Entries, request: Request, by: str, user: str, verb: str) -> None:
         with self._lock:

@@ -22,6 +22,7 @@ from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.requests import review_of
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
+from modules.cloud.audit.recording import AuditRecord, AuditTrail, begin_record
 from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
 from modules.cloud.authorization import access_reviews
@@ -112,17 +113,21 @@ def attributes_of(request: Request) -> AccessRequest:
     )
 
 
-def forbidden(user: str, asked: AccessRequest, why: str = "") -> ApiStatusError:
+class MissingRightError(ApiStatusError):
+    """A request that the user has no right to."""
+
+
+def forbidden(user: str, asked: AccessRequest, why: str = "") -> MissingRightError:
     """Return the error for a user without the right, in kube-apiserver's words."""
     if not asked.resource:
-        return ApiStatusError(403, f'forbidden: User "{user}" cannot {asked.verb} path "{asked.path}"')
+        return MissingRightError(403, f'forbidden: User "{user}" cannot {asked.verb} path "{asked.path}"')
     qualified = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
     named = f' "{asked.name}"' if asked.name else ""
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     told = f'User "{user}" cannot {asked.verb} resource "{asked.combined}" in API group "{asked.group}" {where}'
     details = {"name": asked.name, "group": asked.group, "kind": asked.resource}
     kept = {key: value for key, value in details.items() if value}
-    return ApiStatusError(403, f"{qualified}{named} is forbidden: {told}{why}", kept)
+    return MissingRightError(403, f"{qualified}{named} is forbidden: {told}{why}", kept)
 
 
 class AccessService:
@@ -135,6 +140,7 @@ class AccessService:
         review: answers the reviews of nodes, by the node authorizer.
         flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
         users: serves all other users; None: they are refused.
+        audit: records the requests; None: nothing does.
     """
 
     def __init__(
@@ -145,7 +151,9 @@ class AccessService:
         review: Callable[[ApiCall], ApiResult],
         flow: FlowControl | None = None,
         users: UserAccess | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
+        self._audit = audit
         self._users = users or UserAccess(RbacIndex(), lambda _: administrators)
         self._flow = flow
         self._authenticator = authenticator
@@ -155,10 +163,17 @@ class AccessService:
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
+        record = begin_record(self._audit, request)
+        return record.run(lambda: self._answered(request, record))
+
+    def _answered(self, request: Request, record: AuditRecord) -> Reply:
         try:
-            return self._reply(request)
+            return self._reply(request, record)
         except NoSeatError:
             return too_many_requests()
+        except MissingRightError as error:
+            record.is_forbidden = True
+            return error.response()
         except ApiStatusError as error:
             return error.response()
         except ApiError as error:
@@ -166,14 +181,16 @@ class AccessService:
         except HttpStatusError as error:
             return unread(error)
 
-    def _reply(self, request: Request) -> Reply:
+    def _reply(self, request: Request, record: AuditRecord) -> Reply:
         if is_sent_by_another_site(request) and not is_by_token(request):
             raise ApiStatusError(403, OTHER_SITE)
-        user = impersonated(request, self._authenticator.user(request), self._users.rbac)
+        authenticated, asked = self._authenticator.user(request), attributes_of(request)
+        record.user, record.asked = authenticated or ANONYMOUS, asked
+        user = impersonated(request, authenticated, self._users.rbac)
+        record.impersonated = user if user is not authenticated else None
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)
         user = user or ANONYMOUS
-        asked = attributes_of(request)
         if self._flow is None:
             return self._served(user, request, asked)
         with self._flow.seat(user, request, asked.verb, asked.subresource):

@@ -11,6 +11,7 @@ from modules.cloud.messages import Cloudcores, LinkSession, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
+from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
 from modules.processes.common.doctor.check_result import CheckResult, Level
 from modules.processes.common.exit_codes import ExitCode
@@ -70,6 +71,12 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         ),
         ({"database": DatabaseServer("my://x", "mysql", (8,))}, Level.WARNING, "my://x: mysql 8"),
         ({"database": DatabaseServer("pg://x", "postgresql", error="refused")}, Level.FAILED, "pg://x: refused"),
+        (
+            {"audit": AuditState("/a.log", 3, "No space left")},
+            Level.FAILED,
+            "/a.log has gaps: 3 events are missing (No",
+        ),
+        ({"audit": AuditState("/a.log", 3)}, Level.WARNING, "/a.log has gaps: 3 events are missing"),
         ({"certificates": {"ca.crt": NOW - DAY}}, Level.FAILED, "ca.crt expired 24h ago"),
         ({"certificates": {"ca.crt": NOW + DAY}}, Level.WARNING, "ca.crt expires in 24h"),
         ({"certificates": {"ca.crt": None}}, Level.FAILED, "ca.crt cannot be read"),

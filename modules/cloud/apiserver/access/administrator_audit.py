@@ -1,0 +1,30 @@
+"""The audit log of addresses whose clients are all administrators."""
+
+from beehive.http.request import Request
+from beehive.http.responses import Reply
+from beehive.http.router import HttpService
+from modules.cloud.apiserver.access.service import attributes_of
+from modules.cloud.audit.recording import AuditTrail
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.object_writes import ADMINISTRATOR
+
+_USER = User(ADMINISTRATOR, groups=(ADMINISTRATORS,))
+
+
+class AdministratorAudit:
+    """Records the requests of administrators (`HttpService`).
+
+    Args:
+        service: serves them.
+        audit: records the requests.
+    """
+
+    def __init__(self, service: HttpService, audit: AuditTrail) -> None:
+        self._service = service
+        self._audit = audit
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply."""
+        record = self._audit.begin(request)
+        record.user, record.asked = _USER, attributes_of(request)
+        return record.run(lambda: self._service.serve(request))

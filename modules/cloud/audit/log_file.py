@@ -1,0 +1,204 @@
+"""The file of the audit log: lines in order, bounded in size, written on a thread of its own."""
+
+import logging
+import os
+import re
+import stat
+import threading
+from collections import deque
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from beehive.clock import Clock
+from beehive.errors import BeehiveError
+from modules.cloud.audit.events import DROPPED, AuditEvent
+
+_log = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 4 * 1024 * 1024
+"""Bytes of events that wait for the file; further ones are left out and counted."""
+_MODE: Final = 0o600
+_STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}"
+_FORMAT: Final = "%Y-%m-%dT%H-%M-%S.%f"
+
+
+class AuditLogError(BeehiveError):
+    """The file of the audit log cannot be used."""
+
+
+class AuditLog:
+    """Appends events to a file that only this user can read, and to a new one when that is full. Thread-safe.
+
+    The full file is kept beside the new one with the time in its name, `audit-2026-11-27T07-30-00.000.log` (as
+    kube-apiserver does), and the oldest of these are removed. `put` never waits for the disk: an event without room in
+    memory, or that cannot be written, is left out and counted, and the next event says how many are missing before it.
+
+    Args:
+        path: of the file; its directory exists.
+        most_bytes: of the file.
+        backups: full files that are kept.
+        clock: for the names of full files.
+
+    Raises:
+        AuditLogError: the file cannot be opened, or is no file.
+    """
+
+    def __init__(self, path: Path, most_bytes: int, backups: int, clock: Clock) -> None:
+        self.path = path
+        self.written = 0
+        self.dropped = 0
+        self.failure = ""
+        """Why the last event could not be written; "" if it was."""
+        self._most_bytes = most_bytes
+        self._backups = backups
+        self._clock = clock
+        self._condition = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
+        """Of the waiting events, and of those that are being written."""
+        self._untold = 0
+        """Events that were left out and that no event tells of."""
+        self._is_closed = False
+        self._size = 0
+        self._is_torn = False
+        """Whether the file ends within a line."""
+        self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
+        try:
+            self._file = self._opened()
+        except OSError as error:
+            hint = "--audit-log-path names a file in a directory that exists, and that this user can write"
+            raise AuditLogError("cannot open the audit log", f"{path}: {error.strerror or error}", hint) from error
+
+    def start(self) -> None:
+        """Start to write."""
+        self._thread.start()
+
+    def put(self, event: AuditEvent) -> None:
+        """Have an event written; it never waits."""
+        with self._condition:
+            if self._untold:
+                event = msgspec.structs.replace(event, annotations={**event.annotations, DROPPED: str(self._untold)})
+            line = msgspec.json.encode(event) + b"\n"
+            if self._is_closed:
+                self.dropped += 1
+                return
+            if self._bytes + len(line) > MOST_WAITING:
+                self._leave_out(1, "events come faster than they can be written")
+                return
+            self._untold = 0
+            self._waiting.append(line)
+            self._bytes += len(line)
+            self._condition.notify()
+
+    def close(self) -> None:
+        """Write the waiting events, and close the file."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._waiting and not self._is_closed:
+                    self._condition.wait()
+                lines, self._waiting = self._waiting, deque()
+            if not lines:
+                return
+            self._write_all(lines)
+            with self._condition:
+                self._bytes -= sum(map(len, lines))
+
+    def _write_all(self, lines: deque[bytes]) -> None:
+        """Write lines, several at a time; the ones that fail are left out."""
+        parts = list(lines)
+        while parts:
+            count, size = 0, self._size
+            while count < len(parts) and (not count or size + len(parts[count]) <= self._most_bytes):
+                size += len(parts[count])
+                count += 1
+            part, parts = parts[:count], parts[count:]
+            try:
+                self._write(b"".join(part))
+            except OSError as error:
+                with self._condition:
+                    self._leave_out(len(part), str(error.strerror or error))
+            else:
+                with self._condition:
+                    self.written += len(part)
+                    self.failure = ""
+
+    def _leave_out(self, number: int, why: str) -> None:
+        """Count events that are left out; the lock is held. The first of several is logged."""
+        if not self.failure:
+            _log.error("the audit log %s has gaps: %s", self.path, why)
+        self.failure = why
+        self.dropped += number
+        self._untold += number
+
+    def _write(self, data: bytes) -> None:
+        """Append whole lines. Raises OSError."""
+        if self._file < 0:
+            self._file = self._opened()
+        if self._size and self._size + len(data) > self._most_bytes:
+            self._rotate()
+        left = memoryview(b"\n" + data if self._is_torn else data)
+        while left:
+            number = os.write(self._file, left)
+            self._size += number
+            self._is_torn = number < len(left)
+            left = left[number:]
+
+    def _rotate(self) -> None:
+        """Begin a new file. Raises OSError."""
+        os.close(self._file)
+        self._file = -1
+        full = self._full_files()
+        self.path.rename(self._name_after(full[-1:]))
+        self._file = self._opened()
+        for each in self._full_files()[: -self._backups]:
+            with suppress(OSError):
+                each.unlink()
+
+    def _full_files(self) -> list[Path]:
+        """Return the full files, the oldest first. Raises OSError."""
+        pattern = re.compile(f"{re.escape(self.path.stem)}-{_STAMP}{re.escape(self.path.suffix)}", re.ASCII)
+        return sorted(each for each in self.path.parent.iterdir() if pattern.fullmatch(each.name))
+
+    def _name_after(self, newest: list[Path]) -> Path:
+        """Return the name of the next full file: by the time, but after the newest one, if the clock was set back."""
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        name = self._named(now)
+        if not newest or name > newest[0]:
+            return name
+        stamp = newest[0].name.removeprefix(f"{self.path.stem}-").removesuffix(self.path.suffix)
+        with suppress(ValueError, OverflowError):  # such a file is not ours
+            return self._named(datetime.strptime(f"{stamp}+0000", f"{_FORMAT}%z") + timedelta(milliseconds=1))
+        return name
+
+    def _named(self, at: datetime) -> Path:
+        return self.path.with_name(f"{self.path.stem}-{at.strftime(_FORMAT)[:-3]}{self.path.suffix}")
+
+    def _opened(self) -> int:
+        """Return the file, which begins at its end. Raises OSError."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.open(self.path, flags, _MODE)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(0, "it is no file")
+            os.fchmod(file, _MODE)
+            self._size = found.st_size
+            self._is_torn = self._size > 0 and os.pread(file, 1, self._size - 1) != b"\n"
+        except OSError:
+            os.close(file)
+            raise
+        return file

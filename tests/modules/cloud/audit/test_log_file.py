@@ -1,0 +1,147 @@
+"""The file of the audit log: order, bounds, rotation, and what happens when it cannot be written."""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.audit import log_file
+from modules.cloud.audit.events import DROPPED, AuditEvent, AuditUser
+from modules.cloud.audit.log_file import AuditLog, AuditLogError
+from tests.end_to_end.processes import wait_until
+
+_BACKUP = re.compile(r"audit-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    """Give the clock."""
+    with Harness() as made:
+        yield made
+
+
+def event(number: int) -> AuditEvent:
+    """Return an event."""
+    return AuditEvent("audit.k8s.io/v1", "Metadata", f"{number:06}", "ResponseComplete", "/", "get", AuditUser("alice"))
+
+
+def ids(*files: Path) -> list[int]:
+    """Return the numbers of the events in files; each line is one."""
+    return [int(json.loads(line)["auditID"]) for file in files for line in file.read_text().splitlines() if line]
+
+
+def backups(directory: Path) -> list[Path]:
+    """Return the full files, the oldest first."""
+    return sorted(each for each in directory.iterdir() if _BACKUP.fullmatch(each.name))
+
+
+def test_events_are_lines_in_order_that_only_this_user_can_read(bee: Harness, tmp_path: Path) -> None:
+    """Also after a restart, and in a file that others could read before."""
+    path = tmp_path / "audit.log"
+    path.touch(mode=0o644)
+    for life in range(2):
+        log = AuditLog(path, 1_000_000, 3, bee.clock)
+        log.start()
+        for number in range(500):
+            log.put(event(life * 500 + number))
+        log.close()
+        assert (log.written, log.dropped) == (500, 0)
+    assert ids(path) == list(range(1000))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    log.put(event(1))
+    assert log.dropped == 1, "it is closed"
+
+
+def test_a_full_file_is_kept_beside_a_new_one_and_the_oldest_go(bee: Harness, tmp_path: Path) -> None:
+    """No file is larger than it may be, no event is in two, and files of others stay."""
+    others = [tmp_path / name for name in ("audit-old.log", "audit-2026-11-27T07-30-00.000.log.gz", "other.log")]
+    for each in others:
+        each.touch()
+    log = AuditLog(tmp_path / "audit.log", 2000, 3, bee.clock)
+    log.start()
+    for number in range(100):
+        log.put(event(number))
+    log.close()
+    kept = backups(tmp_path)
+    assert len(kept) == 3
+    assert all(each.stat().st_size <= 2000 and stat.S_IMODE(each.stat().st_mode) == 0o600 for each in kept)
+    found = ids(*kept, tmp_path / "audit.log")
+    assert found == list(range(found[0], 100))
+    assert all(each.exists() for each in others)
+
+
+def test_what_has_no_room_is_left_out_counted_and_told(
+    bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that is slower than the requests delays none of them."""
+    monkeypatch.setattr(log_file, "MOST_WAITING", 1000)
+    log = AuditLog(tmp_path / "audit.log", 1_000_000, 3, bee.clock)
+    for number in range(100):  # nothing is written yet
+        log.put(event(number))
+    assert log.dropped > 90
+    log.start()
+    wait_until(lambda: log.written == 100 - log.dropped, "the waiting events are written")
+    dropped = log.dropped
+    wait_until(lambda: log._bytes == 0, "there is room")
+    log.put(event(100))
+    log.close()
+    lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    assert [int(each["auditID"]) for each in lines] == [*range(100 - dropped), 100]
+    assert [each.get("annotations") for each in lines[-2:]] == [None, {DROPPED: str(dropped)}]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "has gaps" in caplog.text
+
+
+def test_a_file_that_cannot_be_written_loses_events_and_is_tried_again(
+    bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk. A line that was written in part is ended, so that the next one can be read."""
+    real, calls = os.write, list[int]()
+
+    def write(file: int, data: memoryview) -> int:
+        if file != log._file:
+            return real(file, data)
+        calls.append(len(data))
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return real(file, data[:10] if len(calls) == 1 else data)
+
+    log = AuditLog(tmp_path / "audit.log", 1_000_000, 3, bee.clock)
+    monkeypatch.setattr(os, "write", write)
+    log.start()
+    log.put(event(1))
+    wait_until(lambda: log.dropped == 1, "it is counted")
+    assert log.failure == "No space left on device"
+    log.put(event(2))
+    log.close()
+    first, last = (tmp_path / "audit.log").read_text().splitlines()
+    assert len(first) == 10
+    assert json.loads(last)["annotations"] == {DROPPED: "1"}
+    assert (log.written, log.dropped, log.failure) == (1, 1, "")
+
+
+def test_a_line_of_an_earlier_life_that_was_cut_is_ended(bee: Harness, tmp_path: Path) -> None:
+    """After a power cut."""
+    path = tmp_path / "audit.log"
+    path.write_text('{"kind":')
+    log = AuditLog(path, 1_000_000, 3, bee.clock)
+    log.start()
+    log.put(event(1))
+    log.close()
+    assert path.read_text().splitlines()[0] == '{"kind":'
+    assert json.loads(path.read_text().splitlines()[1])["auditID"] == "000001"
+
+
+def test_a_path_that_is_no_file_is_refused(bee: Harness, tmp_path: Path) -> None:
+    """The directory must exist; a link, which another user may have made, is not followed; a pipe would block."""
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "none/audit.log", tmp_path / "link", tmp_path, tmp_path / "pipe"):
+        with pytest.raises(AuditLogError, match="--audit-log-path names a file"):
+            AuditLog(path, 1000, 1, bee.clock)
+    assert not (tmp_path / "target").exists()
