@@ -171,9 +171,9 @@ def a_tunnel_that_has_ended_is_not_dialled_again(patch: pytest.MonkeyPatch) -> N
 def a_place_for_a_request_is_not_given_back(patch: pytest.MonkeyPatch) -> None:
     reply = StreamsElsewhere.reply
 
-    def kept(self: StreamsElsewhere, *args: Any, **kwargs: Any) -> Any:
-        found = reply(self, *args, **kwargs)
-        self._opening.acquire(blocking=False)
+    def kept(self: StreamsElsewhere, node: str, *args: Any, **kwargs: Any) -> Any:
+        found = reply(self, node, *args, **kwargs)
+        self._opening[node] += 1
         return found
 
     patch.setattr(StreamsElsewhere, "reply", kept)
