@@ -15,12 +15,19 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _MODE = 0o640
 
 
+def _opened(path: str) -> int:
+    """Open a log; `/dev/null` is for a container without one. Raises OSError."""
+    if path == os.devnull:
+        return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    return open_without_links(Path(path), _FLAGS, _MODE)
+
+
 class LogFile:
     """Appends to a path; a full disk loses log entries, never a container."""
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._descriptor = open_without_links(self._path, _FLAGS, _MODE)
+        self._path = path
+        self._descriptor = _opened(path)
 
     def write(self, lines: bytes) -> None:
         """Append whole lines. Lines that cannot be written are dropped, because blocking would stop the container."""
@@ -33,7 +40,7 @@ class LogFile:
 
     def reopen(self) -> None:
         """Continue in a new file at the same path: log rotation has renamed the old one (ReopenContainerLog)."""
-        descriptor = open_without_links(self._path, _FLAGS, _MODE)
+        descriptor = _opened(self._path)
         os.close(self._descriptor)
         self._descriptor = descriptor
 

@@ -13,7 +13,12 @@ _OCI = Path(__file__).resolve().parent.parent
 
 def _register_empty_parents() -> None:
     runtimes = _OCI.parent
-    packages = (("modules", runtimes.parent), ("modules.runtimes", runtimes), ("modules.runtimes.oci", _OCI))
+    packages = (
+        ("beehive", runtimes.parent.parent / "beehive"),
+        ("modules", runtimes.parent),
+        ("modules.runtimes", runtimes),
+        ("modules.runtimes.oci", _OCI),
+    )
     for name, directory in packages:
         module = ModuleType(name)
         module.__path__ = [str(directory)]

@@ -65,6 +65,12 @@ def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_container_without_a_log_writes_to_no_file() -> None:
+    log = LogFile(os.devnull)
+    log.write(b"1\n")
+    log.reopen()
+
+
 def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The container goes on."""
     log = LogFile(str(tmp_path / "log"))
