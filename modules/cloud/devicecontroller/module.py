@@ -135,25 +135,27 @@ class DeviceController(Module):
     It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
     DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.
 
-    Of several cloudcores, only the cloudcore with a node's connection writes the statuses of its devices. One other
-    cloudcore maintains the conditions, also for devices whose node is not connected. If both write, they write the same
-    values.
+    Of several cloudcores, only the cloudcore with a node's connection writes the statuses of its devices. At the
+    embedded API server one other cloudcore maintains the conditions, also for devices whose node is not connected. If
+    both write, they write the same values. At a cluster nobody else does: the node may be that of another make of
+    cloudcore, such as KubeEdge's, which writes there, too.
 
     Args:
         refusals: counts refused messages of nodes.
         known: the cloudcores that are alive.
-        deletes: whether it deletes DeviceStatuses with their Devices; a cluster does that itself, by the owner.
+        is_embedded: whether the API server is this cloud's own. A cluster deletes DeviceStatuses with their Devices
+            itself, by the owner.
     """
 
     name: ClassVar[str] = ModuleName.DEVICECONTROLLER
     group: ClassVar[str] = Group.DEVICECONTROLLER
     side: ClassVar[Side] = Side.CLOUD
 
-    def __init__(self, refusals: Refusals, known: KnownCloudcores | None = None, *, deletes: bool = True) -> None:
+    def __init__(self, refusals: Refusals, known: KnownCloudcores | None = None, *, is_embedded: bool = True) -> None:
         super().__init__()
         self._refusals = refusals
         self._cloudcores = known or KnownCloudcores()
-        self._deletes = deletes
+        self._is_embedded = is_embedded
         self._known = DevicesByKey()
         self._loading = Loading(self, take=self._take, done=self._begin, failed=self._take_waiting)
         self._is_loaded = False
@@ -191,6 +193,8 @@ class DeviceController(Module):
         self._connected[node] = message.content_as(ConnectEvent).connection
         if self._is_loaded:
             self._tell_members(node)
+            for key in () if self._is_embedded else self._known.on_node(node):
+                self._refresh(key)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
     def on_disconnected(self, message: Message) -> None:
@@ -282,7 +286,7 @@ class DeviceController(Module):
         """Return the DeviceStatus of a Device; None if it is to be deleted, as the Device no longer exists."""
         device = self._known.devices.get(key)
         if device is None:
-            return None if self._deletes else live
+            return None if self._is_embedded else live
         conditions = conditions_of(device, self._known.model_of(key, device))
         at = format_rfc3339(self.clock.now())
         return with_report(live, key, device, report, conditions, now=self.clock.now_ms(), at=at)
@@ -302,7 +306,7 @@ class DeviceController(Module):
         """Have the DeviceStatus of a Device written if that is this cloudcore's duty."""
         device = self._known.devices.get(key)
         is_here = device is None or device.node in self._connected
-        if self._is_loaded and (is_here or self._cloudcores.owns(str(key))):
+        if self._is_loaded and (is_here or (self._is_embedded and self._cloudcores.owns(str(key)))):
             self._writer.refresh(key)
 
     def _look_around(self) -> None:

@@ -197,7 +197,7 @@ class SimulatedCloud:
             self.workloads.blind(_BEGINS)
             hive.add(Controllers, self._subscriptions, self.known, may_be_several=False)
         if self.has_devices:
-            hive.add(DeviceController, Refusals(process.clock), deletes=self._embeds_api_server)
+            hive.add(DeviceController, Refusals(process.clock), is_embedded=self._embeds_api_server)
         self.world.note("cloud", f"life {self._starts} begins")
         start_or_end(process, hive, self._start_again)
 

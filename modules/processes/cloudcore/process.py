@@ -209,7 +209,7 @@ class CloudCore:
         )  # fmt: skip
         self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)
-        self.hive.add(DeviceController, refusals, known, deletes=selected is None)
+        self.hive.add(DeviceController, refusals, known, is_embedded=selected is None)
         self._tunnels = Tunnels(clock)
         others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
         if selected is None or config.router is not None:

@@ -140,7 +140,7 @@ def bee() -> Iterator[Harness]:
 def started(bee: Harness, *devices: Json, known: KnownCloudcores | None = None, in_cluster: bool = False) -> ApiServer:
     """The module, which knows these Devices."""
     server = ApiServer(bee, *devices)
-    bee.add(DeviceController, Refusals(bee.clock), known, deletes=not in_cluster)
+    bee.add(DeviceController, Refusals(bee.clock), known, is_embedded=not in_cluster)
     bee.start()
     bee.run_for(2 * INTERVAL)
     return server
@@ -399,7 +399,7 @@ def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest
     with Harness() as restarted:
         following = ApiServer(restarted, device("a"), device("b"))
         following.statuses = server.statuses
-        restarted.add(DeviceController, Refusals(restarted.clock), None, deletes=True)
+        restarted.add(DeviceController, Refusals(restarted.clock), None, is_embedded=True)
         restarted.start()
         restarted.run_for(2 * INTERVAL)
         refused = report(restarted, "y" * 8000, name="b")
@@ -580,17 +580,44 @@ def test_a_changed_model_changes_the_condition(bee: Harness) -> None:
 def test_in_a_cluster_no_status_is_deleted(bee: Harness) -> None:
     """The cluster deletes what a deleted Device owns."""
     server = started(bee, device(), in_cluster=True)
+    link(bee, "connected")
     assert {call.plural for call in server.calls} == {"devicestatuses"}
     server.change("DELETED", device())
     bee.run_for(3 * INTERVAL)
     assert (server.writes(), set(server.statuses)) == (["create"], {"d"})
 
 
+def test_in_a_cluster_the_devices_of_nodes_that_others_hold_are_theirs(bee: Harness) -> None:
+    """Another make of cloudcore, such as KubeEdge's, writes the statuses of its nodes' devices, and this one nothing of
+    them, whatever changes. It writes those of its own nodes when they connect, and as long as they are.
+    """
+    foreign = device("foreign", node="theirs")
+    server = started(bee, device(), foreign, in_cluster=True)
+    theirs = {**obj("DeviceStatus", "foreign", {}), "status": {"twins": []}}
+    server.statuses["foreign"] = deepcopy(theirs)
+    server.change("MODIFIED", device("foreign", node="theirs", deviceModelRef={"name": "absent"}))
+    server.change("DELETED", MODEL)
+    server.change("ADDED", MODEL)
+    bee.run_for(60)
+    assert (server.writes(), server.statuses) == ([], {"foreign": theirs})
+    link(bee, "connected")
+    bee.run_for(2 * INTERVAL)
+    assert set(server.statuses) == {"d", "foreign"}
+    server.change("MODIFIED", device(deviceModelRef={"name": "absent"}))
+    bee.run_for(2 * INTERVAL)
+    assert "absent" in server.statuses["d"]["status"]["conditions"][0]["message"]
+    link(bee, "disconnected")
+    before = server.writes()
+    server.change("MODIFIED", device())
+    bee.run_for(60)
+    assert (server.writes(), server.statuses["foreign"]) == (before, theirs)
+
+
 def test_a_cluster_without_the_kinds_is_looked_at_again_quietly(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """A report ends meanwhile, as there is no such device; with one line in the log, below warnings."""
     server = ApiServer(bee, device())
     server.absent = 404
-    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    bee.add(DeviceController, Refusals(bee.clock), None, is_embedded=False)
     with caplog.at_level("INFO", logger="modules.cloud.devicecontroller"):
         bee.start()
         bee.run_for(600)
@@ -608,7 +635,7 @@ def test_reports_that_wait_end_when_there_turn_out_to_be_no_devices(bee: Harness
     """cloudhub passes few messages of a node on before these are handled."""
     server = ApiServer(bee)
     server.absent = 503
-    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    bee.add(DeviceController, Refusals(bee.clock), None, is_embedded=False)
     bee.start()
     told = report(bee, "5")
     bee.run_for(1.0)
@@ -623,7 +650,7 @@ def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
     """The excess is asked to come again: devices are not known yet."""
     server = ApiServer(bee, device())
     server.absent = 503
-    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    bee.add(DeviceController, Refusals(bee.clock), None, is_embedded=False)
     bee.start()
     last = [report(bee, str(at)) for at in range(1005)][-1]
     assert len(answers(bee)) == 5
