@@ -37,7 +37,13 @@ from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.messages import Cloudcores, LinkQuery
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
-from modules.processes.cloudcore.control_service import ApiPorts, ControlService, LinksResponseBody, NodesResponseBody
+from modules.processes.cloudcore.control_service import (
+    ApiPorts,
+    AuditState,
+    ControlService,
+    LinksResponseBody,
+    NodesResponseBody,
+)
 from modules.processes.cloudcore.identity_service import IdentityService
 from tests.fuzz.target import Target, must
 from tests.modules.cloud.cloudhub.certificates.made import Unrefused
@@ -197,6 +203,9 @@ class _Alone:
 
     def connections(self) -> NodesResponseBody:
         return NodesResponseBody([])
+
+    def audit(self) -> AuditState:
+        return AuditState()
 
     def cloudcores(self) -> Cloudcores:
         return Cloudcores("", ())
