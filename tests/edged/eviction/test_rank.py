@@ -93,6 +93,17 @@ def test_a_pod_without_a_priority_goes_before_one_that_has_any() -> None:
         assert order(pods, usages, signal) == ["none", "one", "nothing used"]
 
 
+def test_who_requests_nothing_is_above_its_request_with_a_byte() -> None:
+    pods = [named("asked", memory="2"), a_pod(a_container(), meta={"name": "none", "uid": "none"}, priority=9)]
+    usages = [PodUsage("asked", memory=1), PodUsage("none", memory=1)]
+    assert order(pods, usages, Signal.MEMORY) == ["none", "asked"]
+
+
+def test_who_has_no_process_that_is_known_goes_after_who_has_one() -> None:
+    pods, usages = [named("none"), named("one")], [PodUsage("none"), PodUsage("one", processes=1)]
+    assert order(pods, usages, Signal.PIDS) == ["one", "none"]
+
+
 def test_requests_of_disk_count_and_of_memory_do_not() -> None:
     pods = [named("asked", disk="1Gi"), named("not", memory="1Gi")]
     usages = [PodUsage("asked", storage=DiskConsumption(500 * MIB)), PodUsage("not", storage=DiskConsumption(1 * MIB))]
