@@ -65,7 +65,7 @@ class Edged(Section, frozen=True, kw_only=True):
 
     node_labels: Annotated[dict[str, str], TextMap(LABEL_KEY, LABEL_VALUE, 256)] = field(default_factory=dict)
     """Labels that the node gets when it registers. Default none beside Kubernetes' own (hostname, os,
-    arch)."""
+    arch). cloudcore refuses a node with a label that nodes may not set, such as that of a node group."""
 
     pleg_relist_period: Annotated[float, Duration(0.1, 3600.0)] = 1.0
     """Time between two listings of all containers, which find containers that ended by themselves. Ours; the kubelet's
