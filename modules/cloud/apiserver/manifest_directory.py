@@ -10,7 +10,7 @@ import msgspec
 from beehive.errors import BeehiveError
 from beehive.files.stamps import FileStamp, stamp_of
 from modules.apimachinery.api_errors import ApiError, ConflictError, ForbiddenError, NotFoundError
-from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_of
+from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_kind, key_of
 from modules.cloud.apiserver.apply import from_manifest
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.fields.validation import unknown_fields
@@ -183,7 +183,8 @@ class ManifestDirectory:
     @staticmethod
     def _check_fields(name: str, document: Document, content: Any, text: str) -> None:
         """Refuse fields that the kind does not have, as `kubectl apply` does."""
-        kind = next((kind for kind in KINDS if isinstance(content, dict) and content.get("kind") == kind.name), None)
+        named = key_kind(content) if isinstance(content, dict) else ""
+        kind = next((kind for kind in KINDS if kind.name == named), None)
         faults = unknown_fields(kind, content) if kind is not None else ()
         if faults:
             line = line_of_field(text, faults[0].rstrip('"').rpartition(".")[2], document.line)

@@ -256,6 +256,17 @@ def test_a_misspelt_field_is_an_error_with_its_line(
     assert list(cluster.storage) == []
 
 
+def test_a_custom_object_with_the_name_of_a_built_in_kind_is_no_such_object(
+    cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    """Its error is about its apiVersion, and not about fields that the other kind does not have."""
+    write("a.yaml", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\nspec: {template: {}}\n")
+    directory.sync()
+    (error,) = directory.errors()
+    assert 'Service "web" is invalid: apiVersion' in error
+    assert list(cluster.storage) == []
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
 def test_an_empty_file_is_an_error_and_takes_nothing_away(
     tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, text: str
