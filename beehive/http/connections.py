@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.http.lingering_close import reset_now
 
 _log = logging.getLogger(__name__)
 
@@ -48,10 +49,14 @@ class OpenConnection(msgspec.Struct, eq=False):
     credentials: str = ""
     """The header `Authorization` of the last request."""
     is_ended: bool = False
+    is_upgraded: bool = False
+    """Whether it carries another protocol, in which a client may take any end for that of a whole stream."""
 
     def end(self) -> None:
-        """End the connection, also while its thread waits for it."""
+        """End the connection, also while its thread waits for it; one that is upgraded is reset."""
         self.is_ended = True
+        if self.is_upgraded and reset_now(self.socket):
+            return
         try:
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)  # SSLSocket's would let plain text out
         except OSError:

@@ -189,6 +189,7 @@ class HttpServer(ConnectionServer):
             stack.callback(self._streams.release, client)
             self._open.enter(connection.open, Phase.STREAM)
             if isinstance(reply, Takeover):
+                connection.open.is_upgraded = True
                 reply.carry_on(connection.socket)
             else:
                 connection.send_stream(reply)

@@ -17,6 +17,8 @@ _READ_BYTES: Final = 64 * 1024
 _LOOK_SECONDS: Final = 0.5
 """Seconds after which the kernel is asked again how much the peer has taken: no event tells that."""
 _RESET: Final = struct.pack("ii", 1, 0)
+_NOWHERE: Final = bytes(16)
+"""An address of the family AF_UNSPEC."""
 
 
 def linger(connection: socket.socket, clock: Clock) -> None:
@@ -76,3 +78,14 @@ def reset_at_close(connection: socket.socket) -> None:
     """
     with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def reset_now(connection: socket.socket) -> bool:
+    """Reset a TCP connection, also while threads wait for it, and return whether that was possible: an end by
+    `shutdown` would be as polite as that of a whole stream. connect(2) with AF_UNSPEC dissolves the association.
+    """
+    import ctypes  # noqa: PLC0415 - when a server stops that has streams
+
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    return bool(ctypes.CDLL(None).connect(connection.fileno(), _NOWHERE, len(_NOWHERE)) == 0)

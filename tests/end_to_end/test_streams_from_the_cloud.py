@@ -76,6 +76,23 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_a_log_goes_on_when_the_node_is_deleted(api: int, stopped_machine: Machine) -> None:
+    """The node registers again, keeps its tunnel, and runs its pods on; a kubelet registers at its start only."""
+    kubectl = Kubectl(api)
+    wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
+    first = stopped_machine.cloud.get("Node", NODE)["metadata"]["uid"]
+    connection = HTTPConnection("127.0.0.1", api, timeout=PATIENCE)
+    connection.request("GET", f"{POD}/log?follow=true&tailLines=1")
+    answer = connection.getresponse()
+    before = int(answer.readline().split()[1])
+    stopped_machine.cloud.delete("Node", NODE)
+    stopped_machine.cloud.mirror("Node").wait(NODE, lambda node: node["metadata"]["uid"] != first)
+    assert [int(answer.readline().split()[1]) for _ in range(3)] == [before + 1, before + 2, before + 3]
+    connection.close()
+    assert str(kubectl.ask(f"{POD}/log?limitBytes=7").body) == "tick 1\n"
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 def test_why_with_the_steps_of_the_node(api: int, stopped_machine: Machine) -> None:
     """Over the tunnel, as long as there is one; then the answer says how old its knowledge is."""
     kubectl = Kubectl(api)

@@ -1,5 +1,6 @@
 """The end of a connection whose client may still send."""
 
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from beehive.http.lingering_close import (
     linger,
     linger_for_reader,
     reset_at_close,
+    reset_now,
     undelivered,
 )
 from tests.end_to_end.processes import wait_until
@@ -133,3 +135,30 @@ def test_a_connection_that_is_reset_has_no_polite_end() -> None:
         server.close()
         with pytest.raises(ConnectionResetError):
             peer.recv(1)
+
+
+def test_a_connection_is_reset_while_a_thread_waits_for_it() -> None:
+    """Both ends know that it was cut; a unix socket has no reset."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+    ):
+        client.settimeout(SECONDS)
+        server, _ = listening.accept()
+        with server:
+            server.settimeout(SECONDS)
+            server.sendall(b"a part")
+            poll = select.poll()
+            poll.register(server, select.POLLIN)
+            found: list[list[tuple[int, int]]] = []
+            thread = threading.Thread(target=lambda: found.append(poll.poll(SECONDS * 1000)))
+            thread.start()
+            assert reset_now(server)
+            thread.join(SECONDS)
+            assert found[0]
+        with pytest.raises(ConnectionResetError):
+            while client.recv(100):
+                pass
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert not reset_now(ours)

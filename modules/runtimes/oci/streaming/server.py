@@ -6,7 +6,6 @@ server in its name, connects to it.
 
 import logging
 import socket
-from functools import partial
 from threading import Semaphore
 from typing import Final
 
@@ -74,7 +73,10 @@ class StreamingServer(ConnectionServer):
         # what speaks HTTP, SPDY and WebSocket: most nodes have no stream in days
         from modules.runtimes.oci.streaming.connection import StreamingConnection  # noqa: PLC0415
 
-        began = partial(self._open.enter, connection, Phase.STREAM)
+        def began() -> None:
+            connection.is_upgraded = True
+            self._open.enter(connection, Phase.STREAM)
+
         try:
             StreamingConnection(
                 connection.socket, self._waiting, self._backend, self._clock, self._places, began
