@@ -36,7 +36,6 @@ MEDIAN: Final = 50.0
 WORST: Final = 500.0
 """Milliseconds that an administrator waits at the median, and at the longest, on a quiet machine."""
 _PAUSE: Final = 0.01
-_USERS: Final = ("admin", "tenant", "nobody")
 _TOKENS: Final = 'admin,admin,1,"system:masters"\ntenant,tenant,2\nnobody,nobody,3\n'
 _NODE: Final = {"Impersonate-User": "system:node:evil", "Impersonate-Group": "system:nodes"}
 _JSON, _YAML, _APPLY = "application/json", "application/yaml", "application/apply-patch+yaml"

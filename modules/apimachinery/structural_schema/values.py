@@ -27,11 +27,14 @@ _OfMetadata = Callable[[Any, str], Iterable[str]]
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 EMBEDDED: Final = "x-kubernetes-embedded-resource"
+_JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
+_LONG: Final = ("enum", "required")
+_TYPES: Final = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 _OF_OBJECTS: Final = ("apiVersion", "kind", "metadata")
 _NEARLY: Final = 1e-9
 """Part of a factor by which a multiple of it may be off: 0.3 is a multiple of 0.1 (go-openapi's `MultipleOf`)."""
 _STEPS: Final = 4
-"""Steps of a validation for each value, and for each of `VALUES` more. A value takes one, and each alternative one."""
+"""Steps of a validation for each value, beside `VALUES`. A value takes one, and each alternative one."""
 _NAMES_IN_STEP: Final = 16
 """Values of an enumeration, or required members, that are looked at in a step."""
 _LONGEST_NAME: Final = 1000
@@ -222,11 +225,14 @@ class Steps:
 
     def __init__(self, whole: Any = None) -> None:
         self._whole = whole
-        self._left = _STEPS * VALUES
+        self._left = VALUES
 
     def take(self, schema: Schema) -> None:
         """Count the look at a value. Raise TooLargeError if there are too many."""
-        steps = 1 + (len(schema.get("enum") or ()) + len(schema.get("required") or ())) // _NAMES_IN_STEP
+        steps = 1
+        for name in _LONG:
+            if schema.get(name):
+                steps += len(schema[name]) // _NAMES_IN_STEP
         self._left -= steps
         if self._left < 0 and self._whole is not None:  # only now, as it takes a while
             self._left += _STEPS * number_of_values(self._whole)
@@ -242,23 +248,25 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
         if not schema.get("nullable") and _has_type(schema):
             yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))
         return
-    wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema["type"]] if schema.get("type") else []
-    if wanted and not any(_is(value, each) for each in wanted):
-        yield _wrong_type(path, _type_of(value), ",".join(wanted))
+    found = _type_of(value)
+    wanted = "integer,string" if schema.get(INT_OR_STRING) else schema.get("type")
+    if wanted and not _is(value, found, wanted):
+        yield _wrong_type(path, found, wanted)
         if "enum" in schema:
             yield unsupported(path, value, schema["enum"])
         return
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not _is_in(value, schema["enum"]):
         yield unsupported(path, value, schema["enum"])
-    if isinstance(value, str):
+    if found == "string":
         yield from _text_faults(value, schema, path)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif found in ("integer", "number"):
         yield from _number_faults(value, schema, path)
-    elif isinstance(value, list):
+    elif found == "array":
         yield from _list_faults(value, schema, path, steps)
-    elif isinstance(value, dict):
+    elif found == "object":
         yield from _object_faults(value, schema, path, steps)
-    yield from _junctor_faults(value, schema, path, steps)
+    if not _JUNCTORS.isdisjoint(schema):
+        yield from _junctor_faults(value, schema, path, steps)
 
 
 def _junctor_faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
@@ -294,7 +302,7 @@ def _text_faults(value: str, schema: Schema, path: str) -> Iterator[Cause]:
 
 
 def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
-    least, most, factor = (schema.get(name) for name in ("minimum", "maximum", "multipleOf"))
+    least, most, factor = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     if least is not None and (value < least or (schema.get("exclusiveMinimum") and value == least)):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
         yield invalid(path, value, f"{path} in body should be {words} {least}")
@@ -355,20 +363,24 @@ def _wrong_type(path: str, found: str, wanted: str) -> Cause:
 
 
 def _type_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    known = {str: "string", int: "integer", float: "number", list: "array", dict: "object"}
-    return known.get(type(value), "null")
+    return _TYPES.get(type(value), "null")
 
 
-def _is(value: Any, wanted: str) -> bool:
-    found = _type_of(value)
-    is_whole = isinstance(value, float) and value.is_integer()
-    return found == wanted or (wanted == "number" and found == "integer") or (wanted == "integer" and is_whole)
+def _is(value: Any, found: str, wanted: str) -> bool:
+    """Return whether a value of a type is one of a wanted type, or of several after commas."""
+    if found == wanted or (wanted == "number" and found == "integer"):
+        return True
+    if found == "number" and wanted.startswith("integer"):
+        return bool(value.is_integer())
+    return "," in wanted and found in wanted.split(",")
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
+def _is_in(value: Any, values: list[Any]) -> bool:
+    """Return whether a value is one of some; unlike in Python, true is not 1."""
+    if value not in values:
+        return False
+    is_switch = isinstance(value, bool)
+    return any(value == each and isinstance(each, bool) is is_switch for each in values[values.index(value) :])
 
 
 def _join(path: str, name: str) -> str:
