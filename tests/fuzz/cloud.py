@@ -35,7 +35,7 @@ from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.identities.node_identity import node_in
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.messages import Cloudcores, LinkQuery
-from modules.cloud.object_writes import WriteList, WriteQuery
+from modules.cloud.object_writes import ADMINISTRATOR, WriteList, WriteQuery
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
@@ -196,7 +196,7 @@ class _Alone:
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
         api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
-        self.service = ControlService(api, IdentityService(_unanswered, "root"), self)
+        self.service = ControlService(api, IdentityService(_unanswered, ADMINISTRATOR), self)
 
     def metrics(self) -> str:
         return ""
@@ -204,14 +204,14 @@ class _Alone:
     def connections(self) -> NodesResponseBody:
         return NodesResponseBody([])
 
-    def audit(self) -> AuditState:
-        return AuditState()
-
     def cloudcores(self) -> Cloudcores:
         return Cloudcores("", ())
 
     def api_ports(self) -> ApiPorts:
         return ApiPorts()
+
+    def audit(self) -> AuditState:
+        return AuditState()
 
     def links(self, _query: LinkQuery) -> LinksResponseBody:
         return LinksResponseBody([])

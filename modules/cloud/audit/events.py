@@ -3,6 +3,7 @@
 The form is that of `Event` in the group audit.k8s.io/v1 (Kubernetes' reference, kube-apiserver Audit Configuration).
 """
 
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ _LONGEST_AGENT: Final = 256
 _MOST_GROUPS: Final = 32
 _MOST_PARAMETERS: Final = 32
 _MOST_BODY: Final = 256 * 1024
+_FAILURE: Final = "Failure"
 _REDACTED: Final = "redacted"
 _SHOWN: Final = frozenset(
     {
@@ -59,18 +61,17 @@ class AuditObject(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     resource: str = ""
     namespace: str = ""
     name: str = ""
-    uid: str = ""
     api_group: str = ""
     api_version: str = ""
-    resource_version: str = ""
     subresource: str = ""
 
 
 class AuditStatus(msgspec.Struct, frozen=True):
-    """The response."""
+    """The response (metav1.Status); its message is left out, which may quote the request."""
 
+    metadata: dict[str, str]
+    status: str | msgspec.UnsetType
     code: int
-    metadata: dict[str, str] = {}
 
 
 class AuditEvent(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", tag_field="kind", tag="Event"):
@@ -95,8 +96,6 @@ class AuditEvent(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
 
 class _CreatedMetadata(msgspec.Struct, frozen=True):
     name: str = ""
-    uid: str = ""
-    resource_version: str = msgspec.field(name="resourceVersion", default="")
 
 
 class _Created(msgspec.Struct, frozen=True):
@@ -138,7 +137,7 @@ def audit_event(
         _user_of(user) if user is not None else AuditUser(),
         _user_of(impersonated) if impersonated is not None else None,
         (request.address,) if request.address else (), _text(request.header("user-agent"), _LONGEST_AGENT),
-        _object_of(request, asked, created), AuditStatus(code), _time(received), _time(now),
+        _object_of(request, asked, created), _status_of(code), _time(received), _time(now),
         {DECISION: decision} if decision else {},
     )  # fmt: skip
 
@@ -158,22 +157,23 @@ def _user_of(user: User) -> AuditUser:
     return AuditUser(_text(user.name), _text(user.uid), groups)
 
 
+def _status_of(code: int) -> AuditStatus:
+    return AuditStatus({}, _FAILURE if code >= HTTPStatus.BAD_REQUEST else msgspec.UNSET, code)
+
+
 def _object_of(request: Request, asked: AccessRequest | None, created: bytes) -> AuditObject | None:
     if asked is None or not asked.resource:
         return None
     version = "".join(request.parts[2 if asked.group else 1 :][:1])
-    made = _created_in(created) if created and not asked.name else _CreatedMetadata()
-    return AuditObject(
-        asked.resource, asked.namespace, asked.name or _text(made.name), _text(made.uid), asked.group, version,
-        _text(made.resource_version), asked.subresource,
-    )  # fmt: skip
+    name = asked.name or (_name_in(created) if created else "")
+    return AuditObject(asked.resource, asked.namespace, _text(name), asked.group, version, asked.subresource)
 
 
-def _created_in(body: bytes) -> _CreatedMetadata:
+def _name_in(body: bytes) -> str:
     try:
-        return decode_json(body, _Created).metadata if len(body) <= _MOST_BODY else _CreatedMetadata()
+        return decode_json(body, _Created).metadata.name if len(body) <= _MOST_BODY else ""
     except (msgspec.MsgspecError, UnicodeError):
-        return _CreatedMetadata()
+        return ""
 
 
 def _text(text: str, longest: int = _LONGEST) -> str:

@@ -184,8 +184,9 @@ class AccessService:
     def _reply(self, request: Request, record: AuditRecord) -> Reply:
         if is_sent_by_another_site(request) and not is_by_token(request):
             raise ApiStatusError(403, OTHER_SITE)
-        authenticated, asked = self._authenticator.user(request), attributes_of(request)
-        record.user, record.asked = authenticated or ANONYMOUS, asked
+        asked = record.asked = attributes_of(request)
+        authenticated = self._authenticator.user(request)
+        record.user = authenticated or ANONYMOUS
         user = impersonated(request, authenticated, self._users.rbac)
         record.impersonated = user if user is not authenticated else None
         if request.method in _READS and request.parts in _OPEN:

@@ -108,7 +108,7 @@ def test_each_request_is_an_event_with_its_user_object_and_outcome(audited: Audi
             ("system:node:n1", "get", 403, "forbid"),
         ),
         (f"{pods}?limit=104", {}, 403, ("system:anonymous", "list", 403, "forbid")),
-        (f"{pods}?limit=105", {"token": "wrong-token"}, 401, (None, "get", 401, None)),
+        (f"{pods}?limit=105", {"token": "wrong-token"}, 401, (None, "list", 401, None)),
         ("/version?limit=106", {}, 200, ("system:anonymous", "get", 200, "allow")),
     ):
         assert audited.ask("GET", path, **credentials) == status
