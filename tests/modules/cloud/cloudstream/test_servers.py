@@ -259,7 +259,7 @@ KEPT = b"Connection: keep-alive\r\nContent-Length: %d\r\n\r\n%s"
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nhalf", 502, b"its answer cannot be read"),
         (b"GET /api/v1/secrets HTTP/1.1\r\n\r\n", 502, b"its answer cannot be read"),
         (b"HTTP/1.1 101 Switching Protocols\r\nX: " + b"x" * 40_000, 502, b"its answer cannot be read"),
-        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 4000, 502, b"it is too long"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 4000, 502, b"more than 100 informational responses"),
         (b"HTTP/1.1 900 Strange\r\n" + KEPT % (0, b""), 502, b"502"),
         (b"", 502, b"502"),
     ],
