@@ -17,9 +17,6 @@ MOST_OPENED: Final = 32
 """Calls at a time whose request has not come; a further one ends the oldest of them. An honest client sends it at once.
 """
 
-Behaviour = Callable[[Any, grpc.ServicerContext], Any]
-"""Takes a request, and returns the answer, or an iterator of answers."""
-
 
 class CallPlaces:
     """The places for calls: for those whose request has not come, and for the others. Thread-safe.
@@ -39,29 +36,33 @@ class CallPlaces:
 
     def bounded(self, handler: "grpc.RpcMethodHandler[Any, Any]") -> "grpc.RpcMethodHandler[Any, Any]":
         """Return the handler of a method with one request, as one that takes a place for each call."""
-        forms = handler.request_deserializer, handler.response_serializer
+        decode = handler.request_deserializer or bytes
+
+        def answer(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            with self._taken(requests, decode, context) as request:
+                return handler.unary_unary(request, context)
+
+        def stream(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
+            with self._taken(requests, decode, context) as request:
+                yield from handler.unary_stream(request, context)
+
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._streaming(handler.unary_stream), *forms)
-        return grpc.stream_unary_rpc_method_handler(self._answering(handler.unary_unary), *forms)
-
-    def _answering(self, behaviour: Behaviour) -> Behaviour:
-        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
-            with self._taken(requests, context) as request:
-                return behaviour(request, context)
-
-        return call
-
-    def _streaming(self, behaviour: Behaviour) -> Behaviour:
-        def call(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._taken(requests, context) as request:
-                yield from behaviour(request, context)
-
-        return call
+            return grpc.stream_stream_rpc_method_handler(stream, None, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
 
     @contextmanager
-    def _taken(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        """Wait for the request of a call, and give the call a place. Raises gRPC's error of a call that has ended."""
-        request = self._request(requests, context)
+    def _taken(
+        self, requests: Iterator[bytes], decode: Callable[[bytes], Any], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
+        """Wait for the request of a call, and give the call a place. Raises gRPC's error of a call that has ended.
+
+        It is decoded here, since gRPC does not end a stream whose request it cannot decode.
+        """
+        content = self._request(requests, context)
+        try:
+            request = decode(content)
+        except Exception:  # noqa: BLE001 - whatever the decoder raises
+            context.abort(grpc.StatusCode.INTERNAL, "the request cannot be decoded")
         if not self._free.acquire(blocking=False):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are under way")
         try:
@@ -69,7 +70,7 @@ class CallPlaces:
         finally:
             self._free.release()
 
-    def _request(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+    def _request(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         with self._lock:
             self._opened[context] = None
             oldest = next(iter(self._opened)) if len(self._opened) > MOST_OPENED else None
@@ -84,7 +85,7 @@ class CallPlaces:
             with self._lock:
                 self._opened.pop(context, None)
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
-        return None
+        return b""
 
 
 class GrpcServer:

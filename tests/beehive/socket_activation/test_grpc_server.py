@@ -36,6 +36,7 @@ def _serve() -> GrpcServer:
     handlers = {
         "Held": grpc.unary_unary_rpc_method_handler(_held),
         "Echo": grpc.unary_unary_rpc_method_handler(lambda request, _: request),
+        "Text": grpc.unary_unary_rpc_method_handler(lambda request, _: request, bytes.decode, str.encode),
         "Twice": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([request, request])),
     }
     return GrpcServer({"test.Service": handlers}, "test", most_calls=CALLS, largest_request=1024)
@@ -103,6 +104,17 @@ def test_a_call_beyond_the_places_is_refused_until_one_ends(path: Path) -> None:
         GO_ON.set()
         assert [each.result() for each in held] == [b"a"] * CALLS
         wait_until(lambda: echo.future(b"c", timeout=PATIENCE).exception() is None, "a place is free")
+
+
+def test_requests_that_cannot_be_decoded_take_no_place_for_good(path: Path) -> None:
+    """They are more than a connection may have calls at a time."""
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        text = channel.unary_unary("/test.Service/Text")
+        for _ in range(2 * MOST_OPENED):
+            with pytest.raises(grpc.RpcError) as refused:
+                text(b"\xff", timeout=PATIENCE)
+            assert refused.value.code() == grpc.StatusCode.INTERNAL
+        assert text(b"a", timeout=PATIENCE) == b"a"
 
 
 def test_a_call_that_ends_without_a_request_is_answered(path: Path) -> None:
