@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from beehive import Message
+from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
 from modules.cloud.api_messages import Verb
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import API_VERSION, DEVICE
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.messages import ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
@@ -172,8 +174,11 @@ def test_a_device_of_the_first_list_waits_for_a_newer_model(bee: Harness) -> Non
 def test_devicecontroller_gets_all_devices_and_their_changes(bee: Harness) -> None:
     """It writes into the cluster what a node reports, and which conditions there are; it deletes nothing there."""
     server = server_with(bee, model(), device())
-    bee.add(DeviceController, Refusals(bee.clock), deletes=False)
+    bee.add(DeviceController, Refusals(bee.clock), is_embedded=False)
     core = ClusterController(bee, server)
+    event = ConnectEvent(Operation.CONNECTED, 0, "n1", "c1")
+    link = bee.message("node/n1", Operation.CONNECTED, event, source=ModuleName.CLOUDHUB)
+    bee.send(DeviceController.name, link)
     bee.run_for(10)
     server.apply(new(device("second", of="absent")))
     server.remove("devices", "thermo")
@@ -194,7 +199,7 @@ def test_a_restarted_edgecontroller_finds_its_unsent_changes(bee: Harness) -> No
     """A device was deleted while it could not tell."""
     bee.expect_failures()
     server = server_with(bee, model(), device(), device("kept"))
-    bee.add(DeviceController, Refusals(bee.clock), deletes=False)
+    bee.add(DeviceController, Refusals(bee.clock), is_embedded=False)
     core = ClusterController(bee, server)
     bee.run_for(10)
     core.down()
