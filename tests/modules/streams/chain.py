@@ -138,7 +138,12 @@ class Chain:
 
     def await_tunnel(self) -> None:
         """Wait until both ends have the tunnel."""
-        wait_until(lambda: self.site.tunnels.has("n1") and self._counters.connected, "the node has its tunnel")
+        wait_until(lambda: self.has_tunnel, "the node has its tunnel")
+
+    @property
+    def has_tunnel(self) -> bool:
+        """Whether both ends have the tunnel."""
+        return self.site.tunnels.has("n1") and self._counters.connected
 
     def close(self) -> None:
         """Stop all."""
