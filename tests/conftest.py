@@ -204,7 +204,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait and with long units; apart from that the order stays as it was drawn."""
+    """Begin with tests that wait and with long units; apart from that the order stays as it was drawn.
+
+    A name with an address is another one in each process, and no run of several processes would begin.
+    """
+    if wrong := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"give the cases of a test names, by `ids`: {wrong[0]}")
     items.sort(key=lambda item: turn(item.nodeid))
 
 

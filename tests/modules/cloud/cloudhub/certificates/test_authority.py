@@ -131,7 +131,9 @@ def client_request(name: str, *groups: str, key: Any = None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "key", [new_key(), rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()], ids=str
+    "key",
+    [new_key(), rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()],
+    ids=["ec", "rsa", "ed25519"],
 )
 def test_a_client_gets_the_name_and_the_groups_that_it_asks_for(key: Any) -> None:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane"),
