@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from edged.api import Pod
 from edged.cgroups.tree import CgroupTree
 from edged.devices.contract import DevicePluginTransport
 from edged.node.machine import MachineInfo
 from edged.probes.network import Network
 from edged.shutdown.logind import ShutdownSource
 from edged.volumes import KernelMounts, Mounts
+from modules.apimachinery.types import Pod
 
 
 class Host(Struct, frozen=True, kw_only=True):

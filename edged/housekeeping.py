@@ -10,7 +10,6 @@ import pykka
 from msgspec import Struct
 
 from beehive import Actor, ModuleContext
-from edged.api import Pod
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import UnavailableError
 from edged.errors import EdgedError
@@ -27,6 +26,7 @@ from edged.pods.kill_options import KillPod, eviction
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ import msgspec
 import pykka
 
 from beehive import Actor, ModuleContext
-from edged.api import Pod
 from edged.errors import ConfigError, EdgedError
 from edged.node.state import LocalNode
 from edged.plugins.watcher import PluginHandler, PluginWatcher
@@ -26,6 +25,7 @@ from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.directory_usage import DirectoryCounts, limit_of, over_its_limit
 from edged.volumes.plan import EMPTY_DIRECTORY
+from modules.apimachinery.types import Pod
 
 PERIOD = 10.0
 """Seconds between two measurements (kubelet's evictionMonitoringPeriod)."""

@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from beehive.tls import default_client_context
+from beehive.sockets.tls import default_client_context
 
 
 def client_context(

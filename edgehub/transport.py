@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 
 from beehive import Clock
-from beehive.dialling import attempts
-from beehive.tls import default_client_context
+from beehive.sockets.dialling import attempts
+from beehive.sockets.tls import default_client_context
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.ping_deadline import Flow

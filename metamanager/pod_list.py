@@ -25,11 +25,11 @@ import msgspec
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Timer
 from beehive.decoding import decode_json
 from metamanager import answers, replies
-from metamanager.application import Application, ListMetadata, Progress, Target, Verb, application, message_of
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
 from metamanager.replies import Outcome, Reply, StoreChanges
 from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
 from metamanager.store import Store
+from modules.apimachinery.application import Application, ListMetadata, Progress, Target, Verb, application, message_of
 
 _log = logging.getLogger(__name__)
 

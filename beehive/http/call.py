@@ -6,13 +6,13 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from beehive import dialling
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from beehive.http.forwarding import Fields, passed_on
-from beehive.tls import default_client_context
+from beehive.sockets import dialling
+from beehive.sockets.tls import default_client_context
 
 _MAX_HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Final
 
-from beehive.accepting import accept_connection
 from beehive.http.connections import OpenConnection, OpenConnections, address_of
+from beehive.sockets.accepting import accept_connection
 
 _log = logging.getLogger(__name__)
 

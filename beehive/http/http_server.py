@@ -28,7 +28,7 @@ from beehive.http.request import MAX_HEAD, Request, read_request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, Takeover, text
 from beehive.http.router import HttpService
 from beehive.rate import TokenBucket
-from beehive.tls import peer_certificate
+from beehive.sockets.tls import peer_certificate
 
 _log = logging.getLogger(__name__)
 

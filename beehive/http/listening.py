@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
-from beehive.ports import ListenError, listen_hint
-from beehive.unix_sockets import bind_unix
+from beehive.sockets.ports import ListenError, listen_hint
+from beehive.sockets.unix_sockets import bind_unix
 
 READ_ONLY_PORT: Final = "modules.edged.tailoredKubeletConfig.readOnlyPort"
 """Key of the configuration file that chooses the port of the kubelet's read-only server."""

@@ -44,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     """Empty unless the server reads bodies."""
     certificate: Mapping[str, Any] | None = None
-    """The verified client certificate, `beehive.tls.peer_certificate`; None without one."""
+    """The verified client certificate, `beehive.sockets.tls.peer_certificate`; None without one."""
     address: str = ""
     """The client's IP address; "" on a unix socket, and within this process."""
 

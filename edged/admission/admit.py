@@ -15,17 +15,17 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from edged.admission.general_predicates import insufficient_resource, taken_host_port
-from edged.admission.tolerations import tolerates, untolerated_taint
-from edged.api import Node, Pod, Taint
 from edged.devices.rules import is_extended_resource
 from edged.eviction_api.signals import Pressure
 from edged.pods.config.security import requires_apparmor
 from edged.pods.critical import is_critical
 from edged.pods.kill_options import EVICTED, KillOptions
-from edged.pods.node_selector import pod_fits_node
-from edged.pods.qos import QosClass, qos_class
-from edged.pods.static import CONFIG_SOURCE
+from modules.apimachinery.pods.general_predicates import insufficient_resource, taken_host_port
+from modules.apimachinery.pods.node_selector import pod_fits_node
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.pods.static import CONFIG_SOURCE
+from modules.apimachinery.pods.tolerations import tolerates, untolerated_taint
+from modules.apimachinery.types import Node, Pod, Taint
 
 MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 """Taint that the cloud adds to a node with memory pressure."""

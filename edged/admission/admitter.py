@@ -4,13 +4,13 @@ from msgspec.structs import replace
 
 from edged.admission.admit import NodeInfo, refusal
 from edged.admission.validation import validate_pod
-from edged.api import Pod
 from edged.devices.node_devices import NodeDevices
 from edged.node.state import LocalNode
 from edged.pods.kill_options import KillOptions
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.restart import is_terminal
 from edged.settings import EdgedSettings
+from modules.apimachinery.types import Pod
 
 
 class PodAdmitter:

@@ -7,10 +7,10 @@ words.
 
 from typing import Final
 
-from edged.api import Pod, to_value
 from edged.pods.kill_options import KillOptions
-from edged.validation.causes import Causes, too_many
-from edged.validation.pods import rules_on_nodes
+from modules.apimachinery.types import Pod, to_value
+from modules.apimachinery.validation.causes import Causes, too_many
+from modules.apimachinery.validation.pod_spec import rules_on_nodes
 
 REASON: Final = "FailedValidation"
 """Reason in the status and the event of an invalid pod (kubelet's)."""

@@ -9,8 +9,8 @@ from typing import NewType
 
 from edged.cgroups.errors import CgroupError
 from edged.pods.model import PodUid
-from edged.pods.qos import QosClass
 from edged.settings.cgroups import CgroupDriver
+from modules.apimachinery.pods.qos import QosClass
 
 CgroupPath = NewType("CgroupPath", str)
 """Path of a cgroup in each hierarchy, beginning with `/`."""

@@ -8,7 +8,6 @@ import logging
 import shutil
 from pathlib import Path
 
-from edged.api import QuantityError
 from edged.cgroups.errors import CgroupError
 from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
 from edged.cgroups.knobs import CONTROLLERS
@@ -20,8 +19,9 @@ from edged.cgroups.resource_config import (
     resource_config_for_reserved,
 )
 from edged.cgroups.tree import CgroupFiles, CgroupTree
-from edged.pods.qos import QosClass
 from edged.settings.cgroups import CgroupDriver, CgroupSettings
+from modules.apimachinery.pods.qos import QosClass
+from modules.apimachinery.types import QuantityError
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 import threading
 
-from edged.api import Pod
 from edged.cgroups.names import CgroupNames, CgroupPath
 from edged.cgroups.resource_config import (
     ResourceConfig,
@@ -14,8 +13,9 @@ from edged.cgroups.tree import CgroupTree
 from edged.pods.config.resources import HostResources
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
-from edged.pods.qos import QosClass, qos_class
 from edged.settings.cgroups import CgroupSettings
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.types import Pod
 
 
 class PodCgroups:

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from edged.api import Pod, parse_quantity
 from edged.pods.config.resources import SMALLEST_SHARES, HostResources, cpu_quota, cpu_shares
-from edged.pods.demand import Amounts, all_limited, pod_limits, pod_requests
-from edged.pods.qos import QosClass, qos_class
 from edged.settings.cgroups import CgroupSettings, Reservation
+from modules.apimachinery.pods.demand import Amounts, all_limited, pod_limits, pod_requests
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.types import Pod, parse_quantity
 
 UNLIMITED = -1
 

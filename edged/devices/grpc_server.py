@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import grpc
 
-from beehive.socket_activation.grpc_server import GrpcServer
+from beehive.sockets.activation.grpc_server import GrpcServer
 from edged.devices.contract import Answer, GrpcService
 from edged.errors import EdgedError
 

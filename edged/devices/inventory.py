@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import Pod
 from edged.devices.contract import DevicePlugin
 from edged.devices.model import GRACE_SECONDS, Device, DeviceCapacity, PluginOptions
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Pod
 
 
 class PluginEndpoint(Struct, frozen=True):

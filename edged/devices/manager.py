@@ -9,7 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from beehive import Clock
-from edged.api import Container, Pod
 from edged.devices.contract import DevicePlugin
 from edged.devices.inventory import DevicePool, Inventory, PluginEndpoint, choose, has_choice, missing, reusable
 from edged.devices.model import Device, DeviceAllocation, DeviceCapacity
@@ -26,6 +25,7 @@ from edged.errors import (
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Container, Pod
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

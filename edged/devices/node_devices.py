@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from beehive import Actor, ModuleContext
-from edged.api import Pod
 from edged.devices.contract import DevicePlugin, DevicePluginTransport, GrpcService
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
@@ -19,6 +18,7 @@ from edged.devices.rules import CHECKPOINT, SOCKET, check_resource, endpoint_in
 from edged.errors import DeviceError, PluginError, RegistrationError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged, SyncEvents
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ This agent has neither exclusive CPUs nor memory, nor dynamic resources (claims)
 
 from collections.abc import Callable, Iterable, Mapping
 
-from edged.api import Container, Pod
 from edged.devices.contract import Answer
 from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
@@ -13,7 +12,8 @@ from edged.devices.pod_devices import ContainerAllocations
 from edged.errors import DeviceError
 from edged.pods.model import PodUid
 from edged.pods.restart import is_terminal
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Pod
 from protos.podresources.v1 import api_pb2 as proto
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from edged.api import Container, parse_quantity
 from edged.errors import RegistrationError
+from modules.apimachinery.types import Container, parse_quantity
 
 VERSION = "v1beta1"
 """Version of the device plug-in API, the only one that kubelet accepts."""

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
-from beehive.socket_activation import ActivatedServer
-from beehive.unix_sockets import bind_unix
+from beehive.sockets.activation import ActivatedServer
+from beehive.sockets.unix_sockets import bind_unix
 from edged.devices.contract import DevicePlugin, GrpcService
 from edged.errors import DeviceError
 
 if TYPE_CHECKING:
-    from beehive.socket_activation.grpc_server import GrpcServer
+    from beehive.sockets.activation.grpc_server import GrpcServer
 
 _LONGEST_PATH: Final = 107
 _DIRECTORY_MODE: Final = 0o750

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from edged.api import Nanoseconds, ObjectReference
+from modules.apimachinery.types import Nanoseconds, ObjectReference
 
 MOST_CHARACTERS = 1024
 """Longest message of an event, in characters (the limit of the API's notes): a runtime's error can be long, and events

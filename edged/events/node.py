@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from edged.api import NodeCondition, NodeStatus
 from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
+from modules.apimachinery.types import NodeCondition, NodeStatus
 
 _REASONS: Mapping[tuple[str, str], Reason] = {
     ("Ready", "True"): Reason.NODE_READY,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from edged.api import Pod, PodStatus
-from edged.api.pod_status import ContainerStateTerminated, ContainerStatus
 from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
 from edged.pods.labels import ref_of
+from modules.apimachinery.types import Pod, PodStatus
+from modules.apimachinery.types.pod_status import ContainerStateTerminated, ContainerStatus
 
 
 class StatusStep(msgspec.Struct, frozen=True):

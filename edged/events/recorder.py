@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from beehive import Clock
-from edged.api import Nanoseconds, ObjectReference
 from edged.events.model import EventType, Occurrence, shortened
 from edged.events.reasons import Reason
 from edged.pods.model import PodRef
+from modules.apimachinery.types import Nanoseconds, ObjectReference
 
 
 class EventRecorder:

@@ -9,9 +9,9 @@ import msgspec
 
 from beehive import ModuleContext, Timer
 from beehive.rate import TokenBucket
-from edged.api import Event, EventSource, ObjectMeta, ObjectReference, Time, encode, format_time
 from edged.events.model import Occurrence
 from metamanager.client import AsyncMetaClient
+from modules.apimachinery.types import Event, EventSource, ObjectMeta, ObjectReference, Time, encode, format_time
 
 SIMILAR = 10
 """Number of different messages of one kind that are combined (client-go's defaultAggregateMaxEvents)."""

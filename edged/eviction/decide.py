@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from edged.api import Pod, whole_value
-from edged.api.quantity import format_binary_quantity
 from edged.eviction_api.signals import PRESSURES, Observation, Observations, Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings, Threshold
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import FileSystem, MachineUsage
-from edged.pods.demand import pod_limits
+from modules.apimachinery.pods.demand import pod_limits
+from modules.apimachinery.types import Pod, whole_value
+from modules.apimachinery.types.quantity import format_binary_quantity
 
 _STORAGE: Final = "ephemeral-storage"
 

@@ -7,8 +7,6 @@ from typing import Final
 import msgspec
 
 from beehive import Clock
-from edged.api import Pod
-from edged.api.quantity import format_binary_quantity, parse_quantity
 from edged.errors import EdgedError
 from edged.events import EventRecorder, EventType, Reason
 from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe
@@ -25,6 +23,8 @@ from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.restart import is_terminal
+from modules.apimachinery.types import Pod
+from modules.apimachinery.types.quantity import format_binary_quantity, parse_quantity
 
 _log = logging.getLogger(__name__)
 

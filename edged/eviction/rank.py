@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from edged.api import Pod
 from edged.eviction_api.signals import Signal
 from edged.eviction_api.usage import DiskConsumption, PodUsage
-from edged.pods.demand import pod_requests
+from modules.apimachinery.pods.demand import pod_requests
+from modules.apimachinery.types import Pod
 
 Usages = Mapping[str, PodUsage]
 """The usage of pods, by uid."""

@@ -13,9 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from edged.api.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
 from edged.errors import EdgedError
 from edged.eviction_api.signals import Observation, Observations, Signal
+from modules.apimachinery.types.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
 
 DEFAULT_HARD: Final[Mapping[str, str]] = {
     "imagefs.available": "15%",

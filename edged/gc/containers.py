@@ -20,7 +20,6 @@ from typing import Final
 import msgspec
 
 from beehive import Clock
-from edged.api import Nanoseconds, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.gc.removal import ListPods, is_removed
 from edged.pod_workers.pod_directories import PodDirectories
@@ -28,6 +27,7 @@ from edged.pods.labels import CONTAINER_NAME, ref_from_labels, ref_of
 from edged.pods.model import PodUid
 from edged.pods.restart import is_terminal
 from edged.settings.gc import ContainerPolicy
+from modules.apimachinery.types import Nanoseconds, seconds
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)

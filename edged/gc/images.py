@@ -21,15 +21,15 @@ from msgspec import Struct
 
 from beehive import Clock
 from beehive.decoding import decode_json
-from edged.api import Pod
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.events import EventRecorder, EventType, Reason
 from edged.gc.removal import ListPods, is_removed
-from edged.images.names import listed_name
 from edged.node.machine import FileSystem, MachineError, MachineInfo
 from edged.pods.restart import is_terminal
 from edged.settings.gc import ImagePolicy
+from modules.apimachinery.image_names import listed_name
+from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)

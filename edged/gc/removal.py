@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from edged.api import Pod
 from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from enum import Enum, StrEnum
 
-from edged.images.names import ImageName, ImageNameError, parse_image
+from modules.apimachinery.image_names import ImageName, ImageNameError, parse_image
 
 
 class PullPolicy(StrEnum):

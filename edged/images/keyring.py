@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json
-from edged.api import Secret
 from edged.errors import EdgedError
+from modules.apimachinery.types import Secret
 
 DOCKER_CONFIG_JSON = "kubernetes.io/dockerconfigjson"
 DOCKER_CFG = "kubernetes.io/dockercfg"

@@ -2,8 +2,6 @@
 
 import msgspec
 
-from edged.api import Container
-from edged.api.probes import LifecycleHandler
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
 from edged.errors import HookError, HookInterruptedError, NetworkError, TargetError
@@ -12,6 +10,8 @@ from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network
 from edged.probes.targets import HOOK_AGENT, http_target, tcp_target
+from modules.apimachinery.types import Container
+from modules.apimachinery.types.probes import LifecycleHandler
 
 _LONGEST_REQUEST = 300.0
 """Seconds that an HTTP or TCP hook may take where nothing else limits it. (A kubelet sets no limit.)"""

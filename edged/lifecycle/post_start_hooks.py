@@ -5,11 +5,11 @@ import threading
 from collections.abc import Collection
 
 from beehive import Runtime
-from edged.api.probes import LifecycleHandler
 from edged.errors import HookError, HookInterruptedError
 from edged.lifecycle.hooks import HookRunner, HookTarget
 from edged.pods.model import ContainerId, HookFacts, PodUid
 from edged.sync_events import PodHealthChanged, SyncEvents
+from modules.apimachinery.types.probes import LifecycleHandler
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 
 from beehive import Runtime
-from edged.api import Container, Pod
 from edged.cri.errors import CriError
 from edged.errors import HookError
 from edged.events.pods import PodEvents
@@ -16,6 +15,7 @@ from edged.pods.grace_period import grace_seconds
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import Container, Pod
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ Further tags may follow after a colon.
 
 from typing import Final, NamedTuple
 
-from edged.api import Nanoseconds, parse_time
-from edged.api.times import TimeError
+from modules.apimachinery.types import Nanoseconds, parse_time
+from modules.apimachinery.types.times import TimeError
 
 LONGEST_HEAD: Final = 64
 """Bytes of a line that contain time, stream and tag."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all, open_log
 from edged.logs.lines import LogLine, parse_line
-from edged.logs.options import LogOptions
 from edged.logs.turns import ReadingTurns
+from modules.apimachinery.pods.log_options import LogOptions
 
 PIECE: Final = 32 * 1024
 """Bytes per piece when more text is available."""

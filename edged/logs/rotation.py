@@ -14,7 +14,6 @@ import msgspec
 
 from beehive import Clock
 from beehive.files.durable import put_in_place
-from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.errors import ConfigError
@@ -22,6 +21,7 @@ from edged.logs.files import open_log, rotated
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths, log_path
 from edged.settings.gc import LogPolicy
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import msgspec
 
-from edged.api import decode
-from edged.api.codec import DecodeError
 from metamanager.client import CallError
+from modules.apimachinery.types import decode
+from modules.apimachinery.types.codec import DecodeError
 
 T = TypeVar("T", bound=msgspec.Struct)
 _log = logging.getLogger(__name__)

@@ -3,12 +3,12 @@
 from typing import Protocol
 
 from beehive import Clock, ResourceType
-from edged.api import Lease, Nanoseconds, encode
 from edged.node.api_answers import read_answer
 from edged.node.state import LocalNode
 from edged.node.status import LEASE_NAMESPACE, new_lease, renewed_lease
 from edged.settings import EdgedSettings
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError, RejectedError
+from modules.apimachinery.types import Lease, Nanoseconds, encode
 
 
 class LeaseRefused(Protocol):

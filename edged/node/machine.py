@@ -12,8 +12,8 @@ import msgspec
 
 from beehive.goarch import goarch
 from beehive.whole_numbers import whole_number
-from edged.api.quantity import format_binary_quantity
 from edged.errors import EdgedError
+from modules.apimachinery.types.quantity import format_binary_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ and the spec with its taints.
 
 from collections.abc import Container, Iterable, Mapping
 
-from edged.api import Node, NodeCondition, Quantity, parse_quantity
-from edged.api.quantity import QuantityError
-from edged.api.versions import order_of_making
+from modules.apimachinery.types import Node, NodeCondition, Quantity, parse_quantity
+from modules.apimachinery.types.quantity import QuantityError
+from modules.apimachinery.types.versions import order_of_making
 
 
 def with_foreign_conditions(own: Iterable[NodeCondition], there: Iterable[NodeCondition]) -> tuple[NodeCondition, ...]:

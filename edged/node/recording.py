@@ -9,11 +9,11 @@ import msgspec
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
-from edged.api import Pod
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
+from modules.apimachinery.types import Pod
 
 
 class _Names(msgspec.Struct, frozen=True):

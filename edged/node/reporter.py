@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from beehive import Clock, ResourceType
 from beehive.rate import TokenBucket
-from edged.api import Nanoseconds, Node, NodeStatus, encode
 from edged.events.node import NodeEvents
 from edged.eviction_api.signals import Pressure
 from edged.node.api_answers import read_answer
@@ -27,6 +26,7 @@ from edged.node.status import (
 from edged.pods.pod_status.patch import diff_node
 from edged.settings import EdgedSettings
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, NoAnswerError, NotFoundError
+from modules.apimachinery.types import Nanoseconds, Node, NodeStatus, encode
 
 
 class NodeMetadata(Protocol):

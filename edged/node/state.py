@@ -6,10 +6,10 @@ from fractions import Fraction
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import Nanoseconds, Node, NodeStatus
 from edged.devices.manager import DeviceManager
 from edged.eviction_api.signals import Pressure
 from edged.node.status import NodeReport, allocatable_amounts, node_status
+from modules.apimachinery.types import Nanoseconds, Node, NodeStatus
 
 NODE_SHUTDOWN_NOT_READY = "node is shutting down"
 """Message of the condition Ready while the machine shuts down (kubelet)."""

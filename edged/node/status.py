@@ -8,7 +8,12 @@ from fractions import Fraction
 
 import msgspec
 
-from edged.api import (
+from edged.devices.model import DeviceCapacity
+from edged.eviction_api.signals import Pressure, Signal
+from edged.eviction_api.thresholds import EvictionSettings
+from edged.node.machine import MachineFacts
+from edged.node.ownership import foreign_resources, with_foreign_conditions, with_foreign_resources
+from modules.apimachinery.types import (
     Nanoseconds,
     Node,
     NodeAddress,
@@ -22,14 +27,9 @@ from edged.api import (
     format_time,
     parse_quantity,
 )
-from edged.api.leases import Lease, LeaseSpec
-from edged.api.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
-from edged.api.times import format_micro_time
-from edged.devices.model import DeviceCapacity
-from edged.eviction_api.signals import Pressure, Signal
-from edged.eviction_api.thresholds import EvictionSettings
-from edged.node.machine import MachineFacts
-from edged.node.ownership import foreign_resources, with_foreign_conditions, with_foreign_resources
+from modules.apimachinery.types.leases import Lease, LeaseSpec
+from modules.apimachinery.types.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
+from modules.apimachinery.types.times import format_micro_time
 
 LEASE_NAMESPACE = "kube-node-lease"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 
 from beehive import Actor
-from edged.api.nodes import ContainerImage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.errors import VolumeError
@@ -16,6 +15,7 @@ from edged.node.status import NodeReport
 from edged.pods.config.resources import HostResources
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
+from modules.apimachinery.types.nodes import ContainerImage
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from beehive import Runtime
-from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.events.pods import PodEvents
 from edged.lifecycle.pod_lifecycle import PodLifecycle
@@ -17,6 +16,7 @@ from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, RunState
 from edged.pods.stop_order import stop_order
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import Pod
 
 StopContainer = int | Callable[[ContainerFacts, Callable[[int], None]], None]
 """How a container is stopped: with this time limit in seconds, or by a function that takes the container and its stop,

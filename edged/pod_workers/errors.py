@@ -8,9 +8,9 @@ StartError
 
 from typing import Final
 
-from edged.api import ContainerStateWaiting
 from edged.errors import EdgedError
 from metamanager.client import CallError
+from modules.apimachinery.types import ContainerStateWaiting
 
 POD_FAILURES: Final = (EdgedError, CallError, OSError)
 """Errors of one pod that are no bugs of edged."""

@@ -2,14 +2,12 @@
 
 import msgspec
 
-from edged.api import Container, Nanoseconds, Pod
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.events import EventType, Reason
 from edged.events.pods import PodEvents
 from edged.images import ImageNameError, PullDecision, parse_image, should_pull
 from edged.images.keyring import Credentials, Keyring, PullSecretError, read_pull_secret
-from edged.images.names import ONLY_A_NAME
 from edged.images.progress import PullProgress
 from edged.images.puller import ImagePuller, PullRequest, PullResult
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
@@ -29,6 +27,8 @@ from edged.pods.pod_status.status import (
     SIGNATURE_VALIDATION_FAILED,
 )
 from metamanager.client import CallError
+from modules.apimachinery.image_names import ONLY_A_NAME
+from modules.apimachinery.types import Container, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri
 
 _NAMED_BY_RUNTIMES = (REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED)

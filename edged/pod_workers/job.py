@@ -5,10 +5,10 @@ from enum import Enum
 
 from msgspec import Struct
 
-from edged.api import ContainerStateWaiting, Pod
 from edged.pods.actions import PodActions
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, PodState, PodUid, ProbeFacts
+from modules.apimachinery.types import ContainerStateWaiting, Pod
 
 ObjectKey = tuple[str, str, str]
 """Resource type, namespace and name of an object."""

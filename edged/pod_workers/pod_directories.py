@@ -11,7 +11,6 @@ from beehive.files.damaged import set_aside_unless_directory
 from beehive.files.durable import make_directories
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
-from edged.api import Container, Nanoseconds, Pod
 from edged.errors import ConfigError
 from edged.logs.files import remove_log
 from edged.pods.config.sandbox_config import domain_of, hostname_of
@@ -27,6 +26,7 @@ from edged.volumes import (
     host_hosts_file,
     hosts_file,
 )
+from modules.apimachinery.types import Container, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750

@@ -6,7 +6,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from beehive import Clock, ResourceType
-from edged.api import (
+from edged.pod_workers.job import DeliveredObject, ObjectKey
+from edged.pods.model import PodUid
+from metamanager.client import MetaClient, NotFoundError
+from modules.apimachinery.types import (
     BoundObjectReference,
     ConfigMap,
     Pod,
@@ -18,10 +21,13 @@ from edged.api import (
     encode,
     parse_time,
 )
-from edged.api.persistent import CSIDriver, PersistentVolume, PersistentVolumeClaim, SecretReference, VolumeAttachment
-from edged.pod_workers.job import DeliveredObject, ObjectKey
-from edged.pods.model import PodUid
-from metamanager.client import MetaClient, NotFoundError
+from modules.apimachinery.types.persistent import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+    VolumeAttachment,
+)
 
 T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
 _NONE: Final[Mapping[ObjectKey, DeliveredObject]] = {}

@@ -6,7 +6,6 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from beehive import Clock
-from edged.api import Container, EphemeralContainer, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import ConfigError
@@ -30,6 +29,7 @@ from edged.pods.model import PodFacts, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.pod_status.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
 from edged.settings import EdgedSettings
+from modules.apimachinery.types import Container, EphemeralContainer, Pod, seconds
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from beehive import Clock
-from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError, UnavailableError
 from edged.errors import AllocationRefusedError
@@ -31,6 +30,7 @@ from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 from edged.pods.pod_status.status import POST_START_ERROR
 from edged.pods.restart import is_terminal
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import ContainerStateWaiting, Nanoseconds, Pod
 
 _log = logging.getLogger(__name__)
 

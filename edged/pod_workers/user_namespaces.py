@@ -10,12 +10,12 @@ from msgspec import Struct
 from beehive.decoding import decode_json
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from edged.api import Pod
 from edged.errors import ConfigError
 from edged.pods.config.sandbox_config import runtime_handler
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
+from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 
 LENGTH: Final = 65_536

@@ -17,14 +17,14 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from edged.api import Container, Nanoseconds, Pod
 from edged.pods.backoff import BackOffKey, BackOffs, container_key
 from edged.pods.ephemeral import new_ephemeral
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.pods.restart import can_restart, is_terminal, next_attempt, restarts_after, should_be_started
 from edged.pods.sandbox import pod_sandbox_changed
-from edged.pods.sidecars import is_sidecar
 from edged.pods.unhealthy import KillReason, kill_reason
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Nanoseconds, Pod
 
 
 class ContainerStart(Struct, frozen=True, gc=False):

@@ -7,9 +7,9 @@ so a changed container does not inherit its predecessor's delay.
 
 from msgspec import Struct
 
-from edged.api import Container, Nanoseconds, seconds
 from edged.pods.hash import container_hash
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Container, Nanoseconds, seconds
 
 
 class BackOffKey(Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from edged.api import Pod
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.types import Pod
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
 """Priority of `system-cluster-critical`; `system-node-critical` has more."""

@@ -1,7 +1,7 @@
 """A pod's `activeDeadlineSeconds` (kubelet's activeDeadlineHandler)."""
 
-from edged.api import Nanoseconds, Pod, parse_time, seconds
 from edged.pods.kill_options import KillOptions
+from modules.apimachinery.types import Nanoseconds, Pod, parse_time, seconds
 
 DEADLINE_EXCEEDED = KillOptions("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from edged.api import Node, Pod, Quantity, decode, parse_quantity, parse_time
-from edged.api.codec import DecodeError
 from edged.errors import EdgedError
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.types import Node, Pod, Quantity, decode, parse_quantity, parse_time
+from modules.apimachinery.types.codec import DecodeError
 
 _LONGEST_NAME = 253
 """Bytes of an object's name (Kubernetes' DNS1123SubdomainMaxLength)."""

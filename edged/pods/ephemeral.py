@@ -4,9 +4,9 @@ Each is started once and never again, however it ends (kubelet's computePodActio
 ending.
 """
 
-from edged.api import EphemeralContainer, Pod
 from edged.errors import ConfigError
 from edged.pods.model import ContainerId, PodFacts, RunState
+from modules.apimachinery.types import EphemeralContainer, Pod
 
 
 def new_ephemeral(pod: Pod, facts: PodFacts) -> tuple[EphemeralContainer, ...]:

@@ -6,9 +6,9 @@ so it comes paired with it (from the list, or from the sandbox's own status).
 
 from collections.abc import Iterable
 
-from edged.api import Nanoseconds
 from edged.pods import labels
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, RunState, SandboxFacts, SandboxId
+from modules.apimachinery.types import Nanoseconds
 from protos.cri.v1 import api_pb2 as cri
 
 _STATES = {

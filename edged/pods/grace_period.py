@@ -1,7 +1,7 @@
 """The grace period of a pod's containers: the time between SIGTERM and SIGKILL."""
 
-from edged.api import Container, Pod
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import Container, Pod
 
 DEFAULT_GRACE_SECONDS = 30
 SHORTEST_STOP_SECONDS = 2

@@ -17,7 +17,7 @@ import hashlib
 
 import msgspec
 
-from edged.api import Container, to_value
+from modules.apimachinery.types import Container, to_value
 
 _SEEN_BY_THE_PROCESS = (
     "name",

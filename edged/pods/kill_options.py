@@ -5,8 +5,8 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import Pod
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Pod
 
 EVICTED = "Evicted"
 """Reason of evictions (kubelet's)."""

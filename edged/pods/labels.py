@@ -6,9 +6,9 @@ a restart: the runtime alone keeps this.
 
 from collections.abc import Mapping
 
-from edged.api import Container, Pod, encode
 from edged.pods.hash import container_hash, kubelet_hash
 from edged.pods.model import PodRef, PodUid
+from modules.apimachinery.types import Container, Pod, encode
 
 POD_NAME = "io.kubernetes.pod.name"
 POD_NAMESPACE = "io.kubernetes.pod.namespace"

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from edged.api import ContainerStateWaiting, Pod, PodStatus
-from edged.api.versions import order_of_making
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, with_replaced
 from edged.pods.pod_status.conditions import with_conditions_of_others
 from edged.pods.pod_status.phase import Phase
 from edged.pods.restart import is_terminal
-from edged.pods.static import is_static
+from modules.apimachinery.pods.static import is_static
+from modules.apimachinery.types import ContainerStateWaiting, Pod, PodStatus
+from modules.apimachinery.types.versions import order_of_making
 
 
 class PodRecord(msgspec.Struct):

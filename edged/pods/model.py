@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from edged.api import Nanoseconds
 from edged.cri.contract import ContainerId, SandboxId
+from modules.apimachinery.types import Nanoseconds
 
 PodUid = NewType("PodUid", str)
 """The identity of a pod: another pod of the same name has another uid."""

@@ -5,9 +5,9 @@ codes come first, then its own restart policy, then the pod's; a container that 
 case.
 """
 
-from edged.api import Container, ContainerRestartRule, Pod
 from edged.pods.hash import differs
 from edged.pods.model import ContainerFacts, PodFacts, RunState, SandboxId
+from modules.apimachinery.types import Container, ContainerRestartRule, Pod
 
 ALWAYS = "Always"
 ON_FAILURE = "OnFailure"

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from edged.api import Pod
 from edged.pods.model import PodFacts, SandboxId
+from modules.apimachinery.types import Pod
 
 
 class SandboxCheck(Struct, frozen=True, gc=False):

@@ -5,9 +5,9 @@ Sidecars stop after all other containers, and after the sidecars that were start
 
 from collections.abc import Iterable, Mapping
 
-from edged.api import Pod
 from edged.pods.model import ContainerFacts, ContainerId
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Pod
 
 StopOrder = Mapping[ContainerId, frozenset[ContainerId]]
 """For each waiting container, the containers that must have ended before it is stopped. A container without an entry

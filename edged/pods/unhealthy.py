@@ -2,9 +2,9 @@
 
 from enum import Enum
 
-from edged.api import Container
 from edged.pods.hash import differs
 from edged.pods.model import ContainerFacts, HookFacts, ProbeFacts
+from modules.apimachinery.types import Container
 
 
 class KillReason(Enum):

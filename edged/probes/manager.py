@@ -6,8 +6,6 @@ from collections.abc import Iterator
 import msgspec
 
 from beehive import ModuleContext, Timer
-from edged.api import Container, ContainerStatus, Pod
-from edged.api.probes import Probe
 from edged.cri.contract import ContainerId
 from edged.errors import TargetError
 from edged.events.pods import PodEvents
@@ -27,6 +25,8 @@ from edged.probes.runner import ProbeAttempt
 from edged.probes.targets import probe_target
 from edged.probes.worker_pool import ProbeWorkerPool
 from edged.sync_events import PodHealthChanged, SyncEvents
+from modules.apimachinery.types import Container, ContainerStatus, Pod
+from modules.apimachinery.types.probes import Probe
 
 
 class ProbeHistory(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ from enum import Enum
 import msgspec
 from msgspec import Struct
 
-from edged.api import Container, Pod
-from edged.api.probes import Probe
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Pod
+from modules.apimachinery.types.probes import Probe
 
 
 class ProbeKind(Enum):

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
-from beehive import Clock, dialling
+from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
 from beehive.http.errors import HttpError
+from beehive.sockets import dialling
 from edged.errors import NetworkError, ShortageError
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 

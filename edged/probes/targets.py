@@ -5,10 +5,10 @@ from typing import NamedTuple
 import msgspec
 
 from beehive.whole_numbers import whole_number
-from edged.api import Container
-from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
 from edged.errors import TargetError, TooLargeError
 from edged.pods.config.expansion import expand_all
+from modules.apimachinery.types import Container
+from modules.apimachinery.types.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
 
 PROBE_AGENT = "kube-probe/1.32"
 """`User-Agent` of probes (kubelet's), which lets servers leave them out of logs and redirects."""

@@ -5,10 +5,10 @@ Only the figures of `/stats/summary` are served: no network, disk traffic or pro
 
 from collections.abc import Iterable, Iterator
 
-from edged.api import Pod, parse_time
-from edged.api.pod_status import ContainerStatus
 from edged.server.samples import Sample, milliseconds, prometheus_text
 from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, PodReference, Summary
+from modules.apimachinery.types import Pod, parse_time
+from modules.apimachinery.types.pod_status import ContainerStatus
 
 _CPU = "container_cpu_usage_seconds_total"
 _FAILURES = "container_memory_failures_total"

@@ -6,11 +6,11 @@ from beehive import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Stream
-from edged.api import Nanoseconds
-from edged.logs.options import LogOptionError, log_options
 from edged.logs.reader import LogReader
 from edged.server.pod_lookup import container_of_log, find_pod, runs
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.pods.log_options import LogOptionError, log_options
+from modules.apimachinery.types import Nanoseconds
 
 
 class ContainerLogs:

@@ -7,8 +7,8 @@ Pure, on the snapshot of the pods: the runtime is not called, so the reason why 
 from collections.abc import Iterable
 
 from beehive.http.errors import HttpStatusError
-from edged.api import ContainerStatus, Pod
 from edged.cri.contract import ContainerId
+from modules.apimachinery.types import ContainerStatus, Pod
 
 _NO_ID = ContainerId("")
 

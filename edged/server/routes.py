@@ -13,8 +13,6 @@ from beehive import Clock, Hive
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Response, json, text
 from beehive.http.router import HttpRoute
-from edged.api import Container, ObjectMeta, Pod, encode
-from edged.api.pods import PodSpec
 from edged.pods.labels import ref_from_labels
 from edged.pods.model import PodRef
 from edged.server.container_logs import ContainerLogs
@@ -23,6 +21,8 @@ from edged.server.probe_metrics import ProbeMetrics
 from edged.server.snapshots import Snapshots
 from edged.server.statistics import Statistics
 from edged.server.streaming import METHODS, StreamingHandlers, StreamingSettings, attach_url, exec_url, port_forward_url
+from modules.apimachinery.types import Container, ObjectMeta, Pod, encode
+from modules.apimachinery.types.pods import PodSpec
 from protos.cri.v1 import api_pb2 as cri
 
 

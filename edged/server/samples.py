@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from edged.api import parse_time
+from modules.apimachinery.types import parse_time
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

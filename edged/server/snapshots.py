@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 from beehive import trace_context
 from beehive.http.errors import HttpStatusError
-from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.node.status import NodeReport, node_status, node_status_has_changed
 from edged.pods.model import PodUid, WorkFigures
 from edged.probes.model import ProbeCounts
 from edged.stats.provider import StatsProvider
+from modules.apimachinery.types import Nanoseconds, NodeStatus, Pod
 from protos.status import StatusCode
 
 _STATUS = {

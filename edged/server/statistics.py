@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
-from edged.api import encode, parse_time
 from edged.server.cadvisor import cadvisor_text
 from edged.server.samples import TEXT, Sample, milliseconds, prometheus_text
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
+from modules.apimachinery.types import encode, parse_time
 
 _NAMES = {
     "node_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the node in core-seconds"),

@@ -29,11 +29,11 @@ from beehive.http.lingering_close import reset_at_close
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Takeover, json, text
 from beehive.http.upgraded_end import UpgradedEnd
-from edged.api import Pod
 from edged.cri.contract import ContainerRuntime, SandboxId, Streams
 from edged.pods.labels import POD_UID
 from edged.server.pod_lookup import find_pod, running_container
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 
 RUN_SECONDS = 120

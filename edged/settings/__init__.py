@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from edged.api import Taint
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
 from edged.settings.cgroups import CgroupSettings
 from edged.settings.gc import GcSettings
+from modules.apimachinery.types import Taint
 
 
 class PullLimits(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import msgspec
 
-from edged.api import parse_quantity
+from modules.apimachinery.types import parse_quantity
 
 
 class CgroupDriver(StrEnum):

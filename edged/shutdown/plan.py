@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from edged.api import Pod
 from edged.pods.grace_period import grace_seconds
 from edged.pods.kill_options import KillOptions
 from edged.settings import Group
+from modules.apimachinery.types import Pod
 
 TERMINATED: Final = "Terminated"
 """Reason in the status of a pod that was terminated by the shutdown (kubelet)."""

@@ -6,19 +6,19 @@ from pathlib import Path
 import msgspec
 
 from beehive import Message, Module, ModuleName, Operation, Resource, ResourceType
-from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, encode
-from edged.api.versions import version_number
 from edged.node.api_answers import read_answer
 from edged.node.state import LocalNode
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
-from edged.pods.static import CONFIG_MIRROR, is_mirror, is_static
 from edged.static_pods.directory import StaticPodChanges, StaticPodDirectory
 from edged.static_pods.manifest import CONFIG_HASH
 from edged.status.manager import StatusManager
 from edged.sync_events import SyncEvents
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, ConflictError, NotFoundError
+from modules.apimachinery.pods.static import CONFIG_MIRROR, is_mirror, is_static
+from modules.apimachinery.types import DeleteOptions, Node, OwnerReference, Pod, Preconditions, encode
+from modules.apimachinery.types.versions import version_number
 
 FILE = "file"
 """Source of the messages about static pods (kubelet's name for this source of pods)."""

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from edged.admission.validation import validate_pod
-from edged.api import Pod, from_value
-from edged.api.codec import DecodeError
 from edged.errors import ManifestError
 from edged.pods.decode import check_pod
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.types import Pod, from_value
+from modules.apimachinery.types.codec import DecodeError
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 LARGEST = 1024 * 1024
@@ -74,7 +74,7 @@ def _read(text: bytes, file: str) -> dict[str, Any]:
     """Parse the file. The YAML parser is imported only here, on nodes with static pods."""
     if len(text) > LARGEST:
         raise ManifestError(_ATTEMPTED, file, f"a pod has at most {LARGEST} bytes")
-    from edged.yaml_reader import YamlError, check  # noqa: PLC0415 - its parser is 3 MB
+    from modules.apimachinery.yaml_reader import YamlError, check  # noqa: PLC0415 - its parser is 3 MB
 
     try:
         check(text.decode())

@@ -5,8 +5,8 @@ Unknown values are None and left out, as opposed to 0.
 
 from msgspec import field
 
-from edged.api.base import KubeStruct
-from edged.api.times import Time
+from modules.apimachinery.types.base import KubeStruct
+from modules.apimachinery.types.times import Time
 
 
 class CpuStats(KubeStruct, frozen=True):

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from beehive.whole_numbers import whole_number
-from edged.api import Nanoseconds, Time, format_time
 from edged.stats.model import FsStats, InterfaceStats, NetworkStats, RlimitStats
 from edged.stats.usage import ResourceUsage
+from modules.apimachinery.types import Nanoseconds, Time, format_time
 
 _TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

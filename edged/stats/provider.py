@@ -7,7 +7,6 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from beehive import Clock
-from edged.api import Nanoseconds, Pod, Time, format_time
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cgroups.names import CgroupNames, CgroupPath
 from edged.cgroups.usage import UsageFiles
@@ -15,7 +14,6 @@ from edged.cri.contract import ContainerRuntime
 from edged.pods.labels import CONTAINER_NAME, POD_UID, ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
-from edged.pods.qos import qos_class
 from edged.settings.cgroups import CgroupSettings
 from edged.stats.model import (
     ContainerStats,
@@ -32,6 +30,8 @@ from edged.stats.model import (
 from edged.stats.pod_disks import PodDisk, PodDisks
 from edged.stats.procfs_usage import ProcfsUsage, file_system, taken
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
+from modules.apimachinery.pods.qos import qos_class
+from modules.apimachinery.types import Nanoseconds, Pod, Time, format_time
 from protos.cri.v1 import api_pb2 as cri
 
 FRESH = 2.0

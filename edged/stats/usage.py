@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from edged.api import Nanoseconds, format_time
 from edged.stats.model import CpuStats, MemoryStats
+from modules.apimachinery.types import Nanoseconds, format_time
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):

@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from beehive import Clock
-from edged.api import ContainerStatus, Nanoseconds, Pod, PodStatus
 from edged.events.pods import PodEvents
 from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.pods.manager import PodManager, PodRecord
@@ -14,6 +13,7 @@ from edged.pods.pod_status.status import NodeView, pod_status
 from edged.probes.manager import ProbeManager
 from edged.server.snapshots import Snapshots
 from edged.status.manager import StatusManager
+from modules.apimachinery.types import ContainerStatus, Nanoseconds, Pod, PodStatus
 
 
 class StatusGenerator:

@@ -8,14 +8,14 @@ import msgspec
 from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
 from beehive.rate import TokenBucket
-from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
-from edged.api.versions import version_number
 from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.conditions import with_parts_of_others
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
-from edged.pods.static import is_static
 from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
+from modules.apimachinery.pods.static import is_static
+from modules.apimachinery.types import DeleteOptions, Pod, PodStatus, Preconditions, encode
+from modules.apimachinery.types.versions import version_number
 
 _log = logging.getLogger(__name__)
 

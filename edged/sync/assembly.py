@@ -8,7 +8,6 @@ from msgspec import Struct
 from beehive import Group, Module, ModuleName, Operation, ResourceType
 from beehive.names import REGISTRATION_RESOURCE, SHUTDOWN_RESOURCE
 from edged.admission.admitter import PodAdmitter
-from edged.api import seconds
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.chains.chains import Chains
 from edged.chains.file import ChainFile
@@ -59,6 +58,7 @@ from edged.sync.orphans import Orphans
 from edged.sync.store import LocalPods, PodStore
 from edged.volume_manager import VolumeManager
 from metamanager.client import AsyncMetaClient, CallError, MetaClient
+from modules.apimachinery.types import seconds
 
 _log = logging.getLogger(__name__)
 

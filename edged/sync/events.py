@@ -2,13 +2,13 @@
 
 import msgspec
 
-from edged.api import Pod
 from edged.node.status import NodeReport
 from edged.pleg.messages import PlegEvent
 from edged.pod_workers.job import Done
 from edged.pods.kill_options import KillPod
 from edged.static_pods.directory import StaticPodChanges
 from edged.sync_events import PluginsChanged, PodHealthChanged
+from modules.apimachinery.types import Pod
 
 
 class PodReleased(msgspec.Struct, frozen=True):

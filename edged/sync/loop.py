@@ -8,8 +8,6 @@ import msgspec
 from beehive import ModuleContext, Timer
 from edged.admission.admit import refusal_by_node
 from edged.admission.admitter import PodAdmitter, was_admitted
-from edged.api import Nanoseconds, Pod
-from edged.api.versions import version_number
 from edged.chains.chains import Chains
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
@@ -30,7 +28,6 @@ from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord, is_newer, same_spec, terminated_by_cloud
 from edged.pods.model import PodRef, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
-from edged.pods.static import is_static
 from edged.probes.manager import ProbeManager
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
@@ -44,6 +41,9 @@ from edged.sync.orphans import Orphans
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
 from edged.sync_events import PluginsChanged, PodHealthChanged
+from modules.apimachinery.pods.static import is_static
+from modules.apimachinery.types import Nanoseconds, Pod
+from modules.apimachinery.types.versions import version_number
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,6 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.errors import StartError
 from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, queue_of
@@ -45,6 +44,7 @@ from edged.pods.manager import PodRecord
 from edged.pods.model import HookFacts, PodFacts, PodRef, PodState, ProbeFacts
 from edged.pods.pod_status.status import crash_loop
 from edged.pods.restart import is_terminal
+from modules.apimachinery.types import ContainerStateWaiting, Nanoseconds, Pod
 
 MAX_IMMEDIATE_SYNCS = 20
 """Syncs that a pod may have one right after the other: init containers that end immediately need one each."""

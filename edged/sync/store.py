@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from beehive import Clock, Module, ResourceType
-from edged.api import Pod
 from edged.devices.manager import DeviceManager
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.decode import belongs_to, read_cloud_pod
@@ -18,6 +17,7 @@ from edged.sync.events import PodReleased, PodsListed
 from edged.sync.orphans import Orphans
 from edged.sync_events import SyncEvents
 from metamanager.client import AsyncMetaClient, CallError, is_gone
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

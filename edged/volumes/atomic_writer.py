@@ -18,8 +18,8 @@ from pathlib import Path
 from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from edged.api import Nanoseconds
 from edged.volumes.payload import Payload, VolumeFile
+from modules.apimachinery.types import Nanoseconds
 
 DATA = "..data"
 _NEXT = "..data_tmp"

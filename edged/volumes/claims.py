@@ -9,15 +9,20 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from edged.api import Pod, Quantity
-from edged.api.persistent import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim, SecretReference
-from edged.api.volumes import CSIVolumeSource
 from edged.errors import MissingContentError, VolumeError
 from edged.pods.model import PodUid
-from edged.pods.node_selector import selector_matches
 from edged.pods.paths import PodPaths
 from edged.volumes.csi.model import CsiVolume, inline_handle
 from edged.volumes.plan import HostPath, host_path_plan
+from modules.apimachinery.pods.node_selector import selector_matches
+from modules.apimachinery.types import Pod, Quantity
+from modules.apimachinery.types.persistent import (
+    CSIPersistentVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+)
+from modules.apimachinery.types.volumes import CSIVolumeSource
 
 _BOUND = "Bound"
 _BLOCK = "Block"

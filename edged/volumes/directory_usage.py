@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beehive.files.walking import Walk
-from edged.api import Pod, QuantityError, Volume, whole_value
+from modules.apimachinery.types import Pod, QuantityError, Volume, whole_value
 
 MOST_ENTRIES = 200_000
 """Files and directories in one slice; about half a second on a slow board."""

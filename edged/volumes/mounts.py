@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from edged.api import Container, Pod, Volume, VolumeMount
 from edged.errors import VolumeError
 from edged.pods.config.expansion import expand
 from edged.volumes.sub_path import resolve_sub_path
+from modules.apimachinery.types import Container, Pod, Volume, VolumeMount
 from protos.cri.v1 import api_pb2 as cri
 
 SubPaths = Callable[[int, VolumeMount, str], Path]

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from beehive.files.walking import Walk
-from edged.api import Pod
 from edged.errors import VolumeError
+from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from edged.api import (
+from edged.errors import MissingContentError, VolumeError
+from edged.pods.config.downward import DownwardView, field_value, resource_value
+from modules.apimachinery.types import (
     ConfigMap,
     Container,
     DownwardAPIVolumeFile,
@@ -17,8 +19,6 @@ from edged.api import (
     ServiceAccountTokenProjection,
     VolumeProjection,
 )
-from edged.errors import MissingContentError, VolumeError
-from edged.pods.config.downward import DownwardView, field_value, resource_value
 
 DEFAULT_MODE = 0o644
 _PERMISSIONS = 0o777

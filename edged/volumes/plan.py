@@ -4,10 +4,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
 from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
-from edged.pods.demand import all_limited, pod_limits
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.payload import (
@@ -18,6 +16,8 @@ from edged.volumes.payload import (
     projected_payload,
     secret_payload,
 )
+from modules.apimachinery.pods.demand import all_limited, pod_limits
+from modules.apimachinery.types import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
 
 
 def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:

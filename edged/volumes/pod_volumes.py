@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Protocol
 
 from beehive.files.durable import make_directories
-from edged.api import Container, Nanoseconds, PersistentVolumeClaimVolumeSource, Pod, Volume, VolumeMount
 from edged.errors import EdgedError, VolumeError
 from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
@@ -30,6 +29,14 @@ from edged.volumes.plan import HostPath, plan_volume
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import bind_sub_path
 from metamanager.client import CallError
+from modules.apimachinery.types import (
+    Container,
+    Nanoseconds,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    Volume,
+    VolumeMount,
+)
 
 
 class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from edged.api import Nanoseconds
 from edged.errors import VolumeError
 from edged.volumes.atomic_writer import DATA, AtomicWriter
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan
+from modules.apimachinery.types import Nanoseconds
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from beehive import Clock
 from beehive.http.call import CallFailedError, HttpCall, Secured, perform
 from beehive.http.errors import HttpError
-from beehive.tls import default_client_context
+from beehive.sockets.tls import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from beehive.netlink import attributes, messages
+from beehive.sockets.netlink import attributes, messages
 
 NEW_LINK: Final = 16
 DEL_LINK: Final = 17

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.netlink import NetlinkListener
+from beehive.sockets.netlink import NetlinkListener
 from edgehub.network.changes import NetworkChanges
 from edgehub.network.messages import read
 

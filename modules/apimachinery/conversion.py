@@ -1,4 +1,4 @@
-"""Conversion of plain JSON to the types of `edged.api`.
+"""Conversion of plain JSON to the types of `modules.apimachinery.types`.
 
 Objects are stored as plain JSON, so unknown fields are kept. Before one is stored it is converted once, to check the
 fields that the cloud and edges read.
@@ -10,11 +10,11 @@ import msgspec
 from msgspec import field
 
 from beehive import decoding
-from edged.api import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secret
-from edged.api.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
-from edged.api.quantity import Quantity
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, key_kind
+from modules.apimachinery.types import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secret
+from modules.apimachinery.types.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
+from modules.apimachinery.types.quantity import Quantity
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ They are stored as core/v1, as kube-apiserver stores them; the fields have other
 import re
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid, required
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, Resource
+from modules.apimachinery.validation.causes import Causes, invalid, required
 from modules.apimachinery.validation.metadata import immutable
 
 _CORE: Final = "v1"

@@ -11,10 +11,10 @@ from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.go_json import escaped
 from modules.apimachinery.options import Form
+from modules.apimachinery.printing.ages import ago
+from modules.apimachinery.printing.columns import Column, columns_of
+from modules.apimachinery.printing.fields import JsonObject
 from modules.apimachinery.resources import Elements, PrinterColumn, Resource
-from modules.tools.printing.ages import ago
-from modules.tools.printing.columns import Column, columns_of
-from modules.tools.printing.fields import JsonObject
 
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"

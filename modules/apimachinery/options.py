@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 from beehive.http.request import Request
-from edged.validation.causes import Causes, forbidden, unsupported
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector, parse_selector
+from modules.apimachinery.validation.causes import Causes, forbidden, unsupported
 
 WATCH_SECONDS: Final = 3600
 """Duration of a watch without `timeoutSeconds` (an API server: half an hour to an hour)."""

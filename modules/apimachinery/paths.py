@@ -1,6 +1,6 @@
 """Parsing of API paths into targets (Kubernetes' RequestInfo)."""
 
-from metamanager.application import Target
+from modules.apimachinery.application import Target
 from modules.apimachinery.errors import no_such_path
 
 _OF_NAMESPACES = ("status", "finalize")

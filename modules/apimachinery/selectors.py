@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from edged.pods.node_selector import int64
-from edged.validation.names import faults_of_label_key, faults_of_label_value
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.event_versions import core_selector, is_newer
+from modules.apimachinery.pods.node_selector import int64
+from modules.apimachinery.printing.fields import map_at, text_at
 from modules.apimachinery.resources import Resource
-from modules.tools.printing.fields import map_at, text_at
+from modules.apimachinery.validation.names import faults_of_label_key, faults_of_label_value
 
 _OPERATOR: Final = re.compile("!=|==|=")
 _SPLIT: Final = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)

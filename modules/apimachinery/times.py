@@ -1,7 +1,7 @@
 """Times as Kubernetes writes them, in seconds since the epoch."""
 
-from edged.api import format_time, parse_time
-from edged.api.times import SECOND, TimeError, seconds
+from modules.apimachinery.types import format_time, parse_time
+from modules.apimachinery.types.times import SECOND, TimeError, seconds
 
 _FIRST, _LAST = -62135596800, 253402300799
 """From the year 1 to the year 9999."""

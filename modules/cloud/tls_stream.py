@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
-from beehive.tls import peer_certificate
+from beehive.sockets.tls import peer_certificate
 
 _RECORD: Final = 16 * 1024
 """Bytes that one TLS record carries at most."""
@@ -64,5 +64,5 @@ class TlsStream:
         return self._outgoing.read()
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Return the peer's verified certificate (`beehive.tls`)."""
+        """Return the peer's verified certificate (`beehive.sockets.tls`)."""
         return peer_certificate(self._tls)

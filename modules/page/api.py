@@ -11,9 +11,13 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
 from beehive.whole_numbers import whole_number
+from modules.cli.rest import RestClient
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
+from modules.insight.fleet.rollouts import rollouts
+from modules.insight.fleet.rows import FleetPodRow, NodeRow
+from modules.insight.fleet.sentences import node_sentence
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds, LinkSource
 from modules.page.history import history_in_cloud
@@ -37,10 +41,6 @@ from modules.page.sight import (
     nothing_refused,
     seen_by,
 )
-from modules.tools.fleet.rollouts import rollouts
-from modules.tools.fleet.rows import FleetPodRow, NodeRow
-from modules.tools.fleet.sentences import node_sentence
-from modules.tools.kubectl.rest import RestClient
 
 _NODES: Final = AccessRequest(verb="list", resource=NODES)
 _STATUSES: Final = "devicestatuses"

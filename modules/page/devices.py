@@ -6,15 +6,15 @@ from http import HTTPStatus
 from typing import Final
 
 from beehive.clock import Clock
+from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.cli.errors import StatusError
+from modules.cli.rest import path_of
 from modules.cloud.device_forms import converted_device, converted_model
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
+from modules.insight.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
+from modules.insight.fleet.rows import NodeRow
 from modules.page.feeds import ApiClient
 from modules.page.sight import Sight
-from modules.tools.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
-from modules.tools.fleet.rows import NodeRow
-from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.rest import path_of
-from modules.tools.printing.fields import JsonObject, text_at
 
 MOST: Final = 2000
 """Objects of a kind that are read."""

@@ -8,14 +8,14 @@ from typing import Any, Final, Protocol
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
+from modules.cli.errors import StatusError
+from modules.cli.rest import decoded
 from modules.cloud.messages import LinkSession
+from modules.insight.fleet.devices import DeviceFacts
+from modules.insight.fleet.rows import pod_row
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.page.workloads import read_lacks
-from modules.tools.fleet.devices import DeviceFacts
-from modules.tools.fleet.rows import pod_row
-from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.rest import decoded
 
 LOOKED_SECONDS: Final = 60.0
 """Seconds that the feeds go on after a browser's last request."""

@@ -6,7 +6,7 @@ import msgspec
 
 from modules.cloud.device_values import NO_VALUES, ValueList
 from modules.cloud.messages import LinkSession
-from modules.tools.fleet.rows import gaps_of
+from modules.insight.fleet.rows import gaps_of
 
 
 class PropertyHistory(msgspec.Struct, frozen=True):

@@ -7,10 +7,10 @@ from typing import Final, Protocol
 import msgspec
 
 from modules.cloud.object_writes import NO_JOURNAL, WriteList, WriteQuery, kind_asked, place_asked, place_of
+from modules.insight.fleet.changes import ChangeReach, ChangeRow, Holders, changes_sentence
+from modules.insight.fleet.states import AWAY, NEVER
 from modules.page.picture import Picture
 from modules.page.sight import Sight
-from modules.tools.fleet.changes import ChangeReach, ChangeRow, Holders, changes_sentence
-from modules.tools.fleet.states import AWAY, NEVER
 
 _MOST: Final = 100
 _KEYS: Final = ("kind", "ns", "name", "node", "before", "is")

@@ -14,18 +14,18 @@ from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, text
+from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
+from modules.cli.rest import RestClient
+from modules.insight.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
+from modules.insight.fleet.sentences import certificate_words, pods_sentence
+from modules.insight.fleet.states import CONNECTED, age_of, own_link, own_link_words
 from modules.page.api import About, json_of
 from modules.page.nodes import conditions_of
 from modules.page.own_devices import OwnDevices
 from modules.page.pod_story import PodStories
 from modules.page.pods import pods_answer
 from modules.page.shells import ClosedDoor, ShellDoor
-from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
-from modules.tools.fleet.sentences import certificate_words, pods_sentence
-from modules.tools.fleet.states import CONNECTED, age_of, own_link, own_link_words
-from modules.tools.kubectl.rest import RestClient
-from modules.tools.printing.ages import human_duration
-from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 PODS_PATH: Final = "/pods"
 STATE_PATH: Final = "/edgecore/state"

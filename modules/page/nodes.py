@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.tools.fleet.rows import LONGEST, ZONE
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.insight.fleet.rows import LONGEST, ZONE
 
 _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 

@@ -7,10 +7,10 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
+from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.insight.fleet.devices import Devices, DeviceStory, device_facts, device_story, devices
+from modules.insight.fleet.rows import NodeRow
 from modules.page.history import PropertyHistory
-from modules.tools.fleet.devices import Devices, DeviceStory, device_facts, device_story, devices
-from modules.tools.fleet.rows import NodeRow
-from modules.tools.printing.fields import JsonObject, text_at
 
 KEPT: Final = "The node keeps the last 20 values of a day."
 

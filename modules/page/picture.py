@@ -7,19 +7,19 @@ from typing import Final
 
 import msgspec
 
+from modules.apimachinery.printing.ages import seconds_of
+from modules.apimachinery.printing.fields import JsonObject
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.devices import DeviceFacts
+from modules.insight.fleet.facts import link_of, linked_row
+from modules.insight.fleet.findings import Fleet, FleetFinding, findings
+from modules.insight.fleet.lacks import Lack
+from modules.insight.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
+from modules.insight.fleet.sentences import SentencePart, counted_pods, fleet_sentence
+from modules.insight.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER
+from modules.insight.fleet.today import Happening, today
 from modules.page.nodes import ShortNode, short_node
 from modules.page.sight import Sight
-from modules.tools.fleet.devices import DeviceFacts
-from modules.tools.fleet.facts import link_of, linked_row
-from modules.tools.fleet.findings import Fleet, FleetFinding, findings
-from modules.tools.fleet.lacks import Lack
-from modules.tools.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
-from modules.tools.fleet.sentences import SentencePart, counted_pods, fleet_sentence
-from modules.tools.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER
-from modules.tools.fleet.today import Happening, today
-from modules.tools.printing.ages import seconds_of
-from modules.tools.printing.fields import JsonObject
 
 _RANK: Final = {AWAY: 0, BEHIND: 1, NEVER: 2, CONNECTED: 3}
 _GONE: Final = 4096

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modules.apimachinery.printing.event_order import event_order
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.cli.errors import KubectlError
+from modules.cli.rest import RestClient, path_of
+from modules.insight.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
 from modules.page.nodes import conditions_of
-from modules.tools.fleet.rows import LONGEST, FleetPodRow, NodeRow, pod_row
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import RestClient, path_of
-from modules.tools.printing.event_order import event_order
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from modules.tools.why.pods import Answer
+    from modules.insight.why.pods import Answer
 
 _LOG_LINES: Final = 500
 _LOG_BYTES: Final = 256 * 1024
@@ -85,9 +85,9 @@ class PodStories:
         Raises:
             KubectlError: there is no such pod, or no server answers.
         """
-        from modules.tools.kubectl.session import Session  # noqa: PLC0415 - a megabyte, which most pages do not need
-        from modules.tools.kubectl.why import pod_facts  # noqa: PLC0415
-        from modules.tools.why.pods import explain  # noqa: PLC0415
+        from modules.insight.why.pods import explain  # noqa: PLC0415
+        from modules.kubectl.session import Session  # noqa: PLC0415 - a megabyte, which most pages do not need
+        from modules.kubectl.why import pod_facts  # noqa: PLC0415
 
         facts = pod_facts(Session(self._program, self._client, namespace), namespace, name, now, known)
         return PodStory(

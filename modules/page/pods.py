@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from modules.tools.fleet.rows import FleetPodRow, NodeRow
-from modules.tools.fleet.sentences import pods_sentence
+from modules.insight.fleet.rows import FleetPodRow, NodeRow
+from modules.insight.fleet.sentences import pods_sentence
 
 _MOST_PODS: Final = 200
 _FEW: Final = 30

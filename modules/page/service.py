@@ -15,9 +15,9 @@ from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, json, text
+from modules.cli.errors import KubectlError, StatusError
 from modules.page.sessions import Sessions
 from modules.page.shells import ShellDoor, Shells, ShellTarget, key_of
-from modules.tools.kubectl.errors import KubectlError, StatusError
 
 _TYPES: Final = {
     "css": "text/css", "js": "text/javascript", "mjs": "text/javascript", "html": "text/html", "svg": "image/svg+xml",

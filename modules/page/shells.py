@@ -26,10 +26,10 @@ from beehive.http.forwarding import Fields
 from beehive.http.request import Request
 from beehive.http.responses import Takeover
 from beehive.printable import clipped
+from modules.cli.errors import KubectlError
+from modules.cli.rest import status_error
 from modules.cloud.cloudstream.relay import ClientSocket
 from modules.page.frames import BrowserFrameError, FrameBounds
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import status_error
 
 _log = logging.getLogger(__name__)
 

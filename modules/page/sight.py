@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from modules.cloud.authorization.rbac.rules import AccessRequest
-from modules.tools.fleet.lacks import WORKLOADS
+from modules.insight.fleet.lacks import WORKLOADS
 
 NODES: Final = "nodes"
 PODS: Final = "pods"

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final
 
-from modules.tools.fleet.lacks import WORKLOADS, Lack, lack_of
-from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.rest import path_of
-from modules.tools.kubectl.workload_events import ApiReader, refusal_of
-from modules.tools.printing.fields import JsonObject, text_at
+from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.cli.errors import StatusError
+from modules.cli.rest import path_of
+from modules.insight.fleet.lacks import WORKLOADS, Lack, lack_of
+from modules.kubectl.workload_events import ApiReader, refusal_of
 
 _MOST: Final = 2000
 """Objects of a kind that are read."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from beehive.decoding import decode_json
 from beehive.nesting import LEVELS, NestingError, check_nesting, is_nested_deeper, read_json
-from edged.api.codec import from_value
 from metamanager.unreferenced import unreferenced
+from modules.apimachinery.types.codec import from_value
 from tests.docs import REPOSITORY
 
 _PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
@@ -140,7 +140,7 @@ def test_a_decoded_value_can_be_walked(nested: Callable[[int], str]) -> None:
 
 
 def test_no_recursion_is_expected_where_none_can_be() -> None:
-    """What is decoded through the two modules is no deeper than `LEVELS`, and YAML than `edged.yaml_reader.DEPTH`."""
+    """What is decoded through the two modules is no deeper than `LEVELS`, and YAML than `modules.apimachinery.yaml_reader.DEPTH`."""
     found = {
         str(path.relative_to(REPOSITORY))
         for package in _PACKAGES

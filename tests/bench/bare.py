@@ -20,7 +20,6 @@ import msgspec
 
 from beehive import Threads
 from beehive.clock import RealClock
-from edged.api import Nanoseconds, Pod, decode
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.cri.client import CriClient
 from edged.devices.manager import DeviceManager
@@ -41,6 +40,7 @@ from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
+from modules.apimachinery.types import Nanoseconds, Pod, decode
 from protos.cri.v1 import api_pb2 as cri
 from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 

@@ -23,7 +23,7 @@ import msgspec
 
 from beehive.clock import RealClock
 from beehive.decoding import decode_json
-from edged.api import decode
+from modules.apimachinery.types import decode
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.host import open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import psutil
 
-from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
+from modules.cli.rest import MERGE_PATCH, RestClient
 from tests.bench.page import TOKEN, cloudcore_with
 from tests.bench.rows import Goal, Row, Unit, written
 from tests.modules.page.fleet_of_2000 import LargeFleet

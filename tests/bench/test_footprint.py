@@ -32,8 +32,8 @@ FOREIGN = (
 OWN = (
     "beehive.simulation", "beehive.testing", "modules.cloud", "modules.lab", "modules.processes.cloudcore",
     "modules.processes.demo", "modules.processes.edgecore.config_commands",
-    "modules.processes.edgecore.other_commands", "modules.tools.kubectl.cli",
-    "modules.tools.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
+    "modules.processes.edgecore.other_commands", "modules.kubectl.cli",
+    "modules.processes.edgecore.trace", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
 )  # fmt: skip
 NOT_EMBEDDED = ("grpc",)
 """Modules that a node with the process runtime does not import before somebody calls it on its socket."""

@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from modules.tools.trace_tools.columns import TraceFacts, pack
-from modules.tools.trace_tools.events import events_of
-from modules.tools.trace_tools.page import page
+from modules.processes.edgecore.trace.columns import TraceFacts, pack
+from modules.processes.edgecore.trace.events import events_of
+from modules.processes.edgecore.trace.page import page
 from tests.bench.rows import Goal, Row, Unit
-from tests.modules.tools.trace_tools.made import BEGAN, busy_node
+from tests.modules.processes.edgecore.trace.made import BEGAN, busy_node
 from tests.support.browser import Browser, browser, why_none
 
 MESSAGES = 100_000

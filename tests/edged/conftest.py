@@ -10,7 +10,6 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
-from edged.api import Pod
 from edged.cgroups.tree import CgroupTree
 from edged.cri.errors import UnavailableError
 from edged.devices.contract import DevicePluginTransport
@@ -23,6 +22,7 @@ from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
 from edged.sync.loop import SyncLoop
 from edged.volumes import MemoryMounts
+from modules.apimachinery.types import Pod
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
 from modules.lab.doubles.probes import NetworkDouble

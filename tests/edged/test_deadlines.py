@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from edged.api import Nanoseconds, Pod, PodStatus, Time, seconds, to_value
 from edged.pods.deadline import deadline_of
+from modules.apimachinery.types import Nanoseconds, Pod, PodStatus, Time, seconds, to_value
 from tests.edged.conftest import Bench, pod
 from tests.edged.pods.builders import T0, a_pod
 

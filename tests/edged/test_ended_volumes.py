@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from edged.api import to_value
 from edged.pods.kill_options import KillOptions
 from edged.volumes import VolumeError
+from modules.apimachinery.types import to_value
 from tests.edged.conftest import Bench, pod
 
 EVICTED = KillOptions("Evicted", "The node was low on resource: ephemeral-storage.", grace_period=1)

@@ -7,11 +7,11 @@ import grpc
 import pytest
 
 from beehive.names import OK
-from edged.api import to_value
 from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError
 from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.syncer import PodSyncer
+from modules.apimachinery.types import to_value
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import IMAGE, Bench, pod, unavailable
 

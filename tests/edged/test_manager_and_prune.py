@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from edged.api import Pod, PodStatus, decode
 from edged.pod_workers.pruner import prunable
 from edged.pods import manager
 from edged.pods.facts import pod_facts
@@ -14,6 +13,7 @@ from edged.pods.grace_period import grace_seconds
 from edged.pods.kill_options import KillOptions
 from edged.pods.manager import PodManager, PodRecord, references
 from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from modules.apimachinery.types import Pod, PodStatus, decode
 from tests.edged.conftest import pod
 
 UID = PodUid("uid-web")

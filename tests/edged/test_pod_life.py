@@ -7,10 +7,10 @@ from unittest.mock import patch
 import grpc
 import pytest
 
-from edged.api import Pod, to_value
 from edged.cri.errors import CriError
 from edged.errors import ConfigError
 from edged.node.recording import links_wanted
+from modules.apimachinery.types import Pod, to_value
 from tests.edged.conftest import Bench, pod
 
 

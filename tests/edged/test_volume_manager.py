@@ -8,8 +8,8 @@ import grpc
 import pytest
 
 from beehive import ModuleName
-from edged.api import Nanoseconds, format_time
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
+from modules.apimachinery.types import Nanoseconds, format_time
 from tests.edged.conftest import Bench, pod
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory

@@ -16,13 +16,13 @@ from unittest.mock import patch
 import grpc
 
 from beehive import Clock, Message, ModuleName, Runtime
-from edged.api import Pod, PodStatus, decode
 from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
 from edged.pod_workers.job import Done, Job
 from edged.pod_workers.syncer import PodSyncer
 from edged.pods import labels
 from edged.pods.hash import container_hash
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.apimachinery.types import Pod, PodStatus, decode
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import edgehub
 from beehive import Hive, Threads
-from beehive.netlink import NetlinkListener
+from beehive.sockets.netlink import NetlinkListener
 from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink, default_devices

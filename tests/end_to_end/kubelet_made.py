@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import yaml
 
-from edged.api import Container
 from edged.cri import ContainerId
 from edged.cri.client import CriClient
 from edged.pods.hash import kubelet_hash
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.types import Container
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end.pods import IMAGE, RUN
 from tests.end_to_end.processes import REPOSITORY

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from edged.api import Container
 from edged.cri.client import CriClient
 from edged.pods.hash import kubelet_hash
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.types import Container
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end import kubelet_made
 from tests.end_to_end.kubelet_made import RESTARTS, TOKEN, UID

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from beehive.unix_sockets import short_name
+from beehive.sockets.unix_sockets import short_name
 from tests.end_to_end import commands
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of

@@ -14,19 +14,19 @@ from beehive.errors import TraceError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError, HttpStatusError
 from beehive.trace.reader import read
-from edged.api import ConfigMap, Pod, Secret, decode, encode
-from edged.api.codec import DecodeError
-from edged.api.nodes import Node
-from edged.api.quantity import QuantityError, milli_value, parse_quantity
-from edged.api.times import TimeError, parse_time
 from edged.errors import ManifestError
-from edged.logs.options import LogOptionError, LogOptions, log_options
 from edged.logs.reader import LogReader
 from edged.static_pods.manifest import static_pod
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.files import pem
 from edgehub.certificates.token import Token
 from edgehub.errors import AuthorityError, TokenError
+from modules.apimachinery.pods.log_options import LogOptionError, LogOptions, log_options
+from modules.apimachinery.types import ConfigMap, Pod, Secret, decode, encode
+from modules.apimachinery.types.codec import DecodeError
+from modules.apimachinery.types.nodes import Node
+from modules.apimachinery.types.quantity import QuantityError, milli_value, parse_quantity
+from modules.apimachinery.types.times import TimeError, parse_time
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.processes.common.pod_commands.channels import CommandExit, result_of

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 
 from beehive import Operation
-from edged.api import encode
-from edged.api.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
 from metamanager import sqlite_migrations
 from metamanager.errors import StoreOpenError
 from metamanager.rows import Row
 from metamanager.sqlite_migrations import fill_after_kubeedge
 from metamanager.sqlite_store import SqliteStore
 from metamanager.tokens import token_key
+from modules.apimachinery.types import encode
+from modules.apimachinery.types.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
 from tests.metamanager import kubeedge_file
 from tests.metamanager.support import from_edged, node
 

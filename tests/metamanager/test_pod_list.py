@@ -14,7 +14,6 @@ import pytest
 from beehive import Group, Message, ModuleName, Operation
 from beehive.names import DISK_RESOURCE
 from beehive.testing import Harness
-from metamanager.application import Application, Progress, StatusError
 from metamanager.errors import StoreWriteError
 from metamanager.pod_list import (
     AFTER_REGISTRATION,
@@ -29,6 +28,7 @@ from metamanager.pod_list import (
 )
 from metamanager.replies import Batch
 from metamanager.sqlite_store import SqliteStore
+from modules.apimachinery.application import Application, Progress, StatusError
 from tests.metamanager.support import (
     META,
     NOT_FOUND,

@@ -87,7 +87,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         )
     ),
     "metamanager": ("tests/metamanager",),
-    "metamanager/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),
+    "modules/apimachinery/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),
     "edgehub/lanes.py": ("tests/edgehub",),

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from edged.api.times import Nanoseconds, format_time
+from modules.apimachinery.printing.fields import JsonObject
+from modules.apimachinery.types.times import Nanoseconds, format_time
 from modules.processes.edgecore.top.look import Look, RootDisk
 from modules.processes.edgecore.top.run import Looked, TopApp
-from modules.tools.printing.fields import JsonObject
 from tests.end_to_end.processes import REPOSITORY
 from tests.modules.page.fleet_of_200 import fleet_page
 from tests.modules.processes.edgecore.top.made import MadeView

@@ -8,9 +8,9 @@ import pytest
 from beehive.simulation.scheduler import VirtualClock
 from beehive.testing import Harness
 from beehive.trace import Change, CriCall, Delivered, RecordedMessage, StoreCommit
-from edged.api import Pod
 from edged.pods.decode import read_cloud_pod
 from metamanager.module import MetaSettings
+from modules.apimachinery.types import Pod
 from modules.lab.replay.acted import acted_at
 from modules.lab.replay.run import replay
 from modules.lab.replay.store import RecordedStore, grouped

@@ -19,7 +19,6 @@ from beehive.trace.entries import EntrySink
 from beehive.trace.format import FORMAT
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
-from edged.api import ObjectMeta, Pod
 from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
@@ -30,6 +29,7 @@ from edgehub.module import EdgeHub
 from edgehub.recording import CONFIRMED
 from edgehub.subject import subject
 from metamanager.module import MetaManager
+from modules.apimachinery.types import ObjectMeta, Pod
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.dmi.module import Dmi
 from modules.edge.edgemesh.module import EdgeMesh

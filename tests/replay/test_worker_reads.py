@@ -13,7 +13,7 @@ from edged.cri.contract import ContainerId
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from modules.lab.replay.pleg import RecordedInspections
 from modules.lab.replay.runtime import RecordedRuntime
-from modules.tools.trace_tools.events import event_of
+from modules.processes.edgecore.trace.events import event_of
 from protos.cri.v1 import api_pb2 as pb
 
 POD = "pod-1"

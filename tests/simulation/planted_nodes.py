@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from edged.api import Node
 from edged.node.reporter import CORRECTIONS, NodeReporter
+from modules.apimachinery.types import Node
 
 Plant = Callable[[], AbstractContextManager[None]]
 

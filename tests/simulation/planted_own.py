@@ -8,7 +8,6 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from beehive.message import Message
-from edged.api import Pod, PodStatus
 from edged.pleg.messages import PodInspection
 from edged.pods.manager import PodRecord
 from edged.status.manager import StatusManager, _Entry
@@ -18,6 +17,7 @@ from metamanager import pod_list
 from metamanager.client import CallError
 from metamanager.pod_list import ListedPod
 from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.types import Pod, PodStatus
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs

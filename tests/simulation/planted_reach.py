@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from edged.api import ContainerStatus, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.eviction.evictor import Evictor
 from edged.gc import containers
@@ -14,6 +13,7 @@ from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
 from edgehub.inbound import InFlight
 from edgehub.outbox.manager import OutboxManager
+from modules.apimachinery.types import ContainerStatus, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri
 from tests.simulation.planted import Plant
 

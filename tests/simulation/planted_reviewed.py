@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from edged.api import Pod, PodStatus
-from edged.api.versions import version_number
 from edged.pod_workers.job import Done
 from edged.pods.manager import PodManager
 from edged.pods.model import PodState, PodUid
@@ -16,6 +14,8 @@ from edged.sync.loop import SyncLoop
 from metamanager.pod_list import PodList
 from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
+from modules.apimachinery.types import Pod, PodStatus
+from modules.apimachinery.types.versions import version_number
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_machine import Disconnected, ForCluster

@@ -12,11 +12,11 @@ import pytest
 from beehive import Message
 from beehive.names import ModuleName, Operation
 from beehive.simulation import VirtualClock
-from edged.api import ObjectMeta, Pod, PodSpec, PodStatus
 from edged.pods import labels
 from edged.pods.model import PodUid
 from metamanager.rows import Row
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.types import ObjectMeta, Pod, PodSpec, PodStatus
 from modules.cloud.storage.object_storage import EventType
 from modules.edge.devicetwin.state import Device, Twin, encode
 from modules.edge.devicetwin.state import Side as TwinSide

@@ -11,7 +11,7 @@ from beehive.errors import FrameError
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
-from metamanager.application import Application, PatchInfo, Target, Verb, key_of
+from modules.apimachinery.application import Application, PatchInfo, Target, Verb, key_of
 from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
 from modules.apimachinery.kinds import key_of as key_of_object
 from modules.cloud.apiserver.cluster import Cluster

@@ -43,8 +43,8 @@ SLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "modules/cloud/controllers": ("tests/modules/cloud/controllers/test_lives.py",),
     "modules/cloud/identities": ("tests/modules/cloud/identities/test_lives.py",),
     "modules/cloud/journal": ("tests/modules/cloud/journal/test_lives.py",),
-    "modules/tools/kubectl": ("tests/modules/tools/kubectl/test_against_kubectl.py",),
-    "modules/tools/printing": ("tests/modules/tools/kubectl/test_against_kubectl.py",),
+    "modules/kubectl": ("tests/modules/kubectl/test_against_kubectl.py",),
+    "modules/apimachinery/printing": ("tests/modules/kubectl/test_against_kubectl.py",),
     "tests/support/containerd.py": ("tests/support/test_containerd.py",),
 }
 """Files and directories of tests that are slow, by the directory whose changes they are for: a kill at each step of

@@ -38,7 +38,7 @@ BROWSER: Final = (
     "tests/modules/processes/cloudcore/test_page_kubeconfig.py",
     "tests/modules/processes/cloudcore/test_page_port.py",
     "tests/modules/processes/cloudcore/test_page_sign_in.py",
-    "tests/modules/tools/trace_tools/test_view.py",
+    "tests/modules/processes/edgecore/trace/test_view.py",
     "tests/pictures/test_pictures.py",
     "tests/support/test_browser.py",
 )

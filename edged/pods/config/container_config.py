@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import Container, Pod
 from edged.errors import ConfigError
 from edged.pods.config.device_options import DeviceNode, DeviceRunContainerOptions
 from edged.pods.config.expansion import LARGEST_START, expand_all, size_of
@@ -14,6 +13,7 @@ from edged.pods.config.security import ImageUser, check_not_root, container_secu
 from edged.pods.labels import container_annotations, container_labels
 from edged.pods.model import ContainerId
 from edged.pods.paths import log_path
+from modules.apimachinery.types import Container, Pod
 from protos.cri.v1 import api_pb2 as cri
 
 

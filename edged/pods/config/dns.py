@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from edged.api import Pod
+from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 
 _MOST_SERVERS = 3

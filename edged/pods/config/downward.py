@@ -7,8 +7,15 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from edged.api import Container, ObjectFieldSelector, Pod, Quantity, ResourceFieldSelector, parse_quantity
 from edged.errors import FieldReferenceError
+from modules.apimachinery.types import (
+    Container,
+    ObjectFieldSelector,
+    Pod,
+    Quantity,
+    ResourceFieldSelector,
+    parse_quantity,
+)
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 

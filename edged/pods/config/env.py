@@ -9,10 +9,10 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
-from edged.api import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
 from edged.errors import ConfigError, MissingSourceError, TooLargeError
 from edged.pods.config.downward import DownwardView, field_value, resource_value
 from edged.pods.config.expansion import LARGEST_START, LARGEST_TEXT, expand, size_of
+from modules.apimachinery.types import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
 
 _NO_LINKS: Final[Mapping[str, str]] = {}
 

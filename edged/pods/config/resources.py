@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from edged.api import Container, Pod, ResourceRequirements, milli_value, whole_value
 from edged.pods.critical import is_critical
-from edged.pods.qos import QosClass, qos_class
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Pod, ResourceRequirements, milli_value, whole_value
 from protos.cri.v1 import api_pb2 as cri
 
 SMALLEST_SHARES = 2

@@ -5,15 +5,15 @@ from fractions import Fraction
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import ContainerPort, Pod, parse_quantity
 from edged.errors import ConfigError
 from edged.pods.config.dns import ClusterDns, ResolvConf, dns_config, pod_dns
 from edged.pods.config.resources import HostResources, cpu_quota, cpu_shares
 from edged.pods.config.security import sandbox_security
-from edged.pods.demand import Amounts, pod_limits, pod_requests
 from edged.pods.labels import ref_of, sandbox_labels
 from edged.pods.paths import PodPaths
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.demand import Amounts, pod_limits, pod_requests
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import ContainerPort, Pod, parse_quantity
 from protos.cri.v1 import api_pb2 as cri
 
 _LONGEST_HOSTNAME = 63

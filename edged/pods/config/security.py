@@ -5,10 +5,17 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import AppArmorProfile, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext
-from edged.api import SELinuxOptions as Label
 from edged.errors import ConfigError, RunAsRootError
 from edged.pods.labels import ref_of
+from modules.apimachinery.types import (
+    AppArmorProfile,
+    Container,
+    Pod,
+    PodSecurityContext,
+    SeccompProfile,
+    SecurityContext,
+)
+from modules.apimachinery.types import SELinuxOptions as Label
 from protos.cri.v1 import api_pb2 as cri
 
 _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from edged.api import Container, ContainerStatus, Pod, PodCondition, PodStatus, Time
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts
 from edged.pods.pod_status.ownership import (
@@ -25,7 +24,8 @@ from edged.pods.pod_status.ownership import (
 )
 from edged.pods.pod_status.phase import Phase, has_started
 from edged.pods.sandbox import pod_sandbox_changed
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, ContainerStatus, Pod, PodCondition, PodStatus, Time
 
 _NO_STATUSES = "UnknownContainerStatuses"
 _NOT_READY = "ContainersNotReady"

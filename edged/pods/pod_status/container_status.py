@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import (
+from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
+from edged.pods.restart import restarts_after, should_be_started
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import (
     Container,
     ContainerState,
     ContainerStateRunning,
@@ -23,9 +26,6 @@ from edged.api import (
     VolumeMountStatus,
     format_time,
 )
-from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
-from edged.pods.restart import restarts_after, should_be_started
-from edged.pods.sidecars import is_sidecar
 
 CREATING = "ContainerCreating"
 INITIALIZING = "PodInitializing"

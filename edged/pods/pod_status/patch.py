@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from edged.api import Node, PodStatus, to_value
 from edged.pods.pod_status.conditions import with_parts_of_others
 from edged.pods.pod_status.ownership import OURS
+from modules.apimachinery.types import Node, PodStatus, to_value
 
 _POD_STATUS_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}
 _NOT_ALWAYS = (

@@ -4,9 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
-from edged.api import Container, ContainerStatus, Pod, PodStatus
 from edged.pods.restart import can_restart, restarts_after
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, ContainerStatus, Pod, PodStatus
 
 
 class Phase(StrEnum):

@@ -5,18 +5,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.api import (
-    ContainerState,
-    ContainerStateWaiting,
-    ContainerStatus,
-    HostIP,
-    Nanoseconds,
-    Pod,
-    PodIP,
-    PodStatus,
-    format_time,
-    seconds,
-)
 from edged.pods.actions import ContainerWait
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, PodRef, ProbeFacts
@@ -29,8 +17,20 @@ from edged.pods.pod_status.container_status import (
     regular_statuses,
 )
 from edged.pods.pod_status.phase import Phase, has_started, pod_phase
-from edged.pods.qos import qos_class
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.qos import qos_class
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import (
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
+    HostIP,
+    Nanoseconds,
+    Pod,
+    PodIP,
+    PodStatus,
+    format_time,
+    seconds,
+)
 
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 IMAGE_PULL_BACK_OFF = "ImagePullBackOff"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from edged.api.persistent import SecretReference
+from modules.apimachinery.types.persistent import SecretReference
 
 
 class NodeCapability(StrEnum):

@@ -16,8 +16,6 @@ from beehive.files.descriptors import SHORTAGES, raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import list_directory, read_file
 from beehive.files.removal import remove_tree
-from edged.api import Pod, Secret
-from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
 from edged.errors import EdgedError, MissingContentError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -26,6 +24,8 @@ from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume, Driver, NodeCapability, PublishedVolume, attachment_name, stage_name
 from edged.volumes.mounting import Mounts, is_mounted
 from edged.volumes.ownership import VolumeOwner, set_volume_ownership
+from modules.apimachinery.types import Pod, Secret
+from modules.apimachinery.types.persistent import CSIDriver, SecretReference, VolumeAttachment
 
 if TYPE_CHECKING:
     from edged.volumes.csi.client import CsiClient, NodeVolumeRequest

@@ -1,9 +1,9 @@
 """The rules of a CSIDriver object, kubelet's, as pure functions."""
 
-from edged.api import Pod
-from edged.api.persistent import CSIDriver
 from edged.errors import VolumeError
 from edged.volumes.csi.model import CsiVolume
+from modules.apimachinery.types import Pod
+from modules.apimachinery.types.persistent import CSIDriver
 
 _PREFIX = "csi.storage.k8s.io"
 

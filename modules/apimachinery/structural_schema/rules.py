@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, Steps, faults
+from modules.apimachinery.validation.causes import Cause, forbidden, invalid, required, unsupported
+from modules.apimachinery.validation.invalid_fields import MOST
 
 DEPTH: Final = 40
 """Levels of a schema."""

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.computed import take_steps
 from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.limits import VALUES
-from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
+from modules.apimachinery.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
+from modules.apimachinery.validation.invalid_fields import MOST
 
 Schema = dict[str, Any]
 _OfMetadata = Callable[[Any, str], Iterable[str]]

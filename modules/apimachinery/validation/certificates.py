@@ -6,9 +6,9 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Causes, duplicate, invalid, required, too_long, unsupported
-from edged.validation.names import faults_of_label, faults_of_subdomain
-from edged.validation.rules import Fields, at_least, needed, or_zero, pointer
+from modules.apimachinery.validation.causes import Causes, duplicate, invalid, required, too_long, unsupported
+from modules.apimachinery.validation.names import faults_of_label, faults_of_subdomain
+from modules.apimachinery.validation.rules import Fields, at_least, needed, or_zero, pointer
 
 _PEM: Final = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n.*?-----END \1-----", re.DOTALL)
 _REQUEST: Final = b"CERTIFICATE REQUEST"

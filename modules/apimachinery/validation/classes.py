@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden
-from edged.validation.labels import labels, toleration
-from edged.validation.names import faults_of_label
-from edged.validation.resources import container_requirements
-from edged.validation.rules import Each, Fields, named, needed, one_of
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.validation.causes import Causes, forbidden
+from modules.apimachinery.validation.labels import labels, toleration
 from modules.apimachinery.validation.metadata import immutable
+from modules.apimachinery.validation.names import faults_of_label
+from modules.apimachinery.validation.resources import container_requirements
+from modules.apimachinery.validation.rules import Each, Fields, named, needed, one_of
 
 HIGHEST_OF_USERS: Final = 1_000_000_000
 """The highest priority of a class that is not one of Kubernetes' own."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid, required
-from edged.validation.labels import label_key, taints
-from edged.validation.resources import amounts
-from edged.validation.rules import Fields, Rule, at_least, needed, non_negative, pointer
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required
+from modules.apimachinery.validation.labels import label_key, taints
 from modules.apimachinery.validation.metadata import finalizers
+from modules.apimachinery.validation.resources import amounts
+from modules.apimachinery.validation.rules import Fields, Rule, at_least, needed, non_negative, pointer
 
 _CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from beehive.decoding import decode_json
-from edged.validation.causes import Causes, forbidden, invalid, required, too_long
-from edged.validation.names import faults_of_data_key
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import DATA_BYTES
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, too_long
 from modules.apimachinery.validation.metadata import bytes_of, immutable
+from modules.apimachinery.validation.names import faults_of_data_key
 
 _OF_ACCOUNTS: Final = "kubernetes.io/service-account-token"
 _ACCOUNT: Final = "kubernetes.io/service-account.name"

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Cause, Causes, duplicate, forbidden, invalid, required, unsupported
-from edged.validation.names import faults_of_label, faults_of_subdomain
-from edged.validation.rules import (
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Cause, Causes, duplicate, forbidden, invalid, required, unsupported
+from modules.apimachinery.validation.names import faults_of_label, faults_of_subdomain
+from modules.apimachinery.validation.rules import (
     Each,
     Fields,
     Row,
@@ -20,7 +21,6 @@ from edged.validation.rules import (
     or_zero,
     pointer,
 )
-from modules.apimachinery.kinds import JsonObject
 
 _EXEMPT: Final = "exempt"
 _ALL: Final = "*"

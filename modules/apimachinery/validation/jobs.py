@@ -4,9 +4,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beehive.whole_numbers import whole_number
-from edged.validation.causes import Causes, contradictory, duplicate, invalid, required, too_long, unsupported
-from edged.validation.names import faults_of_label_key, faults_of_subdomain
-from edged.validation.rules import Each, Fields, Row, Rule, anything, needed, non_negative, one_of, or_zero, pointer
+from modules.apimachinery.validation.causes import (
+    Causes,
+    contradictory,
+    duplicate,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
+from modules.apimachinery.validation.names import faults_of_label_key, faults_of_subdomain
+from modules.apimachinery.validation.rules import (
+    Each,
+    Fields,
+    Row,
+    Rule,
+    anything,
+    needed,
+    non_negative,
+    one_of,
+    or_zero,
+    pointer,
+)
 
 _MOST_INDEXES: Final = 100_000
 _MOST_WITH_MANY: Final = 10_000

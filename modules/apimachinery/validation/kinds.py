@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from edged.validation.causes import Causes
-from edged.validation.names import faults_of_dns_1035_label, faults_of_label
-from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import (
     certificates,
@@ -22,7 +19,10 @@ from modules.apimachinery.validation import (
     storage,
     workloads,
 )
+from modules.apimachinery.validation.causes import Causes
 from modules.apimachinery.validation.metadata import immutable, namespace_name, path_segment, subdomain
+from modules.apimachinery.validation.names import faults_of_dns_1035_label, faults_of_label
+from modules.apimachinery.validation.rules import Fields, Rule, named
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of changes: the object after and before, and the causes to append to."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from edged.api.quantity import canonical_quantity, parse_quantity
-from edged.validation.causes import Causes, duplicate, forbidden, invalid, required
-from edged.validation.names import faults_of_label_key
-from edged.validation.resources import container_resource, may_overcommit, resource_name
+from modules.apimachinery.types.quantity import canonical_quantity, parse_quantity
+from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required
+from modules.apimachinery.validation.names import faults_of_label_key
+from modules.apimachinery.validation.resources import container_resource, may_overcommit, resource_name
 
 MAPS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 """The members of a limit that have amounts by the names of resources."""

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from beehive.http.request import MAX_PART
-from edged.validation.causes import Cause, Causes, invalid, required, shown, too_long
-from edged.validation.labels import labels
-from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
-from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import LAST_APPLIED
 from modules.apimachinery.limits import ANNOTATION_BYTES
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.validation.causes import Cause, Causes, invalid, required, shown, too_long
+from modules.apimachinery.validation.labels import labels
+from modules.apimachinery.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
+from modules.apimachinery.validation.rules import Fields, Rule, named
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid, required, too_long, unsupported
-from edged.validation.names import (
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, too_long, unsupported
+from modules.apimachinery.validation.metadata import immutable, path_segment
+from modules.apimachinery.validation.names import (
     faults_of_dns_1035_label,
     faults_of_label,
     faults_of_port_name,
     faults_of_subdomain,
     faults_of_wildcard,
 )
-from edged.validation.rules import Each, Fields, address, named, needed, one_of, pointer, port_number
-from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import immutable, path_segment
+from modules.apimachinery.validation.rules import Each, Fields, address, named, needed, one_of, pointer, port_number
 
 _CLASS: Final = "kubernetes.io/ingress.class"
 """The older annotation with the name of the class."""

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from edged.validation.causes import Cause, Causes
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.causes import Cause, Causes
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.kinds import RULES, Creation, KindRules, Update
 from modules.apimachinery.validation.metadata import check_metadata
 from modules.apimachinery.validation.statuses import STATUS_RULES, StatusRule

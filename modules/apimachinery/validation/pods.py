@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid
-from edged.validation.pods import only_of_pods, pod_spec
-from edged.validation.rules import Fields, both
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid
+from modules.apimachinery.validation.pod_spec import only_of_pods, pod_spec
+from modules.apimachinery.validation.rules import Fields, both
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 _UPDATABLE: Final = (

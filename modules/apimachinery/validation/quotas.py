@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid, required, unsupported
-from edged.validation.names import faults_of_label_key
-from edged.validation.resources import amount_of
-from edged.validation.rules import quantity
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, invalid, required, unsupported
 from modules.apimachinery.validation.metadata import immutable
+from modules.apimachinery.validation.names import faults_of_label_key
+from modules.apimachinery.validation.resources import amount_of
+from modules.apimachinery.validation.rules import quantity
 
 _OF_PODS: Final = frozenset((
     "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu",

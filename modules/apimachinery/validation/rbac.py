@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid, required, unsupported
-from edged.validation.labels import label_selector
-from edged.validation.rules import Each, Fields, Rule
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, invalid, required, unsupported
+from modules.apimachinery.validation.labels import label_selector
 from modules.apimachinery.validation.metadata import path_segment, subdomain
+from modules.apimachinery.validation.rules import Each, Fields, Rule
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _ACCOUNT: Final = "ServiceAccount"

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
-from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
-from edged.validation.containers import PROTOCOLS
-from edged.validation.labels import label_key, labels
-from edged.validation.names import faults_of_label, faults_of_label_value, faults_of_port_name, faults_of_subdomain
-from edged.validation.rules import (
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
+from modules.apimachinery.validation.containers import PROTOCOLS
+from modules.apimachinery.validation.labels import label_key, labels
+from modules.apimachinery.validation.names import (
+    faults_of_label,
+    faults_of_label_value,
+    faults_of_port_name,
+    faults_of_subdomain,
+)
+from modules.apimachinery.validation.rules import (
     Each,
     Fields,
     address,
@@ -23,7 +29,6 @@ from edged.validation.rules import (
     port_or_name,
     unique,
 )
-from modules.apimachinery.kinds import JsonObject
 
 _NONE: Final = "None"
 _LONGEST_AFFINITY: Final = 86400

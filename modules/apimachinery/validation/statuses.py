@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
-from edged.validation.rules import non_negative
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import flow_control, networking
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, unsupported
 from modules.apimachinery.validation.pods import annotation_updates
+from modules.apimachinery.validation.rules import non_negative
 
 StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of a changed status: the object after and before, and the causes to append to."""

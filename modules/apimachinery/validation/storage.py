@@ -4,10 +4,20 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any, Final
 
-from edged.validation.causes import Causes, duplicate, forbidden, invalid, required, too_long, unsupported
-from edged.validation.labels import label_key, label_selector, node_selector
-from edged.validation.resources import amount_of
-from edged.validation.rules import (
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import (
+    Causes,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
+from modules.apimachinery.validation.labels import label_key, label_selector, node_selector
+from modules.apimachinery.validation.metadata import bytes_of, immutable, namespace_name
+from modules.apimachinery.validation.resources import amount_of
+from modules.apimachinery.validation.rules import (
     Fields,
     Rule,
     Union,
@@ -19,7 +29,7 @@ from edged.validation.rules import (
     pointer,
     quantity,
 )
-from edged.validation.volumes import (
+from modules.apimachinery.validation.volumes import (
     NETWORK_TYPES,
     NO_TYPE,
     ONE_TYPE,
@@ -31,8 +41,6 @@ from edged.validation.volumes import (
     subdomain,
     token_seconds,
 )
-from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.metadata import bytes_of, immutable, namespace_name
 
 _LONGEST_NODE_ID: Final = 256
 _MOST_PARAMETERS: Final = 512

@@ -4,14 +4,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from beehive.whole_numbers import whole_number
-from edged.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
-from edged.validation.labels import label_selector, labels
-from edged.validation.pods import pod_spec
-from edged.validation.rules import Fields, Row, Rule, anything, needed, non_negative, one_of, or_zero, pointer
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
+from modules.apimachinery.validation.labels import label_selector, labels
 from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
+from modules.apimachinery.validation.pod_spec import pod_spec
+from modules.apimachinery.validation.rules import (
+    Fields,
+    Row,
+    Rule,
+    anything,
+    needed,
+    non_negative,
+    one_of,
+    or_zero,
+    pointer,
+)
 from modules.apimachinery.workload_selectors import matcher_of
 
 _LONGEST_CRON_JOB: Final = 52

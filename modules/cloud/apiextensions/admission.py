@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from edged.validation.causes import Cause
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.validation.causes import Cause
 
 Find = Callable[[ObjectKey], JsonObject | None]
 """Returns a stored object, or None."""

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from edged.validation.causes import Cause, invalid, required, unsupported
-from edged.validation.names import faults_of_dns_1035_label
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.rules import has_validations, schema_faults
+from modules.apimachinery.validation.causes import Cause, invalid, required, unsupported
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
+from modules.apimachinery.validation.names import faults_of_dns_1035_label
 from modules.cloud.apiextensions.kinds import accepted_names, is_established
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import scale_faults

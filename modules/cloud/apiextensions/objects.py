@@ -3,7 +3,6 @@
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import Resource
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.values import (
     Defaults,
     faults,
@@ -11,6 +10,7 @@ from modules.apimachinery.structural_schema.values import (
     with_defaults,
     without_wrong_nulls,
 )
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.kinds import CustomKind
 

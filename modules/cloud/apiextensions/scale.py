@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.validation.causes import Cause, invalid, required
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Cause, invalid, required
 
 _PATH: Final = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_-]*){2,}")
 """A JSON path without array notation."""

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import msgspec
 
-from edged.validation.causes import shown
 from modules.apimachinery.api_errors import (
     ApiError,
     BadRequestError,
@@ -52,6 +51,7 @@ from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.rules import has_validations
 from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.apimachinery.validation.causes import shown
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
 from modules.cloud.apiextensions.kinds import ServedKinds

@@ -31,9 +31,9 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.classes import check_class_deletion
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.kinds import Creation, Update
 from modules.apimachinery.validation.metadata import deletion_faults
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update

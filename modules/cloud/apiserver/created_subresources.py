@@ -1,10 +1,10 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
-from edged.validation.causes import shown
-from edged.validation.names import faults_of_subdomain
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation.causes import shown
+from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node

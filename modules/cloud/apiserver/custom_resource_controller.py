@@ -7,8 +7,8 @@ from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.apimachinery.computed import computed
 from modules.apimachinery.graceful_deletion import finalizers_of, without_finalizer
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_kind, key_of, kind_named
-from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation.invalid_fields import MOST, InvalidFieldsError
 from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.definitions import prepared_definition, with_status

@@ -15,7 +15,7 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.nesting import NestingError, read_json
-from edged.yaml_reader import DEPTH, YamlError, json_documents
+from modules.apimachinery.yaml_reader import DEPTH, YamlError, json_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
 

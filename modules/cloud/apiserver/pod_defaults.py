@@ -7,10 +7,10 @@ plug-ins are not set here: the service account's token volume, tolerations, prio
 from collections.abc import Mapping
 from typing import Any
 
-from edged.api import Pod
-from edged.pods.qos import qos_class
 from modules.apimachinery.conversion import convert, copied
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.qos import qos_class
+from modules.apimachinery.types import Pod
 from modules.apimachinery.validation.pods import MIRROR
 
 _SPEC = {

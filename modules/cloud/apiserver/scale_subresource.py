@@ -6,12 +6,12 @@ from typing import Any, Final
 from modules.apimachinery.api_errors import BadRequestError, InternalError, InvalidError, MethodNotAllowedError
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
+from modules.apimachinery.printing.workloads import selector_text
 from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.workload_selectors import selector_of
 from modules.cloud.apiextensions.scale import ScalePaths, value_at, with_value
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
-from modules.tools.printing.workloads import selector_text
 
 _OF_WORKLOADS: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"))
 """Of Deployments, ReplicaSets, StatefulSets and ReplicationControllers."""

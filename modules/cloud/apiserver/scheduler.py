@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from edged.admission.general_predicates import insufficient_amount, taken_port
-from edged.admission.tolerations import tolerates
-from edged.api import Pod, Taint
-from edged.pods.node_selector import pod_fits_node, selector_matches
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_port
+from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
+from modules.apimachinery.pods.tolerations import tolerates
+from modules.apimachinery.types import Pod, Taint
 from modules.cloud.apiserver.pod_scheduled import is_gated, nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
 from modules.cloud.apiserver.scheduling.preemption import Preemption, preemptions

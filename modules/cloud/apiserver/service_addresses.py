@@ -11,9 +11,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
 
 from beehive.whole_numbers import whole_number
-from edged.validation.causes import shown
 from modules.apimachinery.api_errors import InternalError, InvalidError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import shown
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
 
 HEADLESS: Final = "None"

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from edged.admission.tolerations import NO_EXECUTE, tolerates
-from edged.api import Taint
-from edged.api.pods import Toleration
 from modules.apimachinery.cron_schedule import seconds_of
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.tolerations import NO_EXECUTE, tolerates
+from modules.apimachinery.types import Taint
+from modules.apimachinery.types.pods import Toleration
 from modules.cloud.authorization.node_metadata import EVICT_AFTER
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"

@@ -8,8 +8,8 @@ another class.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from edged.api import QuantityError, whole_value
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.types import QuantityError, whole_value
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.event_registry import event_about
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from modules.apimachinery.kinds import is_being_deleted, uid_of
+from modules.apimachinery.printing.fields import text_at
 from modules.cloud.object_writes import (
     CHANGED,
     CREATED,
@@ -16,7 +17,6 @@ from modules.cloud.object_writes import (
     is_status_only,
 )
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
-from modules.tools.printing.fields import text_at
 
 _NODE = "Node"
 _NO_WRITER = ObjectWriter()

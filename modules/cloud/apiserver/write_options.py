@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.validation.causes import Cause, forbidden, required, shown
 from modules.apimachinery.graceful_deletion import BACKGROUND, FOREGROUND, ORPHAN
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.causes import Cause, forbidden, required, shown
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
 from modules.cloud.client.calls import APPLY, ApiCall
 

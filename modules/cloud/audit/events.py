@@ -12,7 +12,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.http.request import Request
 from beehive.printable import printable
-from edged.api.times import format_micro_time, seconds
+from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.authorization.rbac.rules import AccessRequest
 

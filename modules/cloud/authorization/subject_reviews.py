@@ -5,10 +5,10 @@ SubjectAccessReview, LocalSubjectAccessReview and TokenReview.
 from collections.abc import Callable
 from typing import Any, Final
 
-from edged.validation.causes import Causes, invalid
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.causes import Causes, invalid
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.authentication.users import Authenticated, User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision

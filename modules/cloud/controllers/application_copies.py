@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from edged.validation.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.validation.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY, kind_of
 from modules.cloud.controllers.overriders import fixed_part, override
 

@@ -5,8 +5,8 @@ for their tables, and their admission.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.validation.causes import Cause, too_long
 from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.validation.causes import Cause, too_long
 from modules.cloud.apiextensions.admission import CustomAdmission, Find
 from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
 from modules.cloud.controllers.application_copies import copies_of

@@ -11,8 +11,8 @@ from beehive.clock import Timer
 from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
-from edged.api.times import format_micro_time, seconds
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions

@@ -15,13 +15,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from edged.admission.tolerations import NO_EXECUTE, tolerates
-from edged.api import Taint
-from edged.api.pods import Toleration
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
+from modules.apimachinery.pods.tolerations import NO_EXECUTE, tolerates
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.types import Taint
+from modules.apimachinery.types.pods import Toleration
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.applications import BELONGING_TO
 from modules.cloud.controllers.conditions import with_condition, without

@@ -5,9 +5,9 @@ replicas, and the specification of its pods.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from edged.images.names import ImageNameError, parse_image
-from edged.validation.causes import Cause, invalid, required
+from modules.apimachinery.image_names import ImageNameError, parse_image
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.causes import Cause, invalid, required
 
 _PODS: Final = ["spec", "template", "spec"]
 """The path of all that overriders change beside the replicas."""

@@ -5,8 +5,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from edged.api import Taint
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.apimachinery.types import Taint
 from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.controllers.failure_pauses import FailurePauses
 

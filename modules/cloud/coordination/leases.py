@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from edged.api.times import format_micro_time, seconds
+from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.client.calls import ApiCall, JsonObject
 from modules.cloud.coordination.lease_settings import LONGEST_NAME, LeaseSettings
 

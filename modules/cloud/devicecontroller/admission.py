@@ -7,9 +7,9 @@ model: then the condition `Valid` of its DeviceStatus names the fault, and nodes
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from edged.validation.causes import Cause, duplicate, invalid
 from modules.apimachinery.device_properties import desired_fault, rules_fault
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.validation.causes import Cause, duplicate, invalid
 from modules.cloud.apiextensions.admission import CustomAdmission, Find
 from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord, device_record, model_record
 from modules.cloud.devices import DEVICE, DEVICE_MODEL

@@ -15,8 +15,8 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
-from metamanager.application import NAMES_ONLY, Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.apimachinery.api_errors import TooLargeError
+from modules.apimachinery.application import NAMES_ONLY, Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command

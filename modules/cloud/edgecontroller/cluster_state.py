@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, version_of
+from modules.apimachinery.printing.fields import text_at
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state import node_states
@@ -14,7 +15,6 @@ from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, 
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.transactions import Transactions
-from modules.tools.printing.fields import text_at
 
 _log = logging.getLogger(__name__)
 

@@ -145,7 +145,7 @@ class KnownIdentities:
         """Return why a client with this certificate is refused; "" if it is accepted, or without one.
 
         Args:
-            certificate: as `beehive.tls` returns it.
+            certificate: as `beehive.sockets.tls` returns it.
         """
         peer = read_peer(certificate)
         return self.refusal_of(peer) if peer is not None else ""

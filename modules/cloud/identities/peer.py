@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from beehive.tls import DER
+from beehive.sockets.tls import DER
 from modules.cloud.identities.node_identity import node_in
 
 

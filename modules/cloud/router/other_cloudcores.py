@@ -8,11 +8,11 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-from beehive import dialling
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured, perform
 from beehive.module import Module
+from beehive.sockets import dialling
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.router.rest_service import SECONDS_HEADER, RestAnswer, RestCall, told
 

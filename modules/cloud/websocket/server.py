@@ -19,7 +19,7 @@ from beehive.decoding import has_more_values
 from beehive.errors import FrameError
 from beehive.message import Message
 from beehive.names import Group, Operation
-from beehive.ports import told_why
+from beehive.sockets.ports import told_why
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer

@@ -25,7 +25,7 @@ class Wire(Protocol):
         """Whether the peer has ended the stream."""
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Return the peer's verified certificate (`beehive.tls`)."""
+        """Return the peer's verified certificate (`beehive.sockets.tls`)."""
 
 
 class PlainWire:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import grpc
 import pykka
 
-from beehive.socket_activation.grpc_server import GrpcServer
+from beehive.sockets.activation.grpc_server import GrpcServer
 from modules.edge.dmi.errors import MapperCallRefused
 from protos.dmi.v1beta1 import MANAGER
 from protos.dmi.v1beta1 import api_pb2 as dmi

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 
 _CONNECT_SECONDS: Final = 1.0
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
 from beehive.files.advice import advice
-from beehive.socket_activation import ActivatedServer
-from beehive.unix_sockets import bind_unix, connect_unix
+from beehive.sockets.activation import ActivatedServer
+from beehive.sockets.unix_sockets import bind_unix, connect_unix
 
 if TYPE_CHECKING:
-    from beehive.socket_activation.grpc_server import GrpcServer
+    from beehive.sockets.activation.grpc_server import GrpcServer
     from modules.edge.dmi.grpc_server import Ask
 
 SOCKET_MODE: Final = 0o660

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from edged.api import Container, Pod
 from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.apimachinery.types import Container, Pod
 from modules.edge.edgemesh.objects import EndpointPort, Endpoints, EndpointSlice, Service, ServicePort, SliceEndpoint
 
 MOST_BACKENDS: Final = 10_000

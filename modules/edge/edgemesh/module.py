@@ -13,10 +13,10 @@ from beehive.bounded_calls import BoundedCalls
 from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.names import CLOUD_CONNECTED
-from edged.api import DecodeError, Node, Pod, decode
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.rows import parse
+from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
+from modules.apimachinery.types import DecodeError, Node, Pod, decode
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.backends import MeshBackend, selects
 from modules.edge.edgemesh.counters import MeshCounters

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from edged.api.base import KubeStruct
+from modules.apimachinery.types.base import KubeStruct
 
 NODE_GROUP_LABEL: Final = "apps.kubeedge.io/belonging-to"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"

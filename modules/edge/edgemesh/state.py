@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from beehive.decoding import msgpack_decoder
-from edged.api import Pod
 from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.backends import (
     MOST_BACKENDS,
     MeshBackend,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus.packets import (
     KIND,
     PUBACK,

@@ -19,7 +19,7 @@ from beehive.files.durable import write_file
 from beehive.files.reading import read_file
 from beehive.printable import printable
 from beehive.rate import TokenBucket
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.connection import BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters

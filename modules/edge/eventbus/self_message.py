@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus.packets import publish, remaining_length
 
 _CONNACK: Final = bytes.fromhex("20020000")

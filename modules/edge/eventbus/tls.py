@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from beehive.tls import default_client_context
+from beehive.sockets.tls import default_client_context
 
 
 class TlsFiles(msgspec.Struct, frozen=True):

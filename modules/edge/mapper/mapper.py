@@ -15,7 +15,7 @@ from beehive import log_lines
 from beehive.backoff import Backoff
 from beehive.clock import Clock, RealClock
 from beehive.http.http_server import HttpServer
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from modules.edge.mapper.devices import Drivers, MappedDevices
 from modules.edge.mapper.driver import DriverSpec
 from modules.edge.mapper.service import start_rest, start_service

@@ -15,7 +15,7 @@ from beehive.http.browser_guard import is_from_page
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, json, text
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, PatchInfo, Target, Verb
+from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, PatchInfo, Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found, unread
 from modules.apimachinery.object_encoder import ObjectEncoder

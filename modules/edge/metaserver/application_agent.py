@@ -4,8 +4,8 @@ from typing import Final
 
 from beehive import BeehiveError, Hive, Message, ModuleName, Operation, trace_context
 from metamanager.answers import error_in
-from metamanager.application import Application, Progress, Target, Verb, application, message_of, target_of
 from metamanager.errors import NoAnswerError, NotConnectedError
+from modules.apimachinery.application import Application, Progress, Target, Verb, application, message_of, target_of
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 
 CLOUD_SECONDS: Final = 10.0

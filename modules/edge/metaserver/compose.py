@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json, json_decoder
+from modules.apimachinery.printing.fields import map_at, text_at
 from modules.apimachinery.resources import Resource
-from modules.tools.printing.fields import map_at, text_at
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod: the static pod with another UID."""

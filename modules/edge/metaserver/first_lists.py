@@ -8,8 +8,8 @@ import msgspec
 
 from beehive import Clock
 from beehive.decoding import decode_json
-from metamanager.application import NAMES_ONLY, Target, Verb
 from metamanager.rows import Metadata
+from modules.apimachinery.application import NAMES_ONLY, Target, Verb
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent

@@ -3,9 +3,9 @@
 import msgspec
 
 from beehive import ResourceType
-from edged.api import Node, NodeStatus, ObjectMeta, Pod, encode
-from edged.pods.static import is_static
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.pods.static import is_static
+from modules.apimachinery.types import Node, NodeStatus, ObjectMeta, Pod, encode
 from modules.edge.metaserver.compose import LiveStatus
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 

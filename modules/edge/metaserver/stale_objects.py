@@ -14,10 +14,10 @@ import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, Resource, Timer
 from beehive.decoding import decode_json
-from metamanager.application import NAMES_ONLY, ListMetadata, Target, Verb, application, message_of
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.pod_list import BYTES_A_SECOND
 from metamanager.rows import Metadata, head_of
+from modules.apimachinery.application import NAMES_ONLY, ListMetadata, Target, Verb, application, message_of
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.application_agent import CLOUD_SECONDS, read_answer
 from modules.edge.metaserver.resources import find

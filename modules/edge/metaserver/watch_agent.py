@@ -7,7 +7,7 @@ import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
-from metamanager.application import (
+from modules.apimachinery.application import (
     FOLLOW,
     FOLLOW_RESOURCE,
     FOLLOWED,

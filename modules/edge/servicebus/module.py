@@ -23,7 +23,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Response
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from beehive.thread_requests import ThreadRequests
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
 from modules.edge.servicebus.application_calls import (

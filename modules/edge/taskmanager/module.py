@@ -14,7 +14,7 @@ import msgspec
 from beehive import Group, Message, Module, ModuleName, handles
 from beehive.errors import BeehiveError
 from beehive.names import Operation
-from edged.api import Nanoseconds, format_time
+from modules.apimachinery.types import Nanoseconds, format_time
 
 REASON: Final = "this node takes no jobs: edgecore, its configuration and its images are managed on the node"
 _NAME: Final = r"[A-Za-z0-9._-]{1,253}"

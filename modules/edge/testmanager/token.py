@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 
 SHORTEST: Final = 16
 LONGEST: Final = 4096

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from beehive import BeehiveError
 from beehive.trace import FileWriter
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.lab.replay.fixture import reduced, rerecorded
 from modules.lab.replay.foreign import replay_capture
 from modules.lab.replay.recorded import Recorded, load, load_runs
 from modules.lab.replay.report import differences_text, figures_text
 from modules.lab.replay.run import Pace, Replayed, replay
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.printing.terminal import print_error, print_lines
 
 _MODULES = {"edgehub": "websocket", "devicetwin": "twin"}
 """Names of modules on the bus that differ from their names on the command line."""

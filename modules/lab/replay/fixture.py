@@ -14,7 +14,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.trace import Change, CriCall, CriEvent, Delivered, LinkFrame, Record, RecordedMessage, StoreCommit
-from metamanager.application import Target, key_of
+from modules.apimachinery.application import Target, key_of
 from modules.lab.replay.directories import Directories
 from modules.lab.replay.errors import ReplayError
 from modules.lab.replay.event_outputs import is_event

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from beehive.decoding import convert
 from beehive.simulation import Simulation
 from beehive.trace import Note
-from edged.api import Pod
 from edged.errors import ConfigError
 from edged.node.recording import MACHINE_NOTES, ServiceVariables, links_wanted
+from modules.apimachinery.types import Pod
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edged.api import parse_time
 from edged.pods import labels
+from modules.apimachinery.types import parse_time
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.differences import differences
 from modules.lab.simulate.documents import JsonObject

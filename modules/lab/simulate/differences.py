@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from beehive.decoding import convert
-from edged.api import Node as NodeObject
-from edged.api import PodStatus
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.apimachinery.pod_references import references_of
+from modules.apimachinery.types import Node as NodeObject
+from modules.apimachinery.types import PodStatus
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.node import SimulatedNode
 from modules.lab.simulate.status_watch import fields_unlike, own_part, runs_as

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from edged.api import Pod
+from modules.apimachinery.types import Pod
 from modules.lab.simulate.world import World
 
 EVICTED: Final = "Evicted"

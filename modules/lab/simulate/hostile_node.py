@@ -10,7 +10,7 @@ from typing import Any, Final
 from beehive.codec import decode, encode
 from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation
-from metamanager.application import PatchInfo, Target, Verb, application, message_of
+from modules.apimachinery.application import PatchInfo, Target, Verb, application, message_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, reporter_of
 from modules.cloud.websocket.link import FrameReceived, LinkOpened
 from modules.lab.simulate.cloud import SimulatedCloud

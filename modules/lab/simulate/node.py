@@ -10,7 +10,6 @@ import edgehub
 from beehive.errors import BeehiveError, NotStartedError
 from beehive.hive import Hive
 from beehive.names import ModuleName
-from edged.api import Node as NodeObject
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.host import Host
@@ -22,6 +21,7 @@ from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
+from modules.apimachinery.types import Node as NodeObject
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.lab.simulate.broker import BrokerSession, SimulatedBroker

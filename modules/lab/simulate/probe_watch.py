@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from edged.api import Pod
 from edged.cri.contract import ExecResult
+from modules.apimachinery.types import Pod
 from modules.lab.simulate.world import World
 
 READINESS: Final = "ready?"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from beehive.decoding import decode_json
 from beehive.simulation.scheduler import EPOCH
-from edged.api import parse_time
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named, version_of
+from modules.apimachinery.types import parse_time
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.node import SimulatedNode

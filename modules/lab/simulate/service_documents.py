@@ -6,7 +6,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from beehive.message import Message
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Target
+from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.applications import NODE_GROUP, RANGE_NODE_GROUP, TOPOLOGY

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import convert
-from edged.api import Pod, PodStatus, to_value
 from edged.pods.pod_status.ownership import OURS
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.types import Pod, PodStatus, to_value
 from modules.lab.simulate.world import World
 
 MIRRORS = "kubernetes.io/config.mirror"

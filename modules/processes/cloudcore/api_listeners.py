@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from modules.apimachinery.errors import unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.errors import ControlError

@@ -8,20 +8,20 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
+from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.tables import aligned
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.printing.ages import human_duration
-from modules.tools.printing.tables import aligned
-from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from modules.cloud.object_writes import WriteList
+    from modules.insight.fleet.changes import ChangeRow
+    from modules.insight.fleet.rows import FleetPodRow
     from modules.processes.cloudcore.control_client import ControlClient
-    from modules.tools.fleet.changes import ChangeRow
-    from modules.tools.fleet.rows import FleetPodRow
 
 _HEADINGS: Final = ("AGE", "USER", "VIA", "CHANGE", "OBJECT", "FIELDS", "REACHED")
 _NONE: Final = "<none>"
@@ -89,7 +89,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def reached(client: ControlClient, found: WriteList, now: float) -> list[ChangeRow]:
     """Return the rows of changes, with what nodes and pods say now. Raises ControlError."""
-    from modules.tools.fleet.changes import ChangeReach, Holders  # noqa: PLC0415 - the command line is quick
+    from modules.insight.fleet.changes import ChangeReach, Holders  # noqa: PLC0415 - the command line is quick
 
     namespaces = {each.write.namespace for each in found.writes if each.write.kind in _PODS}
     reach = ChangeReach(_pods(client, namespaces), _away(client, now))
@@ -97,8 +97,8 @@ def reached(client: ControlClient, found: WriteList, now: float) -> list[ChangeR
 
 
 def _pods(client: ControlClient, namespaces: set[str]) -> list[FleetPodRow]:
+    from modules.insight.fleet.rows import pod_row  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415 - the command line is quick
-    from modules.tools.fleet.rows import pod_row  # noqa: PLC0415
 
     items = [item for namespace in sorted(namespaces) for item in client.run(Get("Pod", namespace=namespace))]
     return [pod_row(item.object) for item in items if item.object is not None]
@@ -107,10 +107,10 @@ def _pods(client: ControlClient, namespaces: set[str]) -> list[FleetPodRow]:
 def _away(client: ControlClient, now: float) -> set[str]:
     """Return the nodes that are away, or were never connected."""
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
+    from modules.insight.fleet.facts import link_of, linked_row  # noqa: PLC0415
+    from modules.insight.fleet.rows import PodCount  # noqa: PLC0415
+    from modules.insight.fleet.states import AWAY, NEVER  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415
-    from modules.tools.fleet.facts import link_of, linked_row  # noqa: PLC0415
-    from modules.tools.fleet.rows import PodCount  # noqa: PLC0415
-    from modules.tools.fleet.states import AWAY, NEVER  # noqa: PLC0415
 
     connected = {each.node for each in client.nodes()} | client.cloudcores().elsewhere().keys()
     newest = {each.node: [each] for each in client.links(LinkQuery(newest_only=True))}

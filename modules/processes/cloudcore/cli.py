@@ -11,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
+from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.cli.parser import VerbParser
+from modules.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.processes.cloudcore import (
     backup_commands,
     changes_command,
@@ -28,16 +31,13 @@ from modules.processes.common import completion, pod_commands, version_command
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
-from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
-from modules.tools.kubectl.parser import VerbParser
-from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection, Sequence
 
+    from modules.cli.rest import RestClient
     from modules.processes.cloudcore.pod_client import PodClient
-    from modules.tools.kubectl.rest import RestClient
 
 _ANSWERS: Final = {
     "etcd-snapshot": "`cloudcore backup` keeps everything in one file",
@@ -164,7 +164,7 @@ def _values() -> dict[str, completion.Completer]:
 
 def connect(chosen: argparse.Namespace) -> RestClient:
     """Return the client of the cloudcore that the options select."""
-    from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415 - only for the verbs
+    from modules.cli.rest import RestClient  # noqa: PLC0415 - only for the verbs
 
     return RestClient(chosen.socket, "is `cloudcore run` running, with this --root?")
 

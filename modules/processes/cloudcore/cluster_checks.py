@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
+from modules.apimachinery.printing.ages import human_duration
 from modules.cloud.edgecontroller.state import node_states
 from modules.processes.cloudcore.cluster_rights import OPTIONAL, Right
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
-from modules.tools.printing.ages import human_duration
 
 _OLDEST: Final = (1, 22)
 """KubeEdge of 2026 supports 1.30 and later; the kinds and verbs that cloudcore uses are from 1.22."""

@@ -14,6 +14,7 @@ import msgspec
 from beehive.clock import Clock, RealClock
 from beehive.errors import BeehiveError
 from beehive.runtime import Threads
+from modules.apimachinery.printing.fields import text_at
 from modules.cloud.client.call_requests import collection_path, request_of, result_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.http.factory import http_transport
@@ -24,7 +25,6 @@ from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.processes.cloudcore.cluster_checks import ClusterFacts
 from modules.processes.cloudcore.cluster_rights import OPTIONAL, Right, needed
 from modules.processes.common.version import VERSION
-from modules.tools.printing.fields import text_at
 
 if TYPE_CHECKING:
     from modules.apimachinery.kinds import Kind

@@ -16,8 +16,8 @@ from beehive.http.router import HttpService
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
-from beehive.ports import ListenError
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.ports import ListenError
+from beehive.sockets.unix_sockets import connect_unix
 from modules.apimachinery.errors import ApiStatusError, unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages

@@ -16,7 +16,7 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.columns import node_ready
+from modules.apimachinery.printing.fields import text_at
 from modules.cloud.messages import Cloudcores
+from modules.insight.fleet.rows import pod_row
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
 from modules.processes.common.version import VERSION
-from modules.tools.fleet.rows import pod_row
-from modules.tools.printing.ages import human_duration
-from modules.tools.printing.columns import node_ready
-from modules.tools.printing.fields import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from modules.apimachinery.kinds import JsonObject
     from modules.cloud.messages import LinkSession, NodeConnection
-    from modules.tools.fleet.devices import DeviceFacts
-    from modules.tools.fleet.findings import FleetFinding
-    from modules.tools.fleet.lacks import Lack
+    from modules.insight.fleet.devices import DeviceFacts
+    from modules.insight.fleet.findings import FleetFinding
+    from modules.insight.fleet.lacks import Lack
 
 _DAY: Final = 24 * 3600.0
 _MIB: Final = 1024 * 1024

@@ -70,13 +70,13 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
 
     from beehive.clock import RealClock  # noqa: PLC0415
     from modules.apimachinery.structural_schema.rules import has_validations  # noqa: PLC0415
+    from modules.cli.rest import RestClient  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415
     from modules.page.devices import DeviceReader  # noqa: PLC0415
     from modules.page.workloads import read_lacks  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
-    from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415
 
     process, clock = running(socket), RealClock()
     facts = CloudFacts(

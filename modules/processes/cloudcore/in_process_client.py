@@ -17,12 +17,12 @@ from beehive.http.request import Request, request_from
 from beehive.http.responses import Response, Stream, Takeover
 from beehive.http.router import HttpService
 from beehive.http.server import RequestHead
+from modules.cli.errors import KubectlError
+from modules.cli.rest import JSON, RestClient, body_of, status_error, target_of
 from modules.processes.cloudcore.control_client import ControlClient
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import JSON, RestClient, body_of, status_error, target_of
 
 if TYPE_CHECKING:
-    from modules.tools.kubectl.rest import Query
+    from modules.cli.rest import Query
 
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _LOOK_SECONDS: Final = 1.0

@@ -7,17 +7,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.cli.errors import KubectlError, UnreachableError
+from modules.cli.rest import JSON, RestClient, body_of, status_error, target_of
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
 from modules.processes.cloudcore.control_client import ControlClient
-from modules.tools.kubectl.errors import KubectlError, UnreachableError
-from modules.tools.kubectl.rest import JSON, RestClient, body_of, status_error, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modules.cli.rest import Query
     from modules.cloud.client.transport import KubeTransport
-    from modules.tools.kubectl.rest import Query
 
 _HERE: Final = Path("kubeconfig")
 _SECONDS: Final = 60.0

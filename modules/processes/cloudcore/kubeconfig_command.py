@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
+from modules.apimachinery.printing.ages import utc
+from modules.apimachinery.printing.tables import aligned
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.printing.ages import utc
-from modules.tools.printing.tables import aligned
-from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse

@@ -9,16 +9,16 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
+from modules.apimachinery.printing.ages import human_duration, utc
+from modules.apimachinery.printing.columns import node_ready
+from modules.apimachinery.printing.fields import text_at
+from modules.apimachinery.printing.tables import aligned
+from modules.apimachinery.printing.terminal import print_lines
+from modules.insight.fleet.facts import link_of, linked_row
+from modules.insight.fleet.rows import PodCount
+from modules.insight.fleet.states import AWAY, NEVER
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.fleet.facts import link_of, linked_row
-from modules.tools.fleet.rows import PodCount
-from modules.tools.fleet.states import AWAY, NEVER
-from modules.tools.printing.ages import human_duration, utc
-from modules.tools.printing.columns import node_ready
-from modules.tools.printing.fields import text_at
-from modules.tools.printing.tables import aligned
-from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
     import argparse

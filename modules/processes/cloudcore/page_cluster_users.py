@@ -10,6 +10,9 @@ from typing import Final
 from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.runtime import Threads
+from modules.apimachinery.printing.fields import text_at, value_at
+from modules.cli.errors import StatusError
+from modules.cli.rest import RestClient
 from modules.cloud.apiserver.access.service import forbidden
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.client.http.factory import http_transport
@@ -20,9 +23,6 @@ from modules.processes.cloudcore.in_process_client import Credentials
 from modules.processes.cloudcore.kubeconfig_client import KubeconfigClient
 from modules.processes.cloudcore.page_users import PageUser
 from modules.processes.common.page_shell import USER_AGENT
-from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.rest import RestClient
-from modules.tools.printing.fields import text_at, value_at
 
 _KUBECTL: Final = "kubectl exec -it"
 _TOKEN: Final = re.compile(r"Bearer [A-Za-z0-9._~+/=-]{1,8192}")

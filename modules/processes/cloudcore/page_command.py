@@ -73,12 +73,12 @@ def run(chosen: argparse.Namespace) -> int:
 
 def socket_api(path: Path, allowed: Sequence[str], clock: Clock) -> FleetApi:
     """Return the answers about the fleet of the cloudcore behind a control socket. Raise BeehiveError without one."""
+    from modules.cli.rest import RestClient  # noqa: PLC0415
     from modules.page.api import About, fleet_api  # noqa: PLC0415 - as in `run`
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
     from modules.processes.cloudcore.pod_client import PodClient  # noqa: PLC0415
     from modules.processes.common.page_shell import SocketDoor  # noqa: PLC0415
     from modules.processes.common.version import VERSION  # noqa: PLC0415
-    from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415
 
     control = ControlClient(path)
     control.cloudcores()  # without a cloudcore there is an error now, and no page

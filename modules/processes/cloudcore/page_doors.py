@@ -9,13 +9,13 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields
 from beehive.http.responses import Response, Stream, Takeover
 from beehive.http.router import HttpService
+from modules.cli.rest import status_error
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.page.shells import EXEC, ShellDoor, ShellTarget
 from modules.page.sight import Refusal
 from modules.processes.cloudcore.in_process_client import Credentials, request_of
 from modules.processes.cloudcore.pod_client import PodClient
 from modules.processes.common.page_shell import shell_url
-from modules.tools.kubectl.rest import status_error
 
 
 class UserDoor(ShellDoor):

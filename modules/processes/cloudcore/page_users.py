@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from beehive.http.errors import HttpStatusError
 from beehive.http.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
+from modules.cli.rest import RestClient
 from modules.cloud.apiserver.access.service import Authenticates, forbidden
 from modules.cloud.authentication.oidc.code_flow import CodeFlow
 from modules.cloud.authentication.users import User
@@ -14,7 +15,6 @@ from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.page.shells import ClosedDoor, ShellDoor
 from modules.page.sight import Refusal
 from modules.processes.cloudcore.in_process_client import Credentials, InProcessClient, LocalPeer, request_of
-from modules.tools.kubectl.rest import RestClient
 
 _ALLOWS: Final = "cloudcore run --page --page-allow exec"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from edged.api import Pod, decode
-from edged.api.pods import PodList
+from modules.apimachinery.types import Pod, decode
+from modules.apimachinery.types.pods import PodList
+from modules.cli.rest import RestClient, path_of, status_error
 from modules.processes.common.pod_commands.client import NodeClient, url
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.tools.kubectl.rest import RestClient, path_of, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from beehive.decoding import convert
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.cloudcore import audit_options, oidc_options, stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.page_options import add_allow
-from modules.tools.printing.terminal import print_error
 
 _DEFAULTS = CloudCoreConfig()
 _TLS = TlsConfig()

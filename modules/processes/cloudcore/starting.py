@@ -7,7 +7,7 @@ from pathlib import Path
 
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group in SO_PEERCRED."""

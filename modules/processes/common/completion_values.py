@@ -64,7 +64,7 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the socket."""
-        from beehive.unix_sockets import connect_unix  # noqa: PLC0415 - only when there is a socket
+        from beehive.sockets.unix_sockets import connect_unix  # noqa: PLC0415 - only when there is a socket
 
         self.sock = connect_unix(self._path, SECONDS)
 

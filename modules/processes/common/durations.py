@@ -9,7 +9,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from edged.api.quantity import whole_value
+from modules.apimachinery.types.quantity import whole_value
 
 _UNIT_NANOSECONDS: Final = {
     "ns": 1,

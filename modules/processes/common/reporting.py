@@ -7,8 +7,8 @@ from functools import wraps
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
 from edged.errors import EdgedError
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.printing.terminal import print_error
 
 _Command = Callable[["argparse.Namespace"], None]
 

@@ -16,7 +16,7 @@ from beehive.clock import Clock, Timer
 from beehive.hive import Hive
 from beehive.printable import printable
 from beehive.slot import State
-from beehive.unix_sockets import short_name
+from beehive.sockets.unix_sockets import short_name
 
 _log = logging.getLogger(__name__)
 

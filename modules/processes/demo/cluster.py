@@ -32,6 +32,7 @@ from beehive.goarch import goarch
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.apimachinery.kinds import JsonObject
+from modules.cli.rest import RestClient
 from modules.page.api import About, fleet_api
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
@@ -53,7 +54,6 @@ from modules.runtimes.engine.errors import ContainerRuntimeError
 from modules.runtimes.shim import kernel
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import Pid
-from modules.tools.kubectl.rest import RestClient
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15

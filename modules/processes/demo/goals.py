@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.printing.pods import pod_ready, pod_restarts
 from modules.processes.demo.examples import Expectation
-from modules.tools.printing.pods import pod_ready, pod_restarts
 
 _CRASH_LOOP = "CrashLoopBackOff"
 

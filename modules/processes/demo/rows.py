@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.printing.ages import age_of
+from modules.apimachinery.printing.pods import pod_ready, pod_restarts
+from modules.apimachinery.printing.tables import aligned
 from modules.processes.demo.examples import Expectation, ObjectName
 from modules.processes.demo.goals import available_pods, last_message, phase_of, unmet
-from modules.tools.printing.ages import age_of
-from modules.tools.printing.pods import pod_ready, pod_restarts
-from modules.tools.printing.tables import aligned
 
 TITLES = ("", "NAME", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
 _THERE, _UNDER_WAY = "ok", "…"

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
+from modules.cli.parser import VerbParser
 from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
 from modules.processes.common.exit_codes import ExitCode
@@ -26,7 +27,6 @@ from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import NodeLocation, add_location, node_location
-from modules.tools.kubectl.parser import VerbParser
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
@@ -98,7 +98,7 @@ def _chosen(words: list[str]) -> argparse.Namespace:
     """Return the parsed command line. The parsers are freed with this function, so that `run` does not keep them."""
     if words[:1] == ["run"] and not completion.is_requested():
         return _program()[0].parse_args(words)
-    from modules.tools.kubectl.cli import arranged  # noqa: PLC0415 - a node that starts does not load it
+    from modules.kubectl.cli import arranged  # noqa: PLC0415 - a node that starts does not load it
 
     parser, commands = command_line(None if completion.is_requested() else words)
     if completion.is_requested():

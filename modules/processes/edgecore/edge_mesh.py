@@ -8,8 +8,8 @@ from typing import Final
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
-from edged.api import Pod
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from edged.node.machine import default_addresses
 from edgehub.settings import EdgeHubSettings
 from edgehub.tls import client_context

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from beehive import RealClock, dialling
+from beehive import RealClock
 from beehive.files.durable import replace_file
+from beehive.sockets import dialling
 from edgehub.certificates.certificate import format_time
 from edgehub.errors import CertificateError
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.edgehub import EdgeHub
@@ -30,7 +32,6 @@ from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
 from modules.processes.edgecore.settings import certificate_settings
-from modules.tools.printing.terminal import print_error
 
 if TYPE_CHECKING:
     import argparse

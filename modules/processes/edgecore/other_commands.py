@@ -8,6 +8,7 @@ from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.kubectl.cli import add_help
 from modules.processes.common import completion, version_command
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.page_options import add_page, serve_page
@@ -27,14 +28,13 @@ from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.cli import add_help
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from modules.cli.parser import VerbParser
     from modules.page.own_devices import OwnDevice
-    from modules.tools.kubectl.parser import VerbParser
 
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
@@ -112,6 +112,7 @@ def _add_page(commands: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Run `edgecore page` until Ctrl-C or SIGTERM."""
     from beehive.clock import RealClock  # noqa: PLC0415 - the command line is quick
+    from modules.apimachinery.printing.fields import text_at  # noqa: PLC0415
     from modules.page.api import About  # noqa: PLC0415
     from modules.page.node_api import STATE_PATH, NodeApi  # noqa: PLC0415
     from modules.page.own_devices import OwnDevices  # noqa: PLC0415
@@ -119,7 +120,6 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.processes.common.page_shell import SocketDoor  # noqa: PLC0415
     from modules.processes.common.version import VERSION  # noqa: PLC0415
     from modules.processes.edgecore.local.node import node_of, report_errors, rest_client  # noqa: PLC0415
-    from modules.tools.printing.fields import text_at  # noqa: PLC0415
 
     with report_errors():
         client = rest_client(chosen)

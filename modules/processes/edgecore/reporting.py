@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable
 from functools import wraps
 
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.reporting import reporting
 from modules.processes.edgecore.config import ConfigError
-from modules.tools.printing.terminal import print_error
 
 
 def reporting_errors(function: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:

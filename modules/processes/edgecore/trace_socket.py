@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Actor
-from beehive.accepting import accept_connection
 from beehive.decoding import decode_json
 from beehive.errors import TraceError
 from beehive.http.listening import listen_unix
-from beehive.ports import ListenError
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.accepting import accept_connection
+from beehive.sockets.ports import ListenError
+from beehive.sockets.unix_sockets import connect_unix
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
-from beehive.socket_activation import ActivatedServer
-from beehive.unix_sockets import bind_unix
+from beehive.sockets.activation import ActivatedServer
+from beehive.sockets.unix_sockets import bind_unix
 from modules.runtimes.cri_server.call_threads import CallThreads
 from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
 from modules.runtimes.cri_server.methods import CriMethods
@@ -17,7 +17,7 @@ from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import StateDirectoryError
 
 if TYPE_CHECKING:
-    from beehive.socket_activation.grpc_server import GrpcServer
+    from beehive.sockets.activation.grpc_server import GrpcServer
 
 _GRACE_SECONDS = 1.0
 """Seconds for calls under way when the runtime stops; the next start finds their containers again."""

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from beehive.socket_activation.grpc_server import GrpcServer
+from beehive.sockets.activation.grpc_server import GrpcServer
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, failure_of
 from modules.runtimes.cri_server.methods import CriMethods
 from modules.runtimes.engine.driver import Method, OnEnd

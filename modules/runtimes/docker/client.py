@@ -17,7 +17,7 @@ from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.runtimes.docker.errors import DockerUnreachableError, refusal
 from modules.runtimes.engine.errors import BadRequestError
 

@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 
 from beehive import Clock, RealClock
-from beehive.accepting import accept_connection
 from beehive.http.connections import OpenConnection, Phase
 from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, REFUSALS, HttpServer, _Connection
@@ -24,10 +23,11 @@ from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
 from beehive.http.router import HttpRoute, Router
 from beehive.http.server import SMALL_PIECES
-from beehive.ports import ListenError
 from beehive.rate import TokenBucket
-from beehive.tls import default_client_context
-from beehive.unix_sockets import short_name
+from beehive.sockets.accepting import accept_connection
+from beehive.sockets.ports import ListenError
+from beehive.sockets.tls import default_client_context
+from beehive.sockets.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
 
 SECONDS = 60

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from beehive.http.listening import listen_unix
-from beehive.ports import ListenError
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.ports import ListenError
+from beehive.sockets.unix_sockets import connect_unix
 
 
 def test_a_socket_is_its_owners_alone_and_takes_the_place_of_a_dead_one(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from edged.admission.admit import NodeInfo, refusal
-from edged.api import Node, ObjectMeta, Pod, ResourceRequirements, from_value
-from edged.api.nodes import NodeSpec, Taint
-from edged.api.scheduling import PodOS
 from edged.eviction_api.signals import Pressure
 from edged.pods.kill_options import EVICTED
-from edged.pods.static import CONFIG_SOURCE
+from modules.apimachinery.pods.static import CONFIG_SOURCE
+from modules.apimachinery.types import Node, ObjectMeta, Pod, ResourceRequirements, from_value
+from modules.apimachinery.types.nodes import NodeSpec, Taint
+from modules.apimachinery.types.scheduling import PodOS
 from tests.edged.pods.builders import a_container, a_pod
 
 ROOM = {"cpu": Fraction(2), "memory": Fraction(1 << 30), "pods": Fraction(3), "ephemeral-storage": Fraction(10 << 30)}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from edged.admission.general_predicates import taken_host_port
-from edged.api import Pod
-from edged.api.codec import from_value
+from modules.apimachinery.pods.general_predicates import taken_host_port
+from modules.apimachinery.types import Pod
+from modules.apimachinery.types.codec import from_value
 from tests.edged.conftest import pod
 
 

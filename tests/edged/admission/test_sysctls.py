@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from edged.admission.admit import NodeInfo, forbidden_sysctl, refusal
-from edged.api import Pod, PodSecurityContext, Sysctl
+from modules.apimachinery.types import Pod, PodSecurityContext, Sysctl
 from tests.edged.pods.builders import a_pod
 
 

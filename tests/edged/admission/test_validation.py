@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from edged.admission.admitter import PodAdmitter
 from edged.admission.validation import field_errors, validate_pod
-from edged.api import Pod, PodStatus
-from edged.api.codec import from_value
 from edged.pods.manager import PodManager
+from modules.apimachinery.types import Pod, PodStatus
+from modules.apimachinery.types.codec import from_value
 from tests.edged.conftest import Bench, pod
 
 PORT = "must be between 1 and 65535, inclusive"

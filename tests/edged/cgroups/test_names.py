@@ -5,8 +5,8 @@ import pytest
 from edged.cgroups.errors import CgroupError
 from edged.cgroups.names import CgroupNames
 from edged.pods.model import PodUid
-from edged.pods.qos import QosClass
 from edged.settings.cgroups import CgroupDriver
+from modules.apimachinery.pods.qos import QosClass
 
 UID = PodUid("cd5ab9a8-09a2")
 SLICE = "cd5ab9a8_09a2.slice"

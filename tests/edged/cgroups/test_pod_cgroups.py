@@ -6,15 +6,15 @@ from unittest.mock import patch
 
 import pytest
 
-from edged.api import Pod, ResourceRequirements
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.names import CgroupNames, CgroupPath
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.cgroups.resource_config import ResourceConfig
 from edged.pods.config.resources import HostResources
 from edged.pods.model import PodUid
-from edged.pods.qos import QosClass
 from edged.settings.cgroups import CgroupDriver, CgroupSettings
+from modules.apimachinery.pods.qos import QosClass
+from modules.apimachinery.types import Pod, ResourceRequirements
 from tests.edged.conftest import Bench, pod
 from tests.edged.pods.builders import UID, a_container, a_pod
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import Container, Pod, Quantity, ResourceRequirements
 from edged.cgroups.knobs import Knob, knobs, weight_of
 from edged.cgroups.resource_config import (
     UNLIMITED,
@@ -21,9 +20,10 @@ from edged.cgroups.resource_config import (
     resource_config_for_reserved,
 )
 from edged.pods.config.resources import HostResources
-from edged.pods.demand import pod_limits, pod_requests
-from edged.pods.qos import QosClass, qos_class
 from edged.settings.cgroups import CgroupSettings, Reservation
+from modules.apimachinery.pods.demand import pod_limits, pod_requests
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.types import Container, Pod, Quantity, ResourceRequirements
 from tests.edged.pods.builders import a_container, a_pod
 
 MACHINE = HostResources(memory=2**30)

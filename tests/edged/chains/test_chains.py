@@ -10,12 +10,12 @@ import pytest
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import all_set_aside
-from edged.api import Nanoseconds, ObjectReference
 from edged.chains.chains import MOST_PODS, NEW_SECONDS, REPEATED_SECONDS, Chains
 from edged.chains.file import NAME, ChainFile
 from edged.chains.model import FIRST_STEPS, LONGEST_TEXT, MOST_BYTES, MOST_STEPS, Chain
 from edged.events.model import EventType, Occurrence
 from edged.pods.model import PodRef, PodUid
+from modules.apimachinery.types import Nanoseconds, ObjectReference
 
 SECOND = 1_000_000_000
 

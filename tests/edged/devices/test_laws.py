@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beehive.simulation import Simulation
-from edged.api import Pod, from_value
 from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
 from edged.devices.pod_devices import read_checkpoint
 from edged.devices.rules import requested_devices
 from edged.errors import DevicesPendingError
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Pod, from_value
 from tests.edged.conftest import pod
 from tests.edged.devices.fake_plugins import RESOURCE, FakeDevicePlugin
 

@@ -13,7 +13,6 @@ import pytest
 from beehive import Actor, Timer
 from beehive.clock import RealClock
 from beehive.runtime import Threads
-from edged.api import Pod, from_value
 from edged.devices.contract import GrpcService
 from edged.devices.model import DeviceCapacity
 from edged.devices.node_devices import NodeDevices
@@ -22,6 +21,7 @@ from edged.errors import AllocationRefusedError, DeviceError, PluginCallError
 from edged.plugins.watcher import PluginWatcher
 from edged.pods.config.device_options import DeviceNode
 from edged.sync_events import PluginsChanged
+from modules.apimachinery.types import Pod, from_value
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources

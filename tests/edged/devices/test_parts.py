@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.files.damaged import all_set_aside
-from edged.api import Container, Pod, from_value
 from edged.devices import pod_devices
 from edged.devices.inventory import DevicePool, Inventory, choose, has_choice, missing, reusable
 from edged.devices.manager import merged_options
@@ -18,6 +17,7 @@ from edged.devices.rules import check_resource, endpoint_in, is_extended_resourc
 from edged.errors import RegistrationError
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Container, Pod, from_value
 from tests.edged.conftest import pod
 from tests.support.shortages import lack
 from tests.support.spoiling import SPOILT, Spoil

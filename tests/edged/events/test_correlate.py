@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import EventSource, ObjectReference, seconds
 from edged.events.model import MOST_CHARACTERS, EventType, Occurrence, shortened
 from edged.events.reporter import COMBINED, SIMILAR, SIMILAR_SECONDS, SPAM_BURST, EventCorrelator
+from modules.apimachinery.types import EventSource, ObjectReference, seconds
 
 POD = ObjectReference(kind="Pod", api_version="v1", namespace="default", name="web", uid="uid-web")
 NODE = ObjectReference(kind="Node", name="n1", uid="n1")

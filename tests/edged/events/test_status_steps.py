@@ -2,9 +2,9 @@
 
 import pytest
 
-from edged.api import ContainerState, ContainerStatus, PodCondition, PodStatus
-from edged.api.pod_status import ContainerStateTerminated
 from edged.events.pods import StatusStep, steps_between
+from modules.apimachinery.types import ContainerState, ContainerStatus, PodCondition, PodStatus
+from modules.apimachinery.types.pod_status import ContainerStateTerminated
 
 
 def ended(code: int = 1, reason: str = "Error", identity: str = "c1") -> ContainerState:

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api import Pod, Quantity, ResourceRequirements
 from edged.errors import EdgedError
 from edged.eviction.decide import EvictionState, any_met, excess, judge, observe
 from edged.eviction.evictor import Collectors, EvictionCallbacks, Evictor
@@ -22,6 +21,7 @@ from edged.node.machine import FileSystem, MachineUsage
 from edged.pods.critical import is_critical
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
+from modules.apimachinery.types import Pod, Quantity, ResourceRequirements
 from modules.lab.doubles.container_runtime.machine_info import PLENTY
 from tests.edged.pods.builders import a_container, a_pod
 

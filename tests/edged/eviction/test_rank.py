@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.trace_context import own_context
-from edged.api import Pod, Quantity, ResourceRequirements
 from edged.cri.contract import SERVER_ACTOR
 from edged.eviction.consumption import consumption, pod_usage
 from edged.eviction.decide import excess, has_limits
@@ -20,8 +19,9 @@ from edged.eviction_api.thresholds import parse_thresholds
 from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
 from edged.node.machine import MachineError
 from edged.pods.critical import is_critical
-from edged.pods.static import CONFIG_SOURCE
 from edged.stats.model import ContainerStats, FsStats, MemoryStats, PodReference, PodStats, ProcessStats
+from modules.apimachinery.pods.static import CONFIG_SOURCE
+from modules.apimachinery.types import Pod, Quantity, ResourceRequirements
 from tests.edged.pods.builders import a_container, a_pod
 
 MIB = 1 << 20

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.simulation import Simulation
-from edged.api import Nanoseconds
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError, RefusedError, UnavailableError
 from edged.gc.containers import ContainerCollector, Garbage, garbage
@@ -16,6 +15,7 @@ from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid
 from edged.settings.gc import ContainerPolicy
+from modules.apimachinery.types import Nanoseconds
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_pod
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api import Pod, PodStatus
 from edged.cri.errors import DeadlineExceededError, RefusedError
 from edged.events import EventRecorder, Occurrence
 from edged.gc.images import (
@@ -27,6 +26,7 @@ from edged.gc.images import (
 )
 from edged.node.machine import FileSystem
 from edged.settings.gc import ImagePolicy
+from modules.apimachinery.types import Pod, PodStatus
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.container_runtime.machine_info import PLENTY, FakeMachineInfo
 from protos.cri.v1 import api_pb2 as cri

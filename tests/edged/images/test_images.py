@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.images import ImageName, ImageNameError, PullDecision, parse_image, should_pull
-from edged.images.names import listed_name
+from modules.apimachinery.image_names import listed_name
 
 DIGEST = "sha256:" + "a1" * 32
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import ObjectMeta, Secret
 from edged.images.keyring import Credentials, Keyring, PullSecretError, matches, read_pull_secret, registry_key
+from modules.apimachinery.types import ObjectMeta, Secret
 
 HUB = "docker.io/library/busybox"
 

@@ -7,7 +7,6 @@ import grpc
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api.nodes import ContainerImage
 from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
@@ -26,6 +25,7 @@ from edged.node.watch import largest_images
 from edged.pods.model import PodUid
 from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
+from modules.apimachinery.types.nodes import ContainerImage
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.posted import Posted

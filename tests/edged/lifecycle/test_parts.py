@@ -7,18 +7,18 @@ from msgspec.structs import replace
 
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
-from edged.api import (
+from edged.lifecycle.waits import WaitEndedError, Waits
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
+from edged.pods.pod_status.status import NodeView, pod_status
+from edged.status.generator import settled_facts
+from modules.apimachinery.types import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateWaiting,
     ContainerStatus,
     PodStatus,
 )
-from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
-from edged.lifecycle.waits import WaitEndedError, Waits
-from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
-from edged.pods.pod_status.status import NodeView, pod_status
-from edged.status.generator import settled_facts
+from modules.apimachinery.types.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 UID = PodUid("uid")

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api.probes import ExecAction, LifecycleHandler, SleepAction
 from edged.cri.contract import ContainerId as CriContainerId
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.errors import CriError
@@ -19,6 +18,7 @@ from edged.lifecycle.termination_ordering import TerminationOrdering
 from edged.pods.model import ContainerId, PodUid
 from edged.probes.network import Network
 from edged.sync_events import PodHealthChanged
+from modules.apimachinery.types.probes import ExecAction, LifecycleHandler, SleepAction
 from protos.status import StatusCode
 from tests.edged.pods.builders import a_container, a_pod, running
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edged.logs.files import LONGEST_LINE, open_log
-from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.rotation import pack
+from modules.apimachinery.pods.log_options import LogOptions
 from tests.edged.logs.test_reader import Follower, line, read
 from tests.support.descriptors import open_descriptors
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api.times import parse_time
 from edged.logs.files import find_tail
 from edged.logs.lines import is_whole, parse_line
-from edged.logs.options import LogOptions
 from edged.logs.reader import PIECE, LogReader
+from modules.apimachinery.pods.log_options import LogOptions
+from modules.apimachinery.types.times import parse_time
 
 
 def line(text: str, *, tag: str = "F", stream: str = "stdout", minute: int = 0) -> bytes:

@@ -12,16 +12,16 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
 from edged.cri.contract import ContainerId
 from edged.cri.errors import DeadlineExceededError, UnavailableError
 from edged.logs import files
 from edged.logs.files import remove_log, rotated
-from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.rotation import LogRotation, free_name, pack, running_logs
 from edged.pods.paths import PodPaths
 from edged.settings.gc import LogPolicy
+from modules.apimachinery.pods.log_options import LogOptions
+from modules.apimachinery.types import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.pods.builders import REF, a_pod
 

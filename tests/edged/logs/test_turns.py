@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from edged.api import Nanoseconds
 from edged.logs import reader
-from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.turns import ReadingTurns
+from modules.apimachinery.pods.log_options import LogOptions
+from modules.apimachinery.types import Nanoseconds
 from tests.end_to_end.processes import wait_until
 
 _LINE = b"2026-11-20T05:42:16.000000001Z stdout F text\n"

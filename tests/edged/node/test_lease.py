@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from beehive.names import ResourceType
-from edged.api import Node, ObjectMeta
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint
 from edged.node.lease import LeaseController
 from edged.node.state import LocalNode
 from edged.settings import EdgedSettings
 from metamanager.client import ConflictError, NoAnswerError, NotConnectedError
+from modules.apimachinery.types import Node, ObjectMeta
 from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
 
 LEASE = {"metadata": {"name": "n1", "resourceVersion": "3"}, "spec": {"holderIdentity": "n1"}}

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Node, NodeCondition, NodeStatus, ObjectMeta
-from edged.api.nodes import DaemonEndpoint, NodeDaemonEndpoints, Taint
-from edged.api.times import Time
 from edged.devices.model import DeviceCapacity
 from edged.node.ownership import is_newer, with_foreign_resources
 from edged.node.status import NodeReport, node_object, node_status, node_status_has_changed
 from edged.pods.pod_status.patch import diff_node
+from modules.apimachinery.types import Node, NodeCondition, NodeStatus, ObjectMeta
+from modules.apimachinery.types.nodes import DaemonEndpoint, NodeDaemonEndpoints, Taint
+from modules.apimachinery.types.times import Time
 from tests.edged.node.test_status import LATER, NOW, REPORT
 
 NETWORK = NodeCondition(type="NetworkUnavailable", status="False", reason="CalicoIsUp", message="up")

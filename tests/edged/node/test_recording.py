@@ -11,12 +11,12 @@ from beehive.simulation import Simulation
 from beehive.trace import Note
 from beehive.trace.entries import EntrySink
 from beehive.trace.redact import Redactor
-from edged.api import ObjectMeta, Pod, PodSpec
 from edged.cri.contract import ContainerRuntime
 from edged.errors import ConfigError
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import FileSystem, MachineFacts, MachineInfo, MachineUsage
 from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo, recorded_links
+from modules.apimachinery.types import ObjectMeta, Pod, PodSpec
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.node.test_status import MACHINE
 

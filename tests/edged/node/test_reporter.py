@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Node as NodeObject
-from edged.api import decode
 from edged.eviction_api.signals import Pressure
 from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
 from edged.node.state import NODE_SHUTDOWN_NOT_READY
 from metamanager.client import AlreadyExistsError
+from modules.apimachinery.types import Node as NodeObject
+from modules.apimachinery.types import decode
 from tests.edged.status.meta_requests import rejected
 from tests.edged.status.test_node_reconciled import Reconciled
 from tests.edged.status.test_node_reports import LEASE, REPORT, Node

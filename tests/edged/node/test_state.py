@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api import Node, NodeStatus
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint
 from edged.eviction_api.signals import Pressure
 from edged.node.state import NODE_SHUTDOWN_NOT_READY, LocalNode
+from modules.apimachinery.types import Node, NodeStatus
 from tests.edged.node.test_status import REPORT
 
 

@@ -7,12 +7,12 @@ from unittest.mock import Mock, patch
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Nanoseconds, NodeStatus, encode
-from edged.api.nodes import Taint
 from edged.eviction_api.signals import Pressure
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
 from edged.node.machine import FileSystem, MachineFacts, read_machine, read_usage
 from edged.node.status import NodeReport, new_lease, node_object, node_status, node_status_has_changed, renewed_lease
+from modules.apimachinery.types import Nanoseconds, NodeStatus, encode
+from modules.apimachinery.types.nodes import Taint
 
 NOW = Nanoseconds(1_795_139_667_000_000_000)
 LATER = Nanoseconds(NOW + 60_000_000_000)

@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.simulation import Simulation
-from edged.api import Nanoseconds, NodeStatus
 from edged.cri.errors import UnavailableError
 from edged.errors import VolumeError
 from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
 from edged.node.status import NodeReport, node_status
 from edged.node.watch import NodeWatch, pod_machine, throttled_processors
 from edged.settings import EdgedSettings
+from modules.apimachinery.types import Nanoseconds, NodeStatus
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.posted import Posted

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from edged.api import PodStatus
 from edged.pleg.termination_message import end_of_log, with_termination_message
 from edged.pods.pod_status.status import NodeView, pod_status
+from modules.apimachinery.types import PodStatus
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 A = a_container("a")

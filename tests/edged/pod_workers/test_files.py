@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from beehive.files.damaged import all_set_aside
 from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
-from edged.api import Container, ObjectMeta, Pod, PodSpec
 from edged.errors import ConfigError
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import ref_of
@@ -19,6 +18,7 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import log_path
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
+from modules.apimachinery.types import Container, ObjectMeta, Pod, PodSpec
 from tests.beehive.files.trees import make_deep
 
 POD = Pod(

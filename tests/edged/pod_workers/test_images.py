@@ -9,7 +9,6 @@ import grpc
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec, Secret, seconds
 from edged.cri.contract import ImageRef
 from edged.cri.errors import CriError, UnavailableError
 from edged.events import EventRecorder, Occurrence
@@ -22,6 +21,7 @@ from edged.pods.model import PodUid
 from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
 from metamanager.client import NotConnectedError
+from modules.apimachinery.types import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec, Secret, seconds
 from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.runtimes.process.images import ProcessImages
 from protos.cri.v1 import api_pb2 as pb

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
-from edged.api import ObjectMeta, Pod, PodSpec
 from edged.cri.errors import CriError, UnavailableError
 from edged.pod_workers.container_killer import ContainerKiller, kill_containers, kill_pod, remove_pod, run_concurrently
 from edged.pods.actions import ContainerKill
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import ObjectMeta, Pod, PodSpec
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 

@@ -4,12 +4,12 @@ from unittest.mock import Mock, call
 
 import pytest
 
-from edged.api import Nanoseconds
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError
 from edged.pod_workers.pruner import PodPruner, prunable
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from modules.apimachinery.types import Nanoseconds
 from protos.status import StatusCode
 
 REF = PodRef(PodUid("u"), "d", "web")

@@ -8,13 +8,21 @@ from msgspec.structs import replace
 
 from beehive.decoding import decode_json
 from beehive.simulation import Simulation, VirtualClock
-from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
-from edged.api.persistent import SecretReference
-from edged.api.tokens import TokenRequestSpec, TokenRequestStatus
 from edged.pod_workers.job import DeliveredObject
 from edged.pod_workers.pod_objects import CACHE_SIZE, PodObjects, TokenManager
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotConnectedError
+from modules.apimachinery.types import (
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ServiceAccountTokenProjection,
+    TokenRequest,
+    encode,
+    format_time,
+)
+from modules.apimachinery.types.persistent import SecretReference
+from modules.apimachinery.types.tokens import TokenRequestSpec, TokenRequestStatus
 from tests.edged.status.meta_requests import NOT_FOUND
 
 POD = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u"), spec=PodSpec(service_account_name="sa"))

@@ -7,7 +7,6 @@ from unittest.mock import Mock
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Container, EphemeralContainer, Pod
 from edged.cri.contract import ContainerId, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import ConfigError
@@ -19,6 +18,7 @@ from edged.pods.config.resources import HostResources
 from edged.pods.config.security import ImageUser
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
+from modules.apimachinery.types import Container, EphemeralContainer, Pod
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, a_sandbox, running

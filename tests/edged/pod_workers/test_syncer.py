@@ -9,8 +9,6 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Container, Lifecycle, LifecycleHandler, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus
-from edged.api.probes import SleepAction
 from edged.cgroups.errors import CgroupError
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError, UnavailableError
@@ -28,6 +26,17 @@ from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, PodState, RunState, SandboxId
 from edged.pods.unhealthy import KillReason
 from metamanager.client import NoAnswerError
+from modules.apimachinery.types import (
+    Container,
+    Lifecycle,
+    LifecycleHandler,
+    Nanoseconds,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
+from modules.apimachinery.types.probes import SleepAction
 from protos.status import StatusCode
 
 CONTAINERS = tuple(Container(name=name, image="x") for name in ("a", "b"))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import edged.pod_workers.user_namespaces
-from edged.api import Pod
 from edged.errors import ConfigError
 from edged.pod_workers.user_namespaces import LENGTH, UserNamespaces
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
+from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_pod
 from tests.support.directories import short_directory

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from edged.api import Container, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus, seconds
 from edged.pods.facts import pod_facts
 from edged.pods.hash import container_hash
 from edged.pods.model import (
@@ -15,6 +14,7 @@ from edged.pods.model import (
     SandboxFacts,
     SandboxId,
 )
+from modules.apimachinery.types import Container, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus, seconds
 
 UID = PodUid("cd5ab9a8-09a2-42ce-8217-e1bd8c6cb445")
 REF = PodRef(UID, "default", "bb1")

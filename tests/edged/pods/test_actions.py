@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Container, Pod, PodStatus, Probe, seconds
 from edged.pods.actions import ContainerKill, ContainerStart, ContainerWait, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.hash import container_hash
@@ -18,6 +17,7 @@ from edged.pods.model import (
     SandboxId,
 )
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import Container, Pod, PodStatus, Probe, seconds
 from tests.edged.pods.builders import UID, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 A, B, C = a_container("a"), a_container("b"), a_container("c")

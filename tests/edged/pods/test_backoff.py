@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import Nanoseconds, seconds
 from edged.pods.backoff import (
     CRASH_LOOP,
     BackOffEntry,
@@ -15,6 +14,7 @@ from edged.pods.backoff import (
     ready_at,
 )
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Nanoseconds, seconds
 from tests.edged.pods.builders import at
 
 KEY = BackOffKey(PodUid("u"), "c", "h")

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from edged.api import (
+from edged.errors import ConfigError, RunAsRootError
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
+from edged.pods.config.dns import ClusterDns, ResolvConf
+from edged.pods.config.resources import HostResources
+from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
+from edged.pods.config.security import ImageUser, container_security
+from edged.pods.hash import container_hash, kubelet_hash
+from edged.pods.paths import PodPaths
+from modules.apimachinery.types import (
     AppArmorProfile,
     Capabilities,
     Container,
@@ -22,15 +31,6 @@ from edged.api import (
     Sysctl,
     VolumeDevice,
 )
-from edged.errors import ConfigError, RunAsRootError
-from edged.pods.config.container_config import ContainerContext, container_config
-from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
-from edged.pods.config.dns import ClusterDns, ResolvConf
-from edged.pods.config.resources import HostResources
-from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
-from edged.pods.config.security import ImageUser, container_security
-from edged.pods.hash import container_hash, kubelet_hash
-from edged.pods.paths import PodPaths
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import UID, a_container, a_pod
 

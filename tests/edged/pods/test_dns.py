@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from edged.api import PodDNSConfig, PodDNSConfigOption
 from edged.pods.config.dns import ClusterDns, ResolvConf, parse_resolv_conf, pod_dns
+from modules.apimachinery.types import PodDNSConfig, PodDNSConfigOption
 from tests.edged.pods.builders import a_pod
 
 HOST = ResolvConf(("192.0.2.53",), ("lan",), ("edns0",))

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import (
+from edged.errors import ConfigError, FieldReferenceError, MissingSourceError, TooLargeError
+from edged.pods.config import env
+from edged.pods.config.downward import DownwardView
+from edged.pods.config.env import environment, impossible_names
+from edged.pods.config.expansion import expand
+from modules.apimachinery.types import (
     ConfigMap,
     ConfigMapEnvSource,
     ConfigMapKeySelector,
@@ -22,11 +27,6 @@ from edged.api import (
     SecretEnvSource,
     SecretKeySelector,
 )
-from edged.errors import ConfigError, FieldReferenceError, MissingSourceError, TooLargeError
-from edged.pods.config import env
-from edged.pods.config.downward import DownwardView
-from edged.pods.config.env import environment, impossible_names
-from edged.pods.config.expansion import expand
 from tests.edged.pods.builders import UID, a_container, a_pod
 
 VIEW = DownwardView(pod_ips=("10.0.0.1", "fd00::1"), host_ips=("192.0.2.2",), allocatable={"cpu": "2", "memory": "1Gi"})

@@ -2,7 +2,15 @@
 
 import pytest
 
-from edged.api import (
+from edged.errors import ConfigError
+from edged.pods.actions import compute_pod_actions
+from edged.pods.backoff import BackOffs
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.resources import HostResources
+from edged.pods.ephemeral import target_of
+from edged.pods.model import ContainerId, PodFacts, RunState
+from edged.pods.pod_status.status import NodeView, pod_status
+from modules.apimachinery.types import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
@@ -13,14 +21,6 @@ from edged.api import (
     PodStatus,
     decode,
 )
-from edged.errors import ConfigError
-from edged.pods.actions import compute_pod_actions
-from edged.pods.backoff import BackOffs
-from edged.pods.config.container_config import ContainerContext, container_config
-from edged.pods.config.resources import HostResources
-from edged.pods.ephemeral import target_of
-from edged.pods.model import ContainerId, PodFacts, RunState
-from edged.pods.pod_status.status import NodeView, pod_status
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod, a_sandbox, at, exited, facts, running
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import ConfigMap, ConfigMapEnvSource, EnvFromSource, EnvVar, Secret
 from edged.errors import TooLargeError
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.downward import DownwardView
 from edged.pods.config.env import environment
 from edged.pods.config.expansion import LARGEST_START, LARGEST_TEXT, expand, expand_all
 from edged.pods.config.resources import HostResources
+from modules.apimachinery.types import ConfigMap, ConfigMapEnvSource, EnvFromSource, EnvVar, Secret
 from tests.edged.pods.builders import a_container, a_pod
 
 _MANY = 400_000

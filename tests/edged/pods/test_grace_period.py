@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from edged.api import Container, Probe
 from edged.pods.grace_period import grace_seconds
 from edged.pods.unhealthy import KillReason
+from modules.apimachinery.types import Container, Probe
 from tests.edged.pods.builders import a_container, a_pod
 
 PLAIN = a_container("plain")

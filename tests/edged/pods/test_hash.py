@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Container, EnvVar, Lifecycle, Probe, VolumeMount
 from edged.pods.hash import container_hash, differs, kubelet_hash
+from modules.apimachinery.types import Container, EnvVar, Lifecycle, Probe, VolumeMount
 from tests.edged.pods.builders import a_container
 
 BASE = a_container(env=(EnvVar(name="A", value="1"),))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from edged.api import Container, Nanoseconds, Pod, seconds
 from edged.pods.actions import ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.facts import pod_facts
@@ -23,7 +22,8 @@ from edged.pods.model import (
     SandboxFacts,
     SandboxId,
 )
-from edged.pods.sidecars import is_sidecar
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Nanoseconds, Pod, seconds
 from tests.edged.pods.builders import REF, T0, UID, a_container, a_pod
 
 

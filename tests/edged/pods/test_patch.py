@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from edged.api import (
+from edged.pods.pod_status.conditions import with_parts_of_others
+from edged.pods.pod_status.patch import diff_node, diff_pod_status
+from modules.apimachinery.types import (
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
@@ -26,8 +28,6 @@ from edged.api import (
     decode,
     to_value,
 )
-from edged.pods.pod_status.conditions import with_parts_of_others
-from edged.pods.pod_status.patch import diff_node, diff_pod_status
 from tests.interop.traces import messages, recordings
 
 _MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "addresses": "type"}

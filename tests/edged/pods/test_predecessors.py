@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api import Container
 from edged.gc.containers import garbage
 from edged.pods.actions import compute_init_container_actions
 from edged.pods.facts import pod_facts
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import ContainerFacts, ContainerId, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.settings.gc import ContainerPolicy
+from modules.apimachinery.types import Container
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, a_sandbox, at, running
 

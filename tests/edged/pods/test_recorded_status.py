@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from edged.api import Pod, decode, parse_time, seconds
 from edged.pods.facts import pod_facts
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId, ProbeFacts, RunState, SandboxFacts, SandboxId
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.status import NodeView, pod_status
+from modules.apimachinery.types import Pod, decode, parse_time, seconds
 from tests.edged.pods.builders import at
 from tests.interop.traces import RECORDINGS, messages
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from edged.api import Container, Pod, Quantity, ResourceRequirements
 from edged.pods.config.resources import HostResources, cpu_shares, linux_resources, oom_score_adjust
-from edged.pods.qos import QosClass, qos_class
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.types import Container, Pod, Quantity, ResourceRequirements
 from tests.edged.pods.builders import a_container, a_pod
 
 MACHINE = HostResources(memory=1000 * 2**20)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from edged.api import ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod, PodStatus, decode
 from edged.pods.actions import compute_pod_actions
 from edged.pods.backoff import BackOffs
 from edged.pods.model import PodFacts
 from edged.pods.pod_status.phase import Phase
 from edged.pods.pod_status.status import NodeView, pod_status
 from edged.pods.restart import can_restart, restarts_after
+from modules.apimachinery.types import ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod, PodStatus, decode
 from tests.edged.pods.builders import a_container, a_pod, a_sandbox, at, exited, facts, running
 
 IN_42 = ContainerRestartRule("Restart", ContainerRestartRuleOnExitCodes("In", (42, 43)))

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from edged.api import (
+from edged.pods.actions import ContainerWait
+from edged.pods.kill_options import KillOptions
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState
+from edged.pods.pod_status.phase import pod_phase
+from edged.pods.pod_status.status import NodeView, crash_loop, go_duration, pod_status
+from modules.apimachinery.types import (
     Container,
     ContainerState,
     ContainerStateRunning,
@@ -24,11 +29,6 @@ from edged.api import (
     format_time,
     seconds,
 )
-from edged.pods.actions import ContainerWait
-from edged.pods.kill_options import KillOptions
-from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState
-from edged.pods.pod_status.phase import pod_phase
-from edged.pods.pod_status.status import NodeView, crash_loop, go_duration, pod_status
 from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")

@@ -8,7 +8,12 @@ import pytest
 
 from beehive.simulation import Simulation
 from beehive.testing import FakeContext
-from edged.api import (
+from edged.pods.model import PodFacts, ProbeFacts
+from edged.probes.manager import ProbeManager
+from edged.probes.model import ProbeOutcome, ProbeResult
+from edged.probes.runner import ProbeAttempt
+from edged.probes.targets import HttpTarget
+from modules.apimachinery.types import (
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
@@ -19,11 +24,6 @@ from edged.api import (
     Probe,
     seconds,
 )
-from edged.pods.model import PodFacts, ProbeFacts
-from edged.probes.manager import ProbeManager
-from edged.probes.model import ProbeOutcome, ProbeResult
-from edged.probes.runner import ProbeAttempt
-from edged.probes.targets import HttpTarget
 from tests.edged.pods.builders import UID, a_container, a_pod, facts, running
 
 MAIN = a_container(

@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
-from edged.api import Pod, encode
 from edged.cri.contract import ContainerId, ExecResult
 from edged.cri.errors import DeadlineExceededError
+from modules.apimachinery.types import Pod, encode
 from tests.edged.conftest import Bench, pod
 
 IP = "10.0.0.2"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api.probes import Probe
 from edged.probes.manager import ProbeHistory, decide, first_wait, is_due, next_due, spread
 from edged.probes.model import ProbeKind, ProbeOutcome, ProbeTiming
+from modules.apimachinery.types.probes import Probe
 
 S, F, U = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN
 STARTUP, LIVENESS, READINESS = ProbeKind.STARTUP, ProbeKind.LIVENESS, ProbeKind.READINESS

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from edged.api import Container, ContainerPort, EnvVar
-from edged.api.containers import EnvVarSource
-from edged.api.probes import ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
 from edged.errors import TargetError
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget, port_number, probe_target
+from modules.apimachinery.types import Container, ContainerPort, EnvVar
+from modules.apimachinery.types.containers import EnvVarSource
+from modules.apimachinery.types.probes import ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
 
 IP = "10.0.0.9"
 DEFAULTS = (("User-Agent", "kube-probe/1.32"), ("Accept", "*/*"))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from beehive.http.errors import HttpStatusError
-from edged.api import Pod, from_value
 from edged.server.pod_lookup import container_of_log, find_pod, find_status, only_container, running_container, runs
+from modules.apimachinery.types import Pod, from_value
 
 RUNNING = {"running": {"startedAt": "2026-11-20T05:00:00Z"}}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}

@@ -4,11 +4,11 @@ import pytest
 
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
-from edged.api import ObjectMeta, Pod
 from edged.pods.model import PodUid
 from edged.probes.model import ProbeKind, ProbeOutcome
 from edged.server.probe_metrics import ProbeMetrics
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.types import ObjectMeta, Pod
 from tests.edged.conftest import Bench, pod
 
 REQUEST = Request(method="GET", target="/metrics/probes", parts=("metrics", "probes"))

@@ -13,13 +13,13 @@ from beehive.http.responses import Reply, Response, Stream
 from beehive.http.router import HttpRoute, Router
 from beehive.simulation import Simulation
 from beehive.slot import Readiness, State
-from edged.api import Pod, from_value
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import NotFoundError, UnavailableError
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
+from modules.apimachinery.types import Pod, from_value
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode

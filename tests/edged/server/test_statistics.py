@@ -1,9 +1,9 @@
 """What Prometheus and the metrics server read."""
 
-from edged.api import Pod, Time, from_value
 from edged.server.cadvisor import cadvisor_text
 from edged.server.statistics import exposition
 from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
+from modules.apimachinery.types import Pod, Time, from_value
 
 AT = Time("2026-11-20T01:00:00Z")
 CPU, MEMORY = CpuStats(AT, None, 2_500_000_000), MemoryStats(AT, working_set_bytes=4096)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from edged.api import Pod
 from edged.settings import Group
 from edged.shutdown.plan import groups, kill_options, plan
+from modules.apimachinery.types import Pod
 from tests.edged.pods.builders import a_pod
 
 SYSTEM = 2_000_000_000

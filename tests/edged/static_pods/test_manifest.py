@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from edged.api import Pod, from_value
 from edged.errors import ManifestError
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE, is_mirror, is_static
 from edged.static_pods.manifest import CONFIG_HASH, LARGEST, static_pod
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE, is_mirror, is_static
+from modules.apimachinery.types import Pod, from_value
 
 YAML = b"""
 apiVersion: v1

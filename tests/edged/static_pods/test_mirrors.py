@@ -6,15 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.decoding import decode_json
-from edged.api import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode
 from edged.node.state import NodeState
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manager import MirrorPods
 from edged.static_pods.manifest import CONFIG_HASH
 from edged.status.manager import StatusManager
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
+from modules.apimachinery.types import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode
 from tests.edged.status.meta_requests import MetaRequests
 
 UID = PodUid("of-the-file")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from beehive import Clock, Message, ModuleName
-from edged.api import Pod
-from edged.pods.static import CONFIG_MIRROR
 from edged.static_pods.manifest import CONFIG_HASH
+from modules.apimachinery.pods.static import CONFIG_MIRROR
+from modules.apimachinery.types import Pod
 from tests.edged.conftest import Bench
 from tests.edged.meta_double import CONFLICT, NOT_FOUND, MetaDouble
 

@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH, LARGEST
+from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Pod, encode, from_value
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cri.contract import ContainerId
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
@@ -13,6 +12,7 @@ from edged.pods.paths import PodPaths
 from edged.settings.cgroups import CgroupSettings
 from edged.stats.model import PodStats
 from edged.stats.provider import DISK_PERIOD, FRESH, CgroupUsage, StatsProvider
+from modules.apimachinery.types import Pod, encode, from_value
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 

@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from edged.api import Nanoseconds
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cgroups.names import CgroupPath
 from edged.stats.model import InterfaceStats
 from edged.stats.procfs_usage import ProcfsUsage, file_system
 from edged.stats.provider import CgroupUsage
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
+from modules.apimachinery.types import Nanoseconds
 
 AT = Nanoseconds(1_795_139_667_000_000_000)
 PODS = CgroupPath("/kubepods")

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Node as NodeObject
-from edged.api import decode
-from edged.api.nodes import Taint
 from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
 from metamanager.client import AlreadyExistsError, ConflictError
+from modules.apimachinery.types import Node as NodeObject
+from modules.apimachinery.types import decode
+from modules.apimachinery.types.nodes import Taint
 from tests.edged.status.meta_requests import NOT_FOUND, rejected
 from tests.edged.status.test_node_reports import LEASE, LOST, REPORT, Node
 

@@ -3,7 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import (
+from edged.pods.labels import ref_of
+from edged.pods.model import PodUid
+from edged.status.manager import CORRECTION_PERIOD, CORRECTIONS, PENDING_DELAY, PENDING_PERIOD, StatusManager
+from metamanager.client import NoAnswerError, NotConnectedError
+from modules.apimachinery.pods.static import CONFIG_SOURCE
+from modules.apimachinery.types import (
     ContainerState,
     ContainerStateWaiting,
     ContainerStatus,
@@ -13,11 +18,6 @@ from edged.api import (
     PodSpec,
     PodStatus,
 )
-from edged.pods.labels import ref_of
-from edged.pods.model import PodUid
-from edged.pods.static import CONFIG_SOURCE
-from edged.status.manager import CORRECTION_PERIOD, CORRECTIONS, PENDING_DELAY, PENDING_PERIOD, StatusManager
-from metamanager.client import NoAnswerError, NotConnectedError
 from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
 
 UID = PodUid("u1")

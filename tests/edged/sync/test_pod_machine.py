@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.errors import StartError
 from edged.pod_workers.job import DeliveredObject, Done, Job, Queue
@@ -32,6 +31,7 @@ from edged.pods.model import (
 from edged.pods.pod_status.status import NodeView, pod_status
 from edged.sync import pod_machine as machine
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts, next_job, queue_for, step
+from modules.apimachinery.types import Nanoseconds, Pod, PodStatus, decode, encode
 from tests.edged.conftest import pod
 
 CHANGED = machine.DependencyChanged(("configmap", "default", "settings"), DeliveredObject(b"{}"))

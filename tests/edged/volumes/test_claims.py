@@ -7,7 +7,12 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from edged.api import (
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
+from edged.volumes.claims import LocalVolume, NodeIdentity, inline_volume, persistent_plan, resolve
+from edged.volumes.csi.model import CsiVolume
+from modules.apimachinery.types import (
     LocalObjectReference,
     Nanoseconds,
     ObjectMeta,
@@ -17,7 +22,7 @@ from edged.api import (
     PodSecurityContext,
     Volume,
 )
-from edged.api.persistent import (
+from modules.apimachinery.types.persistent import (
     CSIPersistentVolumeSource,
     LocalVolumeSource,
     PersistentVolume,
@@ -28,13 +33,8 @@ from edged.api.persistent import (
     SecretReference,
     VolumeNodeAffinity,
 )
-from edged.api.scheduling import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from edged.api.volumes import CSIVolumeSource, HostPathVolumeSource
-from edged.pods.model import PodUid
-from edged.pods.paths import PodPaths
-from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
-from edged.volumes.claims import LocalVolume, NodeIdentity, inline_volume, persistent_plan, resolve
-from edged.volumes.csi.model import CsiVolume
+from modules.apimachinery.types.scheduling import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from modules.apimachinery.types.volumes import CSIVolumeSource, HostPathVolumeSource
 from tests.edged.pods.builders import UID, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from beehive.files.removal import remove_tree
-from edged.api import EmptyDirVolumeSource, Volume
 from edged.volumes import directory_usage
 from edged.volumes.directory_usage import DirectoryCounts, DiskUsage, disk_usage, over_its_limit
+from modules.apimachinery.types import EmptyDirVolumeSource, Volume
 from tests.beehive.files.trees import make_deep
 from tests.edged.pods.builders import a_pod
 from tests.support.descriptors import open_descriptors

@@ -7,16 +7,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from edged.api import (
-    EmptyDirVolumeSource,
-    Nanoseconds,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-    SecretVolumeSource,
-    Volume,
-)
 from edged.errors import PluginError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -26,6 +16,16 @@ from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.mounting import is_mounted, points_below
 from edged.volumes.plan import MemoryDirectory, memory_size
 from edged.volumes.set_up import set_up
+from modules.apimachinery.types import (
+    EmptyDirVolumeSource,
+    Nanoseconds,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    SecretVolumeSource,
+    Volume,
+)
 from tests.edged.pods.builders import a_container, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import SEC, Known

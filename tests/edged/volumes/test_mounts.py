@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from edged.api import ConfigMapVolumeSource, Pod, Volume, VolumeMount
 from edged.errors import TooLargeError
 from edged.volumes import VolumeError, container_mounts, host_hosts_file, hosts_file, resolve_sub_path
+from modules.apimachinery.types import ConfigMapVolumeSource, Pod, Volume, VolumeMount
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
 

@@ -12,9 +12,9 @@ import pytest
 
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from edged.api import PodSecurityContext
 from edged.errors import VolumeError
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
+from modules.apimachinery.types import PodSecurityContext
 from tests.beehive.files.trees import make_deep
 from tests.edged.pods.builders import a_pod
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edged.api import (
+from edged.pods.config.downward import DownwardView
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import Files, MemoryMounts, PodVolumes, VolumeError, VolumeFile, resolve_sub_path, set_up
+from edged.volumes.mounting import is_mounted, points_below
+from edged.volumes.payload import projected_payload
+from modules.apimachinery.types import (
     ConfigMapProjection,
     ConfigMapVolumeSource,
     DownwardAPIVolumeSource,
@@ -21,12 +27,6 @@ from edged.api import (
     Volume,
     VolumeProjection,
 )
-from edged.pods.config.downward import DownwardView
-from edged.pods.model import PodUid
-from edged.pods.paths import PodPaths
-from edged.volumes import Files, MemoryMounts, PodVolumes, VolumeError, VolumeFile, resolve_sub_path, set_up
-from edged.volumes.mounting import is_mounted, points_below
-from edged.volumes.payload import projected_payload
 from tests.edged.pods.builders import UID, a_container, a_pod, at
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known, needs_root, planned

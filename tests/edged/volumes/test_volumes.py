@@ -10,7 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.files.removal import remove_tree
-from edged.api import (
+from edged.pods.config.downward import DownwardView
+from edged.pods.paths import PodPaths
+from edged.volumes import (
+    Files,
+    HostPath,
+    MemoryMounts,
+    MissingContentError,
+    VolumeError,
+    VolumePlan,
+    plan_volume,
+    set_up,
+)
+from edged.volumes.plan import EmptyDirectory
+from modules.apimachinery.types import (
     ConfigMap,
     ConfigMapProjection,
     ConfigMapVolumeSource,
@@ -31,26 +44,13 @@ from edged.api import (
     Volume,
     VolumeProjection,
 )
-from edged.api.persistent import (
+from modules.apimachinery.types.persistent import (
     CSIDriver,
     PersistentVolume,
     PersistentVolumeClaim,
     SecretReference,
     VolumeAttachment,
 )
-from edged.pods.config.downward import DownwardView
-from edged.pods.paths import PodPaths
-from edged.volumes import (
-    Files,
-    HostPath,
-    MemoryMounts,
-    MissingContentError,
-    VolumeError,
-    VolumePlan,
-    plan_volume,
-    set_up,
-)
-from edged.volumes.plan import EmptyDirectory
 from tests.edged.pods.builders import UID, a_pod, at
 
 SEC, NONE = "sec", "none"

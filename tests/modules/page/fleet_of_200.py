@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.clock import RealClock
+from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
-from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import Stub
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import Clock
+from modules.cli.errors import StatusError
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.page.api import About, FleetApi, fleet_api
 from modules.page.picture import Links
-from modules.tools.kubectl.errors import StatusError
 
 NODES: Final = 2_000
 _ZONES: Final = 40

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from beehive.clock import RealClock
 from beehive.printable import printable
+from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
-from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from tests.modules.page.hostile_texts import hostile_texts
 from tests.modules.processes.cloudcore.devices import People, reports, twins
 from tests.modules.processes.cloudcore.stubs import Edge, Stub

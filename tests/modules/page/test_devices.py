@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.cli.errors import StatusError
+from modules.insight.fleet.rows import NodeRow
 from modules.page.devices import MOST, DeviceReader
-from modules.tools.fleet.rows import NodeRow
-from modules.tools.kubectl.errors import StatusError
 
 NODES = [NodeRow("n1", "connected")]
 ROOT = "/apis/devices.kubeedge.io/v1beta1"

@@ -6,16 +6,16 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.devices import DeviceFacts
+from modules.insight.fleet.findings import FleetFinding
+from modules.insight.fleet.lacks import Lack
+from modules.insight.fleet.rollouts import rollouts
+from modules.insight.fleet.rows import pod_row
+from modules.insight.fleet.sentences import node_sentence
+from modules.insight.why.facts import NodeChain, NodeStep, PodFacts
+from modules.insight.why.pods import explain
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
-from modules.tools.fleet.devices import DeviceFacts
-from modules.tools.fleet.findings import FleetFinding
-from modules.tools.fleet.lacks import Lack
-from modules.tools.fleet.rollouts import rollouts
-from modules.tools.fleet.rows import pod_row
-from modules.tools.fleet.sentences import node_sentence
-from modules.tools.why.facts import NodeChain, NodeStep, PodFacts
-from modules.tools.why.pods import explain
 
 NOW: Final = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""

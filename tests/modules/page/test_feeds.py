@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from beehive.clock import RealClock
+from modules.cli.errors import UnreachableError
+from modules.cli.rest import RestClient
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Links, Picture
 from modules.processes.cloudcore.page_command import ControlLinks
-from modules.tools.fleet.devices import DeviceFacts, DevicePropertyRow
-from modules.tools.kubectl.errors import UnreachableError
-from modules.tools.kubectl.rest import RestClient
 from tests.modules.processes.cloudcore.clusters import Cluster
 
 PATIENCE = 60.0

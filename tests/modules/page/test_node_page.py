@@ -14,18 +14,18 @@ from beehive.http.request import Request
 from beehive.simulation import Simulation
 from metamanager.rows import row_of
 from metamanager.store import open_store
+from modules.cli.rest import RestClient
 from modules.edge.devicetwin import twins
 from modules.edge.devicetwin.requests import TwinRequest
 from modules.edge.devicetwin.state import Device, encode
 from modules.edge.devicetwin.twins import At
+from modules.insight.fleet.rows import FleetPodRow
 from modules.page.api import About
 from modules.page.node_api import NodeApi, own_node
 from modules.page.own_devices import OwnDevice, OwnDevices
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.device_commands.page_devices import own_devices
 from modules.processes.edgecore.store_commands.database import StoreReadError, reading
-from modules.tools.fleet.rows import FleetPodRow
-from modules.tools.kubectl.rest import RestClient
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.browser import browser, why_none

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.rows import NodeRow, pod_row
 from modules.page.nodes import short_node
 from modules.page.picture import Changes, FleetHead, Links, Picture
 from modules.page.sight import Sight
-from modules.tools.fleet.rows import NodeRow, pod_row
 
 FEEDS = ("nodes", "pods", "links")
 

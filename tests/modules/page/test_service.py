@@ -14,9 +14,12 @@ import modules.page as page_package
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.simulation import Simulation
+from modules.cli.errors import StatusError
+from modules.cli.rest import RestClient
 from modules.cloud.device_values import HistoryValue, ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import WriteList, WriteQuery
+from modules.insight.fleet.rows import pod_row
 from modules.page.api import About, FleetApi
 from modules.page.devices import DeviceReader
 from modules.page.feeds import Feeds
@@ -26,9 +29,6 @@ from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
 from modules.page.shells import ClosedDoor
-from modules.tools.fleet.rows import pod_row
-from modules.tools.kubectl.errors import StatusError
-from modules.tools.kubectl.rest import RestClient
 
 HOST = "127.0.0.1:8080"
 ORIGIN = f"http://{HOST}"

@@ -22,6 +22,7 @@ from websockets.typing import Subprotocol
 
 from beehive.clock import RealClock
 from beehive.http.errors import HttpStatusError
+from modules.cli.rest import RestClient
 from modules.cloud.cloudstream.relay import ClientSocket
 from modules.page import frames, shells
 from modules.page.api import About
@@ -33,7 +34,6 @@ from modules.page.sessions import IDLE_SECONDS, LONGEST_SECONDS
 from modules.page.shells import ClosedDoor
 from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
-from modules.tools.kubectl.rest import RestClient
 from tests.modules.page.test_browser import ASK, FOUND, ONLY_COLOURS
 from tests.support.browser import Browser, browser, why_none
 

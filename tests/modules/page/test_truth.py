@@ -9,10 +9,10 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.http.request import Request
+from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.page.api import About, FleetApi, fleet_api
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply
-from modules.tools.kubectl.rest import MERGE_PATCH, RestClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.page.test_browser import PromptLinks
 from tests.modules.processes.cloudcore.stubs import Stub

@@ -18,13 +18,13 @@ from beehive import Hive, ModuleName, Threads
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.router import Router
-from edged.api import Pod, from_value
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId, StreamingUrl, Streams
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
 from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
+from modules.apimachinery.types import Pod, from_value
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from edged.api.pods import Pod
-from edged.api.quantity import canonical_quantity, milli_value, whole_value
-from edged.pods.demand import pod_sum
-from edged.pods.qos import qos_class
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, kind_named
 from modules.apimachinery.lister import Lister
+from modules.apimachinery.pods.demand import pod_sum
+from modules.apimachinery.pods.qos import qos_class
+from modules.apimachinery.types.pods import Pod
+from modules.apimachinery.types.quantity import canonical_quantity, milli_value, whole_value
 from modules.apimachinery.validation.limit_ranges import MAPS
 from modules.cloud.apiserver.quotas.usage import written
 

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from edged.validation.causes import Cause, invalid
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named
 from modules.apimachinery.lister import Lister
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.causes import Cause, invalid
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
 LABEL: Final = f"{_PREFIX}enforce"

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response
 from beehive.whole_numbers import whole_number
-from metamanager.application import Target
+from modules.apimachinery.application import Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 from modules.apimachinery.kinds import JsonObject

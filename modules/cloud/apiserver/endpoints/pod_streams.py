@@ -12,11 +12,11 @@ from urllib.parse import quote, urlencode
 from beehive.http.request import Request
 from beehive.http.responses import Reply, text
 from beehive.printable import clipped
-from edged.api import Nanoseconds
-from edged.logs.options import LogOptionError, log_options
-from metamanager.application import Target
+from modules.apimachinery.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.log_options import LogOptionError, log_options
+from modules.apimachinery.types import Nanoseconds
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 _log = logging.getLogger(__name__)

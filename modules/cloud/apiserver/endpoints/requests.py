@@ -7,20 +7,20 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.http.request import Request
-from edged.yaml_reader import YamlError, has_more_values
-from metamanager.application import Target
 from modules.apimachinery.api_errors import (
     BadRequestError,
     MethodNotAllowedError,
     TooLargeError,
     UnsupportedMediaTypeError,
 )
+from modules.apimachinery.application import Target
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.yaml_reader import YamlError, has_more_values
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized

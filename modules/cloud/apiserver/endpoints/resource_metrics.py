@@ -8,7 +8,7 @@ import msgspec
 from beehive.clock import Clock
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
-from metamanager.application import Target
+from modules.apimachinery.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import Resource

@@ -12,9 +12,9 @@ from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, json, text
-from metamanager.application import Target
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.application import Target
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, unread
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of

@@ -4,11 +4,11 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from edged.api.quantity import QuantityError, canonical_quantity, parse_quantity
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.go_values import base64_error, time_error
 from modules.apimachinery.kinds import JsonObject, Kind, key_kind, kind_named
+from modules.apimachinery.types.quantity import QuantityError, canonical_quantity, parse_quantity
 from modules.cloud.apiserver.fields.validation import known_fields
 
 _QUANTITIES: Final = frozenset((

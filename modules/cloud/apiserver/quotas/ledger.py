@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
-from edged.api.quantity import QuantityError, parse_quantity
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, version_of
+from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.cloud.apiserver.quotas.scopes import is_about
 from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, returned_by, shown, usage_of, written
 from modules.cloud.apiserver.scheduling.rooms import has_ended

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from edged.api.pods import Pod
-from edged.api.quantity import QuantityError
-from edged.pods.qos import QosClass, qos_class
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_kind
+from modules.apimachinery.pods.qos import QosClass, qos_class
+from modules.apimachinery.types.pods import Pod
+from modules.apimachinery.types.quantity import QuantityError
 from modules.cloud.authorization.node_accounts import is_mirror
 
 _BEST_EFFORT: Final = "BestEffort"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from edged.api.pods import Pod
-from edged.api.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
-from edged.pods.demand import pod_limits, pod_requests
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.pods.demand import pod_limits, pod_requests
 from modules.apimachinery.times import parse_rfc3339
+from modules.apimachinery.types.pods import Pod
+from modules.apimachinery.types.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
 
 Amounts = Mapping[str, Fraction]
 

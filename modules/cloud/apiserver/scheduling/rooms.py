@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from edged.admission.general_predicates import Port, host_ports
-from edged.api import Node, Pod, QuantityError, parse_quantity
-from edged.pods.demand import Amounts, pod_requests
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.pods.demand import Amounts, pod_requests
+from modules.apimachinery.pods.general_predicates import Port, host_ports
+from modules.apimachinery.types import Node, Pod, QuantityError, parse_quantity
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.unbound_pods import priority_of
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from edged.admission.tolerations import tolerates
-from edged.api import Pod
-from edged.api.scheduling import NodeSelector
-from edged.pods.node_selector import selector_matches
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.node_selector import selector_matches
+from modules.apimachinery.pods.tolerations import tolerates
+from modules.apimachinery.types import Pod
+from modules.apimachinery.types.scheduling import NodeSelector
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
 from modules.cloud.apiserver.scheduling.rooms import (
     CPU,

@@ -5,10 +5,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from edged.api.persistent import VolumeNodeAffinity
-from edged.api.scheduling import NodeSelector
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.types.persistent import VolumeNodeAffinity
+from modules.apimachinery.types.scheduling import NodeSelector
 
 ELSEWHERE: Final = "node(s) had volume node affinity conflict"
 TAKEN: Final = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from edged.api import BoundObjectReference, TokenRequest
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError, TooManyRequestsError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.types import BoundObjectReference, TokenRequest
 from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, BoundReference, subject
 from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE, KeyStore, current_signer, public_keys
 from modules.cloud.apiserver.tokens.verification import RefusesTokens, refuses_none, review_token

@@ -10,7 +10,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, Secured, perform
-from beehive.tls import default_client_context
+from beehive.sockets.tls import default_client_context
 from modules.cloud.authentication.oidc.key_sets import KeySetError, ProviderKey, read_key_set
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 
 from beehive.decoding import convert
 from beehive.errors import BeehiveError
-from edged.yaml_reader import YamlError, documents
+from modules.apimachinery.yaml_reader import YamlError, documents
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ContextEntry, KubeconfigFile, Selected, UserEntry
 
 MAX_BYTES: Final = 4 * 1024 * 1024

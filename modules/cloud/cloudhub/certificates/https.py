@@ -20,8 +20,8 @@ from beehive.http.connections import OpenConnection, OpenConnections, Phase, add
 from beehive.http.errors import HttpError
 from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange, body_length
-from beehive.ports import told_why
-from beehive.tls import peer_certificate
+from beehive.sockets.ports import told_why
+from beehive.sockets.tls import peer_certificate
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.identities.peer import read_peer
 

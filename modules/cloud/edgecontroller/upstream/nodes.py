@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from beehive.names import OK, ResourceType
-from edged.api import Node, NodeStatus
 from modules.apimachinery.api_errors import ApiError, NotFoundError, RefusedError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, version_of
+from modules.apimachinery.types import Node, NodeStatus
 from modules.cloud.edgecontroller.downstream.responses import (
     UpstreamResponse,
     error_response,

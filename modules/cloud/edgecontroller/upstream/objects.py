@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from beehive.names import Operation
-from edged.api import TokenRequest
 from modules.apimachinery.api_errors import (
     ApiError,
     BadRequestError,
@@ -19,6 +18,7 @@ from modules.apimachinery.api_errors import (
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.apimachinery.types import TokenRequest
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
 from modules.cloud.client.calls import ApiCall

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from edged.api import DeleteOptions, PodStatus
 from modules.apimachinery.api_errors import ApiError, RefusedError, TooLargeError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.graceful_deletion import is_deletion_complete
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
+from modules.apimachinery.types import DeleteOptions, PodStatus
 from modules.cloud.edgecontroller.downstream.responses import (
     UpstreamResponse,
     error_response,

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from edged.api import Pod
 from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.backends import MeshBackend, addresses_of_pod
 from modules.edge.edgemesh.dns.upstream import UpstreamResolver
 from modules.edge.edgemesh.dns.wire import (

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
-from edged.api import Pod
+from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution, explain

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from beehive.netlink import attribute, attributes, message, messages
+from beehive.sockets.netlink import attribute, attributes, message, messages
 from modules.edge.edgemesh.tables import Address, PortTable
 
 UDP: Final = 17

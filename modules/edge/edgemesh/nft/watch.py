@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from beehive.netlink import NetlinkListener, NetlinkMessage, attributes, messages
+from beehive.sockets.netlink import NetlinkListener, NetlinkMessage, attributes, messages
 from modules.edge.edgemesh.nft.ruleset import TABLE, is_temporary
 
 _NETLINK_NETFILTER: Final = 12

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from beehive.printable import printable
-from modules.tools.printing.terminal import print_json, print_lines
+from modules.apimachinery.printing.terminal import print_json, print_lines
 
 
 class Level(StrEnum):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
 
+    from modules.cli.parser import VerbParser
     from modules.processes.common.pod_commands.client import NodeClient
-    from modules.tools.kubectl.parser import VerbParser
 
 _HERE: Final = __name__
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modules.tools.kubectl.parser import VerbParser
+    from modules.cli.parser import VerbParser
 
 _POD: Final = "[pod/]POD, or NAMESPACE/POD"
 _MOST_LOGS: Final = 5

@@ -15,16 +15,16 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.http.errors import HttpStatusError
-from beehive.unix_sockets import connect_unix
-from edged.api import Pod, decode
-from edged.api.pods import PodList
+from beehive.sockets.unix_sockets import connect_unix
 from edged.cri.contract import ExecResult
 from edged.server.pod_lookup import find_pod
+from modules.apimachinery.printing.terminal import print_error, print_text
+from modules.apimachinery.types import Pod, decode
+from modules.apimachinery.types.pods import PodList
+from modules.cli.errors import KubectlError
+from modules.cli.rest import RestClient, path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import RestClient, path_of
-from modules.tools.printing.terminal import print_error, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from edged.api import Pod, parse_time
-from edged.api.times import TimeError
+from modules.apimachinery.types import Pod, parse_time
+from modules.apimachinery.types.times import TimeError
 from modules.processes.common.durations import parse_duration
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors

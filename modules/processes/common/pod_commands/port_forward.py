@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import NodeClient, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.spdy_link import PORT_FORWARD, SpdyLink
 from modules.processes.common.pod_commands.target import pod_target
-from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
     from beehive.http.spdy import SpdyEvent
-    from edged.api import Pod
+    from modules.apimachinery.types import Pod
 
 _BACKLOG: Final = 64
 _LOCALHOST: Final = ("127.0.0.1", "::1")

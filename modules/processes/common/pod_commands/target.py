@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from modules.kubectl.absent_kinds import advice_on
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.tools.kubectl.absent_kinds import advice_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edged.api import Pod
+    from modules.apimachinery.types import Pod
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 """Annotation with the name of the container that commands without `-c` mean."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import RealClock
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.backup.archive import (
     BackupManifest,
     check_database,
@@ -30,7 +31,6 @@ from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
-from modules.tools.printing.terminal import print_error, print_lines
 
 _KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
 """KubeEdge's directories of configuration, certificates, static pods, database and pods."""

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 from msgspec import field
 
-from edged.api import Taint
 from edged.eviction_api.signals import Signal
 from edged.eviction_api.thresholds import DEFAULT_HARD
 from edged.settings.cgroups import CgroupDriver
 from edged.settings.pod_cidrs import parse_pod_cidrs
+from modules.apimachinery.types import Taint
 from modules.processes.common.durations import format_duration
 from modules.processes.edgecore.config.names import (
     CGROUP,

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from edged.api.quantity import format_binary_quantity
+from modules.apimachinery.types.quantity import format_binary_quantity
 from modules.processes.common.durations import format_duration, parse_duration, parse_size
 
 T = TypeVar("T")

@@ -16,13 +16,13 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from modules.apimachinery.device_properties import desired_fault
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.device_commands.mappers import MappedParts, parts_of
 from modules.processes.edgecore.local.node import report_errors
 from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.store_commands.shared import print_table
-from modules.tools.printing.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse

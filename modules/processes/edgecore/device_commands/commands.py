@@ -7,13 +7,13 @@ import msgspec
 
 from beehive.clock import RealClock
 from beehive.names import ResourceType
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.devicetwin.past import entries
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from modules.edge.dmi.mappers import MapperRow
 from modules.processes.edgecore.device_commands.mappers import ended, mappers_of
 from modules.processes.edgecore.store_commands.database import StoreReader, StoreReadError, opened
 from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
-from modules.tools.printing.terminal import print_json, print_lines
 
 
 @database_command

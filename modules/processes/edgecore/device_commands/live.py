@@ -9,6 +9,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.devicetwin.feed import TwinChange
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import remark, url
@@ -18,7 +19,6 @@ from modules.processes.edgecore.device_commands.commands import devices_of
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import DEVICES_PATH
 from modules.processes.edgecore.store_commands.shared import seconds_of
-from modules.tools.printing.terminal import print_json, print_lines
 
 _FORM: Final = "edgecore devices set default/thermo threshold=30 (threshold- gives it back to the cloud)"
 _LONGEST_LINE: Final = 1024 * 1024

@@ -7,13 +7,13 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.names import ResourceType
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
 from modules.edge.devicetwin.past import entries
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from modules.edge.dmi.mappers import MapperRow
 from modules.page.own_devices import OwnDevice
 from modules.processes.edgecore.device_commands.mappers import ended, mappers_of
 from modules.processes.edgecore.store_commands.database import StoreReader
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
 MOST: Final = 2000
 """Devices that are read."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
-from beehive.unix_sockets import connect_unix
+from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus.mosquitto_files import SEARCHED, find_mosquitto
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import BrokerNeeds, Directory, Kernel, Listening, MapperSocket

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from beehive import Clock, dialling
+from beehive import Clock
+from beehive.sockets import dialling
 from edgehub.certificates import files
 from edgehub.certificates.certificate import pem_blocks
 from edgehub.certificates.diagnosis import explain

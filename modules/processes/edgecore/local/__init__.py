@@ -12,16 +12,16 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.kubectl.cli import VERBS, add_answers, add_verbs
 from modules.processes.common import pod_commands
 from modules.processes.common.pod_commands.arguments import add_selector
-from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from modules.cli.parser import VerbParser
+    from modules.cli.rest import RestClient
     from modules.processes.common.pod_commands.client import NodeClient
-    from modules.tools.kubectl.parser import VerbParser
-    from modules.tools.kubectl.rest import RestClient
 
 _IN_THE_CLOUD: Final = "objects are made in the cloud, which sends this node its part of them: "
 _ASK_THE_CLOUD: Final = "it is the cloud's: `cloudcore delete pod POD`, or `edgecore delete pod POD`, which asks it"

@@ -2,9 +2,9 @@
 
 import argparse
 
+from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import node_of, report_errors
-from modules.tools.printing.terminal import print_lines
 
 
 def metrics(chosen: argparse.Namespace) -> int:

@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from modules.apimachinery.printing.terminal import print_error
+from modules.cli.rest import RestClient
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands import client
 from modules.processes.common.pod_commands.client import NOT_RUNNING, NodeClient
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
-from modules.tools.kubectl.rest import RestClient
-from modules.tools.printing.terminal import print_error
 
 
 def node_of(chosen: argparse.Namespace) -> NodeClient:

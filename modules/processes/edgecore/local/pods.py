@@ -6,14 +6,14 @@ from time import time
 from typing import Final
 
 from beehive.printable import printable
+from modules.apimachinery.printing.ages import age_of
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.apimachinery.printing.pods import pod_ready, pod_restarts_and_when, pod_status
+from modules.apimachinery.printing.terminal import print_json, print_lines, print_yaml
+from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import report_errors, rest_client, say
-from modules.tools.kubectl.rest import path_of
-from modules.tools.printing.ages import age_of
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
-from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
-from modules.tools.printing.terminal import print_json, print_lines, print_yaml
 
 _HEAD: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 _WIDE: Final = ("OWNER", "IMAGES")

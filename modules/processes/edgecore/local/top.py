@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from edged.api import decode, parse_time
-from edged.api.quantity import parse_quantity
 from edged.stats.model import Summary
+from modules.apimachinery.printing.fields import text_at
+from modules.apimachinery.printing.terminal import print_lines
+from modules.apimachinery.types import decode, parse_time
+from modules.apimachinery.types.quantity import parse_quantity
+from modules.cli.errors import KubectlError
+from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import node_of, report_errors, rest_client, say
 from modules.processes.edgecore.local.pods import table
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import path_of
-from modules.tools.printing.fields import text_at
-from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
     import argparse

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from beehive.decoding import decode_json
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.edgemesh.dns.explaining import AskedName, Resolution
 from modules.edge.edgemesh.owner import ServicesAnswer, ShownEndpoint, ShownPort, ShownService
 from modules.processes.common.exit_codes import ExitCode
@@ -13,7 +14,6 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import RESOLVE_PATH, SERVICES_PATH
 from modules.processes.edgecore.store_commands.shared import print_table
-from modules.tools.printing.terminal import print_json, print_lines
 
 _UNKNOWN: Final = "the cloud has sent no Services yet; does its dynamicController run, and is there a link?"
 

@@ -12,13 +12,13 @@ from beehive.clock import Clock, RealClock
 from edged.cri import ImageRef
 from edged.cri.client import CriClient
 from edged.errors import EdgedError
-from edged.images.names import listed_name
 from edged.images.progress import PulledLayer, PullProgress, megabytes, progress_of
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
+from modules.apimachinery.image_names import listed_name
+from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.runtimes.oci.images.names import ONE_NAME
-from modules.tools.printing.terminal import print_lines
 from protos.cri.v1 import api_pb2 as cri
 
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")

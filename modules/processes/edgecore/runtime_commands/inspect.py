@@ -16,12 +16,12 @@ from edged.cri.client import CriClient
 from edged.cri.endpoint import socket_path
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
+from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.terminal import print_error, print_json, print_lines, print_yaml
 from modules.processes.edgecore.local.pods import table
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.documents import information_of, plain, without_values
-from modules.tools.printing.ages import human_duration
-from modules.tools.printing.terminal import print_error, print_json, print_lines, print_yaml
 from protos.cri.v1 import api_pb2 as cri
 
 _CONTAINER, _POD, _IMAGE = "container", "pod", "image"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
 from edged.errors import EdgedError
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
@@ -20,7 +21,6 @@ from modules.processes.edgecore.runtime_kinds import (
     of_kind,
     other_kinds,
 )
-from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse

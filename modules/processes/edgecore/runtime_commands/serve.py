@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from beehive import RealClock
 from edged.errors import EdgedError
+from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.edgecore.container_runtime import start_container_runtime
@@ -13,7 +14,6 @@ from modules.processes.edgecore.logs import set_up
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, configured_kind, of_kind
-from modules.tools.printing.terminal import print_lines
 
 
 @reporting_errors

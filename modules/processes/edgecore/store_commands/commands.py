@@ -14,9 +14,9 @@ from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
+from modules.apimachinery.printing.terminal import print_json, print_lines, print_yaml
 from modules.processes.edgecore.store_commands.database import HistoryRow, StoredObject, StoreReadError, opened
 from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
-from modules.tools.printing.terminal import print_json, print_lines, print_yaml
 
 
 @database_command

@@ -7,9 +7,9 @@ from time import gmtime, strftime
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
-from modules.tools.printing.terminal import print_error, print_lines
 
 
 def database_command(function: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:

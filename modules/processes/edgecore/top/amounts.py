@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.tools.printing.ages import human_duration
+from modules.apimachinery.printing.ages import human_duration
 
 _GIGA: Final = 1 << 30
 _MEGA: Final = 1 << 20

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 from beehive import ModuleName
-from edged.api.quantity import QuantityError, parse_quantity, whole_value
+from modules.apimachinery.types.quantity import QuantityError, parse_quantity, whole_value
 from modules.processes.edgecore.top.amounts import bar, duration, gibibytes, millicores, percent
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.spans import Line, Span, Tone, joined, span, text_of

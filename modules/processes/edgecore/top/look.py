@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from beehive.decoding import decode_json
 from edged.stats.model import PodStats, Summary
+from modules.apimachinery.printing.fields import JsonObject, objects_at
 from modules.processes.edgecore.top.state import AgentState
-from modules.tools.printing.fields import JsonObject, objects_at
 
 
 class RootDisk(NamedTuple):

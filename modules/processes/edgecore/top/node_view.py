@@ -15,16 +15,16 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.errors import TraceError
-from edged.api import decode
-from edged.api.codec import DecodeError
 from edged.stats.model import Summary
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.types import decode
+from modules.apimachinery.types.codec import DecodeError
 from modules.processes.common.pod_commands.client import NodeClient, dial, url
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable, pods_in
 from modules.processes.edgecore.top.state import PATH, AgentState
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 from modules.processes.edgecore.trace_socket import ask
-from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
 TAIL_LINES: Final = 500
 """Lines of a log that are shown at first."""

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from edged.api.times import SECOND, TimeError, parse_time
 from edged.stats.model import PodStats
+from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.apimachinery.printing.pods import PodSummary, pod_summary
+from modules.apimachinery.types.times import SECOND, TimeError, parse_time
 from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.pod_waits import pod_reason
 from modules.processes.edgecore.top.spans import Tone
-from modules.tools.printing.fields import JsonObject, text_at
-from modules.tools.printing.pods import PodSummary, pod_summary
 
 _GOOD = frozenset({"Running"})
 _ENDED = frozenset({"Completed", "Succeeded"})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 
 _INITIALIZING = "PodInitializing"
 _ENDED = frozenset({"Succeeded", "Failed"})

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
 from beehive.printable import printable
+from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.amounts import duration, mebibytes, millicores
 from modules.processes.edgecore.top.header import gone_lines, header_lines, queue_line
@@ -25,7 +26,6 @@ from modules.processes.edgecore.top.text_screen import TextScreen
 from modules.processes.edgecore.top.texts import HELP, containers_of, description_of, events_table, yaml_of
 from modules.processes.edgecore.top.themes import cell_of, content_of
 from modules.processes.edgecore.top.waits import Wait, wait_lines, waits_of
-from modules.tools.printing.fields import JsonObject, text_at
 
 if TYPE_CHECKING:
     from textual.theme import Theme

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from edged.api.nodes import NodeCondition
+from modules.apimachinery.types.nodes import NodeCondition
 
 PATH: Final = "/edgecore/state"
 """Path on the owner's socket."""

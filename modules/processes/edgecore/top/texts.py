@@ -3,11 +3,11 @@
 from typing import Final
 
 from beehive.printable import printable
-from modules.tools.kubectl.describers.common import Related
-from modules.tools.kubectl.describers.pod import describe_pod
-from modules.tools.printing.columns import columns_of
-from modules.tools.printing.event_order import event_order
-from modules.tools.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.printing.columns import columns_of
+from modules.apimachinery.printing.event_order import event_order
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.kubectl.describers.common import Related
+from modules.kubectl.describers.pod import describe_pod
 
 HELP: Final = """\
 Keys in the table of pods

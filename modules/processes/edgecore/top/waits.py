@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from beehive import ModuleName
 from beehive.printable import printable
-from edged.api.times import SECOND, TimeError, parse_time
+from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.apimachinery.types.times import SECOND, TimeError, parse_time
 from modules.processes.edgecore.top.amounts import duration, kilobytes
 from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.pod_waits import pod_waits
 from modules.processes.edgecore.top.spans import Line, Span, Tone, span
-from modules.tools.printing.fields import JsonObject, text_at
 
 _PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 

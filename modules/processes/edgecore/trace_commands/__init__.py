@@ -7,11 +7,11 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from modules.cli.parser import VerbParser
 from modules.processes.edgecore.location import add_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.parser import VerbParser
 
-COMMANDS: Final = "modules.tools.trace_tools.commands"
+COMMANDS: Final = "modules.processes.edgecore.trace.commands"
 """Module of the commands."""
 
 _FILE = "a trace, a directory of its parts, or a capture as JSON lines"

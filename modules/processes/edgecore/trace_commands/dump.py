@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from beehive.errors import TraceError
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.trace_socket import SOCKET, ask
-from modules.tools.printing.terminal import print_error
 
 
 def dump(chosen: argparse.Namespace) -> int:

@@ -27,6 +27,7 @@ from beehive.trace import (
     TraceReader,
     read,
 )
+from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.trace_commands.selection import (
     CLOUD,
@@ -38,7 +39,6 @@ from modules.processes.edgecore.trace_commands.selection import (
     seconds_of,
     subject_of,
 )
-from modules.tools.printing.terminal import print_error, print_json, print_lines
 
 LONG: Final = 16 * 1024 * 1024
 """Bytes of a trace above which progress is shown on a terminal."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import RealClock
+from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
 from modules.edge.edgemesh.nft.ruleset import deletion
@@ -23,7 +24,6 @@ from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
-from modules.tools.printing.terminal import print_error, print_lines
 
 STOP_SECONDS: Final = 60.0
 """Seconds within which a running edgecore has to stop."""

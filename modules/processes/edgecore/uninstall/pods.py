@@ -13,9 +13,9 @@ from edged.cri.client import CriClient
 from edged.cri.contract import ContainerId, SandboxId
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid
-from edged.pods.qos import QosClass
 from edged.settings.cgroups import CgroupSettings
 from edged.volumes import KernelMounts, points_below
+from modules.apimachinery.pods.qos import QosClass
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.settings import edged_settings
 

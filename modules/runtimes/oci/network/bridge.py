@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.netlink import attribute, message
+from beehive.sockets.netlink import attribute, message
 from modules.runtimes.oci.network.kernel import set_interface_up
 
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from beehive.netlink import LARGEST, NetlinkMessage, attribute, attributes, message, messages
+from beehive.sockets.netlink import LARGEST, NetlinkMessage, attribute, attributes, message, messages
 
 ACCEPT: Final = 1
 DROP: Final = 0

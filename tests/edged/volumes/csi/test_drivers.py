@@ -10,7 +10,6 @@ import grpc
 import pytest
 
 from beehive import Operation
-from edged.api.persistent import CSIDriver, CSIDriverSpec
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged
@@ -19,6 +18,7 @@ from edged.volumes.csi.client import CsiClient
 from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
 from edged.volumes.csi.model import CsiVolume, NodeCapability
+from modules.apimachinery.types.persistent import CSIDriver, CSIDriverSpec
 from tests.edged.posted import Posted
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory

@@ -15,15 +15,6 @@ import pytest
 from beehive import Actor
 from beehive.files.reading import list_directory, read_file
 from beehive.runtime import Threads
-from edged.api import Pod, PodSecurityContext, Secret
-from edged.api.persistent import (
-    CSIDriver,
-    CSIDriverSpec,
-    SecretReference,
-    VolumeAttachment,
-    VolumeAttachmentStatus,
-    VolumeProblem,
-)
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.pods.model import PodUid
@@ -33,6 +24,15 @@ from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume, attachment_name
 from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.ownership import VolumeOwner
+from modules.apimachinery.types import Pod, PodSecurityContext, Secret
+from modules.apimachinery.types.persistent import (
+    CSIDriver,
+    CSIDriverSpec,
+    SecretReference,
+    VolumeAttachment,
+    VolumeAttachmentStatus,
+    VolumeProblem,
+)
 from tests.edged.pods.builders import a_pod
 from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end

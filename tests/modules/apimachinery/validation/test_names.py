@@ -7,8 +7,8 @@ import pytest
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import MAX_PART, request_from
 from beehive.http.server import RequestHead
-from edged.validation.causes import Causes
 from modules.apimachinery.kinds import KINDS
+from modules.apimachinery.validation.causes import Causes
 from modules.apimachinery.validation.kinds import RULES, KindRules
 from modules.apimachinery.validation.metadata import path_segment
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from tests.modules.cloud.objects import SIGNING_REQUEST

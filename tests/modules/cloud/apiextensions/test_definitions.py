@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiextensions.definitions import prepared_definition
 from tests.modules.cloud.apiextensions.definition import definition
 

@@ -20,8 +20,8 @@ from modules.apimachinery.api_errors import (
 )
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.field_manager.managed_fields import Manager

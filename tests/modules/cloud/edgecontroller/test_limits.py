@@ -11,7 +11,7 @@ from msgspec import Raw
 from beehive.clock import RealClock
 from beehive.message import Message
 from beehive.simulation import Simulation
-from metamanager.application import Application
+from modules.apimachinery.application import Application
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
 from modules.cloud.apiserver.cluster import Cluster

@@ -19,7 +19,7 @@ import pytest
 from metamanager.rows import Row
 from metamanager.store import open_store
 from protos.dmi.v1beta1 import api_pb2 as dmi
-from tests.beehive.socket_activation.test_grpc_server import begun
+from tests.beehive.sockets.activation.test_grpc_server import begun
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import MANAGER, TIMEOUT, FrameworkMapper
 from tests.modules.edge.dmi.node import DmiNode, device, model

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from edged.api import Pod, decode
+from modules.apimachinery.types import Pod, decode
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.support.ports import free_port

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from beehive import Hive, Threads
-from edged.api import encode
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import row_of
 from metamanager.store import open_store
+from modules.apimachinery.types import encode
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.addresses import HostAddresses

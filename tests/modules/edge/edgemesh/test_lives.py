@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 import pytest
 from msgspec.structs import replace
 
-from beehive.netlink import attribute
-from edged.api import Pod
+from beehive.sockets.netlink import attribute
+from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.backends import BackendPort, MeshBackend
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.conntrack import UDP, Flow, changed_udp, flow_of, is_stale

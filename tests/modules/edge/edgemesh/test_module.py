@@ -16,8 +16,8 @@ from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import FakeContext, Harness
-from edged.api import Node, Pod, decode, encode
-from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
+from modules.apimachinery.application import FOLLOW_RESOURCE, FOLLOWED, Target
+from modules.apimachinery.types import Node, Pod, decode, encode
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution

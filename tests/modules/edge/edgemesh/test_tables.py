@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Pod, decode
+from modules.apimachinery.types import Pod, decode
 from modules.edge.edgemesh import state as state_module
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import NftError

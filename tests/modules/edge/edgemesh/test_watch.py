@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from beehive.netlink import attribute, message, messages
+from beehive.sockets.netlink import attribute, message, messages
 from modules.edge.edgemesh.nft.watch import Deletions, deletes_ours
 
 _TABLE, _CHAIN, _RULE, _GENERATION = (10 << 8 | kind for kind in (2, 5, 8, 15))

@@ -12,7 +12,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Response
-from metamanager.application import Application
+from modules.apimachinery.application import Application
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.watch_cache import WatchCache
 from tests.modules.edge.metaserver.objects import FIRST, obj, put

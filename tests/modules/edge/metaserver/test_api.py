@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from metamanager.application import Application, PatchInfo, StatusError
+from modules.apimachinery.application import Application, PatchInfo, StatusError
 from modules.edge.metaserver.resources import RESOURCES
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
 from tests.modules.edge.metaserver.conftest import Served

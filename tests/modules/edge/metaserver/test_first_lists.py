@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
-from metamanager.application import Target, Verb
+from modules.apimachinery.application import Target, Verb
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.first_lists import SECONDS, FirstLists
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from edged.api import Nanoseconds, ObjectMeta, Pod, PodStatus
-from edged.api.pods import PodSpec
-from edged.pods.static import is_static
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.pods.static import is_static
+from modules.apimachinery.types import Nanoseconds, ObjectMeta, Pod, PodStatus
+from modules.apimachinery.types.pods import PodSpec
 from modules.edge.metaserver.live_status import LiveStatusUpdater
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from tests.edged.node.test_status import REPORT

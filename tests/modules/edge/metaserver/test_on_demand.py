@@ -15,12 +15,12 @@ from beehive import Hive, Threads
 from beehive.http.request import Request
 from beehive.http.responses import Response, Stream
 from beehive.simulation import Simulation
-from edged.api import Nanoseconds, PodStatus
-from edged.api.times import Time
 from edged.server.snapshots import Snapshots
 from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.types import Nanoseconds, PodStatus
+from modules.apimachinery.types.times import Time
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.on_demand import IDLE_SECONDS, ApiOnDemand, CommittedObjects
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache

@@ -13,9 +13,9 @@ import pytest
 from beehive import Message, Module, ModuleName, Operation, handles
 from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Application, Progress, Target, target_of
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import Metadata
+from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, Application, Progress, Target, target_of
 from modules.edge.metaserver import stale_objects
 from modules.edge.metaserver.stale_objects import FIRST_DELAY, LONGEST_DELAY, PART, rows_of
 from modules.edge.metaserver.watch_agent import WatchAgent

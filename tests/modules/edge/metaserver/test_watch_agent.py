@@ -9,7 +9,7 @@ import pytest
 from beehive import Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from metamanager.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
+from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
 from modules.edge.metaserver.watch_agent import MOST, MOST_NAMESPACED, ClientWatches, WatchAgent
 
 SERVICES = Target("", "v1", "services")

@@ -16,7 +16,7 @@ import pytest
 
 from beehive import Hive, Message, Module, ModuleName, Operation, RealClock, Threads, handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls

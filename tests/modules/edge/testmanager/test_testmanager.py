@@ -11,7 +11,7 @@ import pytest
 
 from beehive import Hive, Message, Threads
 from beehive.http.errors import HttpStatusError
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.testmanager.module import MAX_BODY, ManagerSettings, NodeTestManager, read_object
 from modules.edge.testmanager.token import is_allowed, read_token

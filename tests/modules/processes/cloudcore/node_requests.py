@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from metamanager.application import PatchInfo, Target, Verb, application, message_of
+from modules.apimachinery.application import PatchInfo, Target, Verb, application, message_of
 from modules.cloud.client.calls import MERGE
 from tests.modules.cloud.objects import SIGNING_REQUEST, node, pod
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge

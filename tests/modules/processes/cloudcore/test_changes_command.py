@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from modules.cloud.object_writes import NO_JOURNAL, KnownWrite, WriteList
+from modules.insight.fleet.changes import ChangeRow
 from modules.processes.cloudcore import control_client
 from modules.processes.cloudcore.changes_command import table
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.fleet.changes import ChangeRow
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beehive.message import Message
-from metamanager.application import Target, Verb, application, message_of
+from modules.apimachinery.application import Target, Verb, application, message_of
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.common.exit_codes import ExitCode

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from modules.cloud.messages import Cloudcores, LinkSession, NodeConnection
+from modules.insight.fleet.lacks import Lack
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
@@ -15,7 +16,6 @@ from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
 from modules.processes.common.doctor.check_result import CheckResult, Level
 from modules.processes.common.exit_codes import ExitCode
-from modules.tools.fleet.lacks import Lack
 from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub

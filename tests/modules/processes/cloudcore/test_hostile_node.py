@@ -8,7 +8,7 @@ import pytest
 
 from beehive.message import Message
 from beehive.names import ModuleName
-from metamanager.application import Target, Verb, application, message_of
+from modules.apimachinery.application import Target, Verb, application, message_of
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get

@@ -22,7 +22,7 @@ def test_a_page_without_shells_loads_neither_the_way_to_containers_nor_that_to_a
         "print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    more = ("modules.processes.common.pod_commands", "modules.cloud.client.http", "modules.tools.why")
+    more = ("modules.processes.common.pod_commands", "modules.cloud.client.http", "modules.insight.why")
     assert [name for name in loaded for one in (*FOREIGN, *more) if name == one or name.startswith(f"{one}.")] == []
 
 

@@ -14,12 +14,12 @@ from beehive.clock import RealClock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import request_from
 from beehive.http.server import RequestHead
+from modules.cli.errors import StatusError, UnreachableError
 from modules.page.api import FleetApi
 from modules.page.server import PageServer
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import cluster_api, cluster_of
-from modules.tools.kubectl.errors import StatusError, UnreachableError
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.test_page_port import ALICE, BOB, DEVICES, NODES, PODS, granted
 from tests.modules.processes.cloudcore.test_page_port import secure as secure  # noqa: PLC0414 - a fixture

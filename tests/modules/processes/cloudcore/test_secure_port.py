@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
+from modules.cli.rest import RestClient
 from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
 from modules.cloud.apiserver.endpoints import requests, service
 from modules.cloud.apiserver.manifests import Document, read_manifests
@@ -32,7 +33,6 @@ from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
-from modules.tools.kubectl.rest import RestClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.api.quantity import format_binary_quantity
+from modules.apimachinery.types.quantity import format_binary_quantity
 from modules.processes.common.durations import format_duration, parse_duration, parse_size
 
 GO_DURATIONS = [

@@ -12,7 +12,7 @@ import pytest
 from beehive import Hive, Threads
 from beehive.http.responses import text
 from beehive.http.router import HttpRoute
-from beehive.unix_sockets import short_name
+from beehive.sockets.unix_sockets import short_name
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig

@@ -23,8 +23,8 @@ LATER: Final = (
     "http.client", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module", "modules.processes.cloudcore",
     "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
-    "modules.processes.edgecore.trace_commands", "modules.tools.kubectl.cli",
-    "modules.lab", "modules.runtimes.docker", "modules.tools.trace_tools",
+    "modules.processes.edgecore.trace_commands", "modules.kubectl.cli",
+    "modules.lab", "modules.runtimes.docker", "modules.processes.edgecore.trace",
     "multiprocessing", "paho", "prometheus_client", "protos.csi",
     "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "websockets",
 )  # fmt: skip

@@ -15,10 +15,10 @@ from beehive import Hive, Threads
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_unix
 from beehive.http.router import Router
-from edged.api import encode
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import row_of
 from metamanager.store import open_store
+from modules.apimachinery.types import encode
 from modules.edge.edgemesh.counters import MeshCounters
 from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.dns.server import NameServer

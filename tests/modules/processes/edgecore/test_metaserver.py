@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from beehive import Hive, Threads
-from beehive.ports import ListenError
+from beehive.sockets.ports import ListenError
 from edged.server.snapshots import Snapshots
 from metamanager.rows import row_of
 from metamanager.store import open_store

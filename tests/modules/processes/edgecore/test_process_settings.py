@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from beehive.log_lines import LogFormat
-from edged.api import Taint
 from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings
 from edgehub.settings import EdgeHubSettings
+from modules.apimachinery.types import Taint
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.loading import loads

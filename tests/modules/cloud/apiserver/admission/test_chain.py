@@ -7,7 +7,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import key_for, kind_named
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects

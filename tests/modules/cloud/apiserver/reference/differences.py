@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from edged.api.quantity import QuantityError, parse_quantity
+from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.cloud.apiserver.field_manager.paths import from_fields_v1
 from tests.modules.cloud.apiserver.reference.recordings import Request, differences
 

@@ -12,7 +12,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS, key_of, kind_named
 from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.strategic_merge import merge_json
-from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.api_calls import serve

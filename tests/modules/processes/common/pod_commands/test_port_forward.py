@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.api import Pod, from_value
+from modules.apimachinery.types import Pod, from_value
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import (

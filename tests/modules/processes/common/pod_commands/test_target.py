@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edged.api import Pod, from_value
+from modules.apimachinery.types import Pod, from_value
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import Chosen, PodTarget, container_of, only_word, pod_target
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from edged.api import Taint
+from modules.apimachinery.types import Taint
 from modules.processes.edgecore.config.edge_mesh import Cidr
 from modules.processes.edgecore.config.kubelet import EFFECTS, DurationMap, PodCidrs, PriorityPeriods, Taints
 from modules.processes.edgecore.config.names import LABEL_KEY, LABEL_VALUE

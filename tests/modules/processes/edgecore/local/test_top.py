@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from edged.api.times import Time
 from edged.stats.model import CpuStats
 from edged.stats.provider import FRESH
+from modules.apimachinery.types.times import Time
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local import top
 from modules.processes.edgecore.local.top import Usage, cores, ordered

@@ -5,13 +5,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from edged.api.nodes import NodeCondition
-from edged.api.times import Nanoseconds, Time, format_time
 from edged.stats.model import CpuStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
+from modules.apimachinery.printing.fields import JsonObject
+from modules.apimachinery.types.nodes import NodeCondition
+from modules.apimachinery.types.times import Nanoseconds, Time, format_time
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable
 from modules.processes.edgecore.top.state import AgentState, HeldMessages, LinkReport, ModuleReport, WorkReport
-from modules.tools.printing.fields import JsonObject
 
 NOW = 1_767_225_600.0
 """2026-01-01T00:00:00Z."""

@@ -15,12 +15,12 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply, Stream, json, text
 from beehive.http.router import HttpRoute, Router
 from beehive.testing import Harness
-from edged.api import NodeStatus, Pod, encode, from_value
-from edged.api.nodes import NodeSystemInfo
-from edged.api.pods import PodList
 from edged.pods.model import PodUid, WorkFigures
 from edged.server.snapshots import Snapshots
 from edgehub.counters import LinkCounters, LinkState
+from modules.apimachinery.types import NodeStatus, Pod, encode, from_value
+from modules.apimachinery.types.nodes import NodeSystemInfo
+from modules.apimachinery.types.pods import PodList
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, Unreachable

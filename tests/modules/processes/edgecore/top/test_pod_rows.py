@@ -2,9 +2,9 @@
 
 import pytest
 
+from modules.apimachinery.printing.fields import JsonObject
 from modules.processes.edgecore.top.pod_rows import SortKey, ordered, pod_rows, selected
 from modules.processes.edgecore.top.spans import Tone
-from modules.tools.printing.fields import JsonObject
 from tests.modules.processes.edgecore.top.made import ended, look, pod, running, waiting
 
 CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s restarting failed container", restarts=4))

@@ -1,0 +1,1 @@
+"""Sockets: listening, dialling, TLS, unix sockets and their peers, netlink."""

@@ -1,0 +1,1 @@
+"""What follows from a pod's spec alone, for nodes and the cloud alike: requests, QoS class, where it may run."""

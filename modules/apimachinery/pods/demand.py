@@ -1,0 +1,78 @@
+"""The requests and limits of a whole pod (Kubernetes' PodRequests and PodLimits).
+
+Init containers run one after the other, so the largest of them counts and not their sum; sidecars run beside every
+later container.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Container, Pod, Quantity, ResourceRequirements, parse_quantity
+
+Amounts = dict[str, Fraction]
+"""Exact amounts in base units (cores, bytes, pieces) by resource name."""
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request."""
+    return _add((pod_sum(pod, _requests), _parse(pod.spec.overhead)))
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """Return the pod's limits, and the overhead of limited resources.
+
+    A resource that one container leaves unlimited has a sum too; `all_limited` tells whether every container limits it.
+    """
+    limits = pod_sum(pod, lambda resources: resources.limits)
+    overhead = _parse(pod.spec.overhead)
+    return _add((limits, {name: amount for name, amount in overhead.items() if limits.get(name)}))
+
+
+def all_limited(pod: Pod, resource: str) -> bool:
+    """Return whether the whole pod, or every container of it, has a limit of that resource; 0 means no limit."""
+    if pod.spec.resources is not None and _parse(pod.spec.resources.limits).get(resource):
+        return True
+    return all(_parse(c.resources.limits).get(resource) for c in (*pod.spec.init_containers, *pod.spec.containers))
+
+
+def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
+    return {**resources.limits, **resources.requests}
+
+
+def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
+    """Return what a pod's containers need at the same time, by the amounts that `pick` returns for each container."""
+
+    def of(container: Container) -> Amounts:
+        return _parse(pick(container.resources))
+
+    total = _add(of(container) for container in pod.spec.containers)
+    sidecars: Amounts = {}
+    highest: Amounts = {}
+    for container in pod.spec.init_containers:
+        if is_sidecar(container):
+            sidecars = _add((sidecars, of(container)))
+            at_once = sidecars
+        else:
+            at_once = _add((sidecars, of(container)))
+        highest = _largest(highest, at_once)
+    total = _largest(_add((total, sidecars)), highest)
+    if pod.spec.resources is not None:
+        total = {**total, **_parse(pick(pod.spec.resources))}
+    return total
+
+
+def _parse(quantities: Mapping[str, Quantity]) -> Amounts:
+    return {name: parse_quantity(quantity) for name, quantity in quantities.items()}
+
+
+def _add(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, Fraction()) + amount
+    return total
+
+
+def _largest(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, Fraction()), other.get(name, Fraction())) for name in one.keys() | other.keys()}

@@ -1,0 +1,164 @@
+"""The command line of a verb, read as kubectl reads it.
+
+Options may stand among the names (`get pods -n x web`), flags may have a value (`--wait=false`), and no option may be
+shortened.
+"""
+
+import argparse
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NoReturn
+
+from modules.cli.statuses import USAGE
+
+_TRUE: Final = ("true", "1", "t")
+_FALSE: Final = ("false", "0", "f")
+
+
+class VerbParser(argparse.ArgumentParser):
+    """A parser whose verbs, made with `intermixed=True`, take options and names in any order.
+
+    The parser of an entry point is of this class too, so that its subparsers are.
+    """
+
+    def __init__(self, *args: Any, intermixed: bool = False, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", not intermixed)
+        super().__init__(*args, **kwargs)
+        self._intermixed = intermixed
+        self._absent: dict[str, str] = {}
+        self.hint = ""
+        """Advice for arguments that it does not know."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all options."""
+        return self._option_string_actions.keys()
+
+    def flag(self, *names: str, default: bool = False, dest: str = "", text: str | None = None) -> None:
+        """Add an option that is on or off: `--watch`, `--wait=false`.
+
+        Args:
+            names: the option's names; at least one begins with `--`.
+            default: its value where it is not given.
+            dest: its attribute; by default the long name.
+            text: help; None hides the option.
+        """
+        long = next(name for name in names if name.startswith("--"))
+        dest = dest or long.strip("-").replace("-", "_")
+        self.add_argument(*names, dest=dest, action="store_true", default=default, help=text or argparse.SUPPRESS)
+        for word, value in (("true", True), ("false", False)):
+            self.add_argument(
+                f"{long}={word}",
+                dest=dest,
+                action="store_const",
+                const=value,
+                default=default,
+                help=argparse.SUPPRESS,
+            )
+
+    def absent(self, name: str, why: str) -> None:
+        """Make an option of kubectl's, which does not exist here, an error with the reason."""
+        self._absent[name] = why
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line on standard error and the status of a wrong command line."""
+        from beehive.printable import printable  # noqa: PLC0415 - the command line is read without it
+
+        self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name only the commands that resemble an unknown one, where argparse lists all."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            near = unknown_command(value, action.choices)
+            self.error(near if near.endswith("?") else f"{near}; there are {', '.join(action.choices)}")
+        super()._check_value(action, value)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words as argparse does; the words of a verb are put in order before; unknown ones are its own error."""
+        words = sys.argv[1:] if args is None else list(args)
+        found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.hint and f'; {self.hint}'}")
+        return found, unknown
+
+    def _in_order(self, words: Sequence[str]) -> list[str]:
+        """Return the options with their values joined to them, then all else."""
+        options: list[str] = []
+        names: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                return [*options, "--", *names, *rest]
+            if word == "-" or not word.startswith("-"):
+                names.append(word)
+            elif word.startswith("--"):
+                options.append(self._long(word, rest))
+            else:
+                options.extend(self._short(word, rest))
+        return [*options, *names]
+
+    def _long(self, word: str, rest: Iterator[str]) -> str:
+        name, equals, value = word.partition("=")
+        action = self._known(name)
+        if not self._takes_value(action):
+            return f"{name}={_boolean(value)}" if equals and _boolean(value) else word
+        if equals:
+            return word
+        if action.nargs == "?":
+            return f"{name}={action.const}"
+        return f"{name}={self._next(name, rest)}"
+
+    def _short(self, word: str, rest: Iterator[str]) -> Iterator[str]:
+        """Yield the options of one word: `-Aw`, `-oyaml`, `-n=x`."""
+        letters = word[1:]
+        while letters:
+            name, letters = f"-{letters[0]}", letters[1:]
+            action = self._known(name)
+            if self._takes_value(action):
+                value = letters.removeprefix("=") or self._next(name, rest)
+                yield f"{max(action.option_strings, key=len)}={value}"
+                return
+            yield name
+
+    def _known(self, name: str) -> argparse.Action:
+        action = self._option_string_actions.get(name)
+        if action is None and name in self._absent:
+            self.error(f"there is no {name} here: {self._absent[name]}")
+        if action is None:
+            self.error(f"unknown flag: {name}" if name.startswith("--") else f"unknown shorthand flag: {name}")
+        return action
+
+    def _takes_value(self, action: argparse.Action) -> bool:
+        return action.nargs in {None, 1, "?"}
+
+    def _next(self, name: str, rest: Iterator[str]) -> str:
+        word = next(rest, None)
+        if word is None:
+            self.error(f"flag needs an argument: {name}")
+        return word
+
+
+def _boolean(value: str) -> str:
+    word = value.lower()
+    return "true" if word in _TRUE else "false" if word in _FALSE else ""
+
+
+_OTHER_WORDS: Final = {
+    "delete": ("remove", "delete"),
+    "load": ("import",),
+    "ls": ("list",),
+    "ps": ("list",),
+    "rm": ("remove", "delete"),
+    "rmi": ("remove",),
+    "save": ("export",),
+    "validate": ("check",),
+}
+"""Words of docker, podman, crictl and ctr, and the likely command here."""
+
+
+def unknown_command(word: str, names: Collection[str]) -> str:
+    """Return the error for a command that does not exist, with the names that mean the same, or else are like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - a right command line does without it
+
+    near = [name for name in _OTHER_WORDS.get(word, ()) if name in names] or get_close_matches(word, names, n=3)
+    return f'unknown command "{word}"' + (f"; did you mean {' or '.join(near)}?" if near else "")

@@ -1,0 +1,106 @@
+"""The facts about a pod that an answer is made of, and how they are read. Nothing of a node or a pod is believed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.insight.fleet.rows import NodeRow
+from modules.insight.why.references import Missing
+
+_LONGEST: Final = 400
+"""Characters of a message."""
+
+
+class NodeStep(msgspec.Struct, frozen=True):
+    """A step that a node has kept (`edged.chains`). Text of a node is cut and escaped before it is shown."""
+
+    at: float
+    reason: str
+    text: str
+    container: str = ""
+    is_warning: bool = False
+    count: int = 1
+    last: float = 0.0
+
+
+class NodeChain(msgspec.Struct, frozen=True):
+    """The steps of a pod that its node has kept; keys that are not here are ignored."""
+
+    uid: str
+    steps: Annotated[list[NodeStep], msgspec.Meta(max_length=256)] = []
+    left_out: int = 0
+
+
+class StoredCount(msgspec.Struct, frozen=True):
+    """How many nodes are to have an object, and how many have stored it; -1 if that is not known."""
+
+    holders: int = 0
+    acknowledged: int = 0
+
+
+class StoredCounts(msgspec.Struct, frozen=True):
+    """The changes of an object in cloudcore's journal, the newest first."""
+
+    writes: list[StoredCount] = []
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The known facts about a pod."""
+
+    pod: JsonObject
+    now: float
+    """Seconds since the epoch."""
+    program: str
+    """The command that the remedies name: `cloudcore` or `edgecore`."""
+    node: JsonObject | None = None
+    """The Node of the pod; None if it does not exist, or was not looked up."""
+    is_node_missing: bool = False
+    """Whether the pod is bound to a Node that does not exist."""
+    link: NodeRow | None = None
+    """The row of the node, with its link; None if what cloudcore knows of links cannot be read."""
+    heard: str = ""
+    """When the Lease of a node that is away was renewed last (RFC 3339), without `link`."""
+    remarks: Sequence[str] = ()
+    """Notes about the answer as a whole."""
+    is_stored: bool | None = None
+    """Whether its node has confirmed that it has the pod; None if that is not known."""
+    missing: Sequence[Missing] = ()
+    """Objects that the pod needs and that do not exist."""
+    unread: Sequence[str] = ()
+    """Objects that could not be looked up, with the reason: nothing is known of them."""
+    events: Sequence[JsonObject] = ()
+    """The Events about the pod, the newest last."""
+    chain: NodeChain | None = None
+    """The steps that the pod's node has kept; None if they are not known."""
+
+
+def statuses(pod: JsonObject) -> list[JsonObject]:
+    """Return the statuses of init containers and containers."""
+    return [*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")]
+
+
+def condition(obj: JsonObject, kind: str) -> JsonObject:
+    """Return a condition of an object; an empty one without it."""
+    return next((each for each in objects_at(obj, "status.conditions") if each.get("type") == kind), {})
+
+
+def message(obj: JsonObject, path: str) -> str:
+    """Return a text of an object on one line."""
+    return one_line(text_at(obj, path))
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, cut where it is very long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def rfc3339(seconds: float) -> str:
+    """Return a time in seconds since 1970 as a time of the API; empty if there is no such time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,187 @@
+"""The steps of a pod in the order of time, and which of them is the cause of its trouble."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from beehive.whole_numbers import whole_number
+from modules.apimachinery.printing.ages import seconds_of
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.insight.why.facts import PodFacts, condition, message, one_line, rfc3339
+
+_CONDITIONS: Final = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+_COMPARED: Final = 300
+"""Characters of a message that identify an Event among the steps of the node, which cuts long messages elsewhere."""
+_AGED: Final = ("lastTimestamp", "series.lastObservedTime", "eventTime", "firstTimestamp", "metadata.creationTimestamp")
+_BACK_OFF, _ENDED, _KILLING, _STARTED, _UNHEALTHY = "BackOff", "Ended", "Killing", "Started", "Unhealthy"
+_NO_LOGIN: Final = "FailedToRetrieveImagePullSecret"
+_LESS: Final = (_BACK_OFF, _ENDED, _NO_LOGIN)
+"""Reasons of warnings that explain less than one before them."""
+_HOOK: Final = "FailedPostStartHook"
+_FOLLOWS: Final = ("Error: ErrImagePull", "Error: ImagePullBackOff")
+"""Messages that repeat an error which was told in full before."""
+_KILLS: Final = ("Liveness probe ", "Startup probe ")
+
+
+class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step on the way of a pod, in the order of time."""
+
+    at: str
+    """RFC 3339."""
+    who: str
+    """The component or node that reports it."""
+    text: str
+    is_cause: bool = False
+
+
+class ToldStep(NamedTuple):
+    """A step that an Event or the node tells."""
+
+    at: str
+    """When it came for the last time (RFC 3339)."""
+    first: float
+    """When it came for the first time, in seconds since 1970."""
+    who: str
+    reason: str
+    message: str
+    container: str
+    is_warning: bool
+    times: int
+
+    @property
+    def last(self) -> float:
+        """When it came for the last time, in seconds since 1970."""
+        return seconds_of(self.at) or 0.0
+
+
+def told_steps(facts: PodFacts) -> list[ToldStep]:
+    """Return what Events and the node tell, in the order of time, each step once."""
+    chain = facts.chain.steps if facts.chain is not None else []
+    kept = {(step.reason, one_line(step.text)[:_COMPARED]) for step in chain}
+    told = [each for event in facts.events if ((each := _of_event(event)).reason, each.message[:_COMPARED]) not in kept]
+    told += [
+        ToldStep(
+            rfc3339(step.last or step.at), step.at, "kubelet", one_line(step.reason), one_line(step.text),
+            step.container, step.is_warning, step.count,
+        )
+        for step in chain
+    ]  # fmt: skip
+    return sorted(told, key=lambda step: step.last)
+
+
+def cause_of(told: Sequence[ToldStep]) -> ToldStep | None:
+    """Return the step that is the cause of the pod's trouble, if any is known.
+
+    It is the last warning that no start has overcome. A back-off is the consequence of the container's end, and the end
+    of a container that was killed is the consequence of the reason to kill it.
+    """
+    place = max((number for number, step in enumerate(told) if step.is_warning), default=-1)
+    if place < 0 or _is_overcome(told[place], told[place + 1 :]):
+        return None
+    last = told[place]
+    of_container = [step for step in told[: place + 1] if not last.container or step.container in ("", last.container)]
+    for number in range(len(of_container) - 1, -1, -1):
+        step = of_container[number]
+        if step.reason == _ENDED and not _was_killed(of_container[:number]):
+            return step
+        if step.is_warning and step.reason not in _LESS and step.message not in _FOLLOWS:
+            return step
+    return last
+
+
+def kill_of(told: Sequence[ToldStep], status: JsonObject, path: str) -> str:
+    """Return why the agent has ended a container, as a clause; empty if it ended by itself, or nothing is known.
+
+    Args:
+        told: the steps.
+        status: of the container.
+        path: of its end in the status.
+    """
+    began, ended = (seconds_of(text_at(status, f"{path}.{field}")) for field in ("startedAt", "finishedAt"))
+    if ended is None:
+        return ""
+    began = ended if began is None else began
+    name = text_at(status, "name")
+    of_life = [each for each in told if each.container == name and each.first <= ended + 1 and each.last >= began - 1]
+    if not any(_is_kill_for_failure(each) or each.reason == _HOOK for each in of_life):
+        return ""
+    for step in reversed(of_life):
+        if step.reason == _HOOK:
+            return "its postStart hook failed"
+        if step.reason == _UNHEALTHY and step.message.startswith(_KILLS):
+            kind, _, how = step.message.partition(" probe failed: ")
+            return f"its {kind.lower()} probe failed{f' ({how})' if how else ''}"
+    return ""
+
+
+def warning_of(told: Sequence[ToldStep], *reasons: str, container: str = "") -> str:
+    """Return the message of the newest warning with one of the reasons, about a container if one is named."""
+    found = (
+        step.message
+        for step in reversed(told)
+        if step.is_warning and step.reason in reasons and step.message not in _FOLLOWS
+        and (not container or step.container in ("", container))
+    )  # fmt: skip
+    return next(found, "")
+
+
+def steps_of(facts: PodFacts, told: Sequence[ToldStep]) -> list[PodStep]:
+    """Return the known steps of the pod in the order of time, the cause marked unless the pod runs."""
+    runs = text_at(condition(facts.pod, "Ready"), "status") == "True"
+    cause = None if runs else cause_of(told)
+    found = [*_of_status(facts.pod)]
+    for step in told:
+        count = f" ({step.times} times)" if step.times > 1 else ""
+        found.append(PodStep(step.at, step.who, f"{step.reason}{count}: {step.message}", step is cause))
+    return sorted(found, key=lambda step: seconds_of(step.at) or 0.0)
+
+
+def _of_status(pod: JsonObject) -> Iterator[PodStep]:
+    yield PodStep(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")
+    for each in sorted(objects_at(pod, "status.conditions"), key=_place):
+        at, kind, status = (text_at(each, key) for key in ("lastTransitionTime", "type", "status"))
+        detail = ": ".join(part for part in (text_at(each, "reason"), message(each, "message")) if part)
+        if at and (status == "True" or kind == "PodScheduled"):
+            yield PodStep(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else ""))
+
+
+def _of_event(event: JsonObject) -> ToldStep:
+    count = whole_number(text_at(event, "series.count") or text_at(event, "count"))
+    at = next((text for path in _AGED if (text := text_at(event, path))), "")
+    return ToldStep(
+        at=at,
+        first=seconds_of(text_at(event, "firstTimestamp") or at) or 0.0,
+        who=text_at(event, "source.component") or text_at(event, "reportingComponent") or "event",
+        reason=text_at(event, "reason"),
+        message=message(event, "message"),
+        container=text_at(event, "involvedObject.fieldPath").partition("{")[2].rstrip("}"),
+        is_warning=text_at(event, "type") == "Warning",
+        times=1 if count is None else count,
+    )
+
+
+def _is_overcome(warning: ToldStep, later: Sequence[ToldStep]) -> bool:
+    return any(
+        step.reason == _STARTED and (not warning.container or step.container == warning.container) for step in later
+    )
+
+
+def _was_killed(before: Sequence[ToldStep]) -> bool:
+    """Return whether the container that ended after these steps was killed for a failure."""
+    for step in reversed(before):
+        if step.reason == _STARTED:
+            return False
+        if _is_kill_for_failure(step):
+            return True
+    return False
+
+
+def _is_kill_for_failure(step: ToldStep) -> bool:
+    return step.reason == _KILLING and (" failed " in step.message or step.message == _HOOK)
+
+
+def _place(each: JsonObject) -> int:
+    """Return the rank of a condition among conditions that come true in the same second."""
+    kind = each.get("type")
+    return _CONDITIONS.index(kind) if kind in _CONDITIONS else len(_CONDITIONS)

@@ -1,0 +1,223 @@
+"""The commands `edgecore trace explain`, `export` and `view`; `modules.processes.edgecore` parses their arguments.
+
+Results go to standard output or to a file, remarks and progress to standard error.
+"""
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from beehive import BeehiveError
+from beehive.trace import Record, TraceReader, read
+from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.trace.columns import TraceFacts, pack
+from modules.processes.edgecore.trace.device_diagnosis import device_lines
+from modules.processes.edgecore.trace.diagnosis import State, diagnose
+from modules.processes.edgecore.trace.event import Event
+from modules.processes.edgecore.trace.events import events_of
+from modules.processes.edgecore.trace.explanation import explanation_of, lines
+from modules.processes.edgecore.trace.mermaid import ARROWS, mermaid
+from modules.processes.edgecore.trace.names import named
+from modules.processes.edgecore.trace.object_history import ObjectHistory, history_of
+from modules.processes.edgecore.trace.page import page
+from modules.processes.edgecore.trace.perfetto import perfetto
+from modules.processes.edgecore.trace.target import Target, TargetError
+
+SHOWN_FROM: Final = 16 * 1024 * 1024
+"""Bytes of a trace above which progress is shown."""
+STEP: Final = 20_000
+"""Records between two updates of the progress."""
+_DUMP: Final = "`edgecore trace dump -o FILE` writes one"
+_DEVICES: Final = ("device", "devices")
+MOST: Final = 1_000_000
+"""Events that a page may have; a browser cannot hold more."""
+
+
+class TooLongError(BeehiveError):
+    """The trace has more events than a page can show."""
+
+
+class NotThereError(BeehiveError):
+    """The object to be shown is not in the trace."""
+
+
+def explain(chosen: argparse.Namespace) -> int:
+    """Print the history of one object; the exit status is 2 if the trace does not have the object."""
+    return _guarded(lambda: _explain(chosen))
+
+
+def export(chosen: argparse.Namespace) -> int:
+    """Write the trace in the format of another program."""
+    return _guarded(lambda: _export(chosen))
+
+
+def view(chosen: argparse.Namespace) -> int:
+    """Write the trace as one HTML page."""
+    return _guarded(lambda: _view(chosen))
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    try:
+        return command()
+    except BrokenPipeError:
+        raise
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    except (BeehiveError, OSError) as error:
+        _say(f"error: {error}")
+        return ExitCode.USAGE
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    file, kind, name = _asked(chosen)
+    if kind in _DEVICES:
+        return _explain_device(chosen, file, name)
+    if file is None:
+        raise TargetError("a trace is wanted", str(chosen.file), f"edgecore trace explain FILE KIND NAME; {_DUMP}")
+    target = Target.parse(kind, name)
+    history = history_of(lambda: _events(file), target)
+    with read(file) as trace:
+        began = trace.header.began
+    diagnosis = diagnose(history)
+    explanation = explanation_of(history, diagnosis, began, everything=chosen.all)
+    if chosen.json:
+        print_json(explanation)
+    else:
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        print_lines(lines(explanation, colour=colour), colours=colour)
+    return ExitCode.USAGE if diagnosis.state is State.UNKNOWN else ExitCode.OK
+
+
+def _asked(chosen: argparse.Namespace) -> tuple[Path | None, str, str]:
+    """Return file, kind and name; no file for a device of this node: `explain device ns/name`, `device/ns/name`."""
+    file, kind, name = chosen.file, chosen.kind, chosen.name
+    if not kind:
+        kind, _, name = str(file).partition("/")
+        return None, kind, name
+    if not name and str(file) in _DEVICES and not file.exists():
+        return None, str(file), kind
+    if not name and Target.is_kind(str(file)) and not file.exists():
+        kind, name = str(file), kind
+        raise TargetError("a trace is wanted", f"{kind} {name}", f"edgecore trace explain FILE {kind} {name}; {_DUMP}")
+    if not name:
+        kind, _, name = kind.partition("/")
+    return file, kind, name
+
+
+def _explain_device(chosen: argparse.Namespace, file: Path | None, name: str) -> int:
+    """Say why desired values of a device have not arrived."""
+    from modules.processes.edgecore.trace import device_explanation  # noqa: PLC0415 - explanations of pods do without it
+
+    target = Target.parse("device", name)
+    device_id = f"{target.namespace}/{target.name}" if target.namespace else target.name
+    if file is None:
+        found = device_explanation.explained_by_node(chosen, device_id)
+    else:
+        found = device_explanation.explained_by_trace(file, device_id)
+    if chosen.json:
+        print_json(found)
+    else:
+        print_lines(device_lines(found))
+    return ExitCode.OK if found.known else ExitCode.USAGE
+
+
+def _export(chosen: argparse.Namespace) -> int:
+    with read(chosen.file) as trace:
+        node, began = trace.header.node, trace.header.began
+    events = _chosen(chosen)
+    if chosen.perfetto:
+        return _write(chosen.output, perfetto(events, node, began))
+    ordered = sorted(events, key=lambda event: (event.sent, event.taken))
+    return _write(chosen.output, (f"{line}\n".encode() for line in mermaid(ordered, chosen.limit or ARROWS)))
+
+
+def _view(chosen: argparse.Namespace) -> int:
+    with read(chosen.file) as trace:
+        header = trace.header
+    title = str(chosen.object or chosen.file.name)
+    facts = TraceFacts(title=title, node=header.node, program=header.program, began=header.began)
+    events = iter(_chosen(chosen))
+    packed = pack(islice(events, MOST), facts)
+    if next(events, None) is not None:
+        hint = "narrow it down with --object, --from and --to"
+        raise TooLongError("cannot show the trace", f"{chosen.file} has more than {MOST} events", hint)
+    output = chosen.output or Path(f"{chosen.file.name}.html")
+    status = _write(output, (piece.encode() for piece in page(packed)))
+    _say(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    return status
+
+
+def _chosen(chosen: argparse.Namespace) -> Iterable[Event]:
+    """Return the events that the arguments select: all, or one object's history, within a span of time."""
+    if chosen.object is None:
+        found: Iterable[Event] = _events(chosen.file)
+    else:
+        kind, _, name = chosen.object.partition(" ")
+        found = _story_of(chosen.file, Target.parse(kind, name)).events
+    begin, end = chosen.begin, chosen.end
+    return (
+        event for event in named(found) if (begin is None or event.end >= begin) and (end is None or event.sent <= end)
+    )
+
+
+def _story_of(path: Path, target: Target) -> ObjectHistory:
+    """Return the history of an object.
+
+    Raises:
+        NotThereError: the object is not in the trace.
+    """
+    history = history_of(lambda: _events(path), target)
+    diagnosis = diagnose(history)
+    if diagnosis.state is State.UNKNOWN:
+        raise NotThereError("cannot show the object", f"{target} is not in the trace", diagnosis.why)
+    return history
+
+
+def _events(path: Path) -> Iterator[Event]:
+    """Yield the events of a trace; report damage of the file, and progress on a terminal."""
+    with read(path) as trace:
+        yield from events_of(_watched(trace))
+        if trace.damage:
+            _say(f"the trace ends early: {trace.damage}")
+
+
+def _watched(trace: TraceReader) -> Iterator[Record]:
+    """Yield the records, and show the progress on a terminal."""
+    shown = sys.stderr.isatty() and trace.size > SHOWN_FROM
+    for number, record in enumerate(trace):
+        if shown and number % STEP == 0:
+            sys.stderr.write(f"\redgecore: reading, {trace.done * 100 // trace.size} % ")
+        yield record
+    if shown:
+        sys.stderr.write("\r\x1b[K")
+
+
+def _write(output: Path | None, pieces: Iterable[bytes]) -> int:
+    if output is None:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        return ExitCode.OK
+    with open(output, "wb", opener=_private) as file:
+        file.writelines(pieces)
+    return ExitCode.OK
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, as the trace itself."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def _say(text: str) -> None:
+    print_error("edgecore", text)

@@ -1,1 +1,0 @@
-"""The tools: traces, replay, simulation, and tables for a terminal."""

@@ -1,0 +1,120 @@
+"""The cells of each kind, as an API server prints them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.columns import columns_of
+
+NOW = 1_795_139_690.0
+CREATED = "2026-11-20T01:54:00Z"
+
+
+def cells(kind: str, **fields: Any) -> list[str | float | None]:
+    metadata = {"name": "x", "creationTimestamp": CREATED, **fields.pop("metadata", {})}
+    obj = {"kind": kind, "metadata": metadata, **fields}
+    return [column.cell(obj, NOW) for column in columns_of(kind)]
+
+
+RESTARTED: dict[str, Any] = {
+    "restartCount": 2, "ready": True, "state": {"running": {}},
+    "lastState": {"terminated": {"finishedAt": "2026-11-20T01:49:50Z"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "wanted"),
+    [
+        ("Thing", {}, ["x", "50s"]),
+        ("CustomResourceDefinition", {}, ["x", CREATED]),
+        ("Pod", {"spec": {"containers": [{}], "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
+                 "status": {"phase": "Running", "podIP": "192.0.2.1", "containerStatuses": [RESTARTED]}},
+         ["x", "1/1", "Running", "2 (5m ago)", "50s", "192.0.2.1", "n", "<none>", "0/1"]),
+        ("Node", {"spec": {"unschedulable": True},
+                  "status": {"conditions": [{"type": "Ready", "status": "False"}],
+                             "addresses": [{"type": "InternalIP", "address": "192.0.2.2"}],
+                             "nodeInfo": {"kubeletVersion": "v1", "osImage": "o", "kernelVersion": "k"}}},
+         ["x", "NotReady,SchedulingDisabled", "<none>", "50s", "v1", "192.0.2.2", "<none>", "o", "k", "<unknown>"]),
+        ("Event", {"lastTimestamp": CREATED, "type": "Warning", "reason": "BackOff", "message": " m\n", "count": 3,
+                   "involvedObject": {"kind": "Pod", "name": "web", "fieldPath": "spec"},
+                   "source": {"component": "kubelet", "host": "n"}},
+         ["50s", "Warning", "BackOff", "pod/web", "spec", "kubelet, n", "m", "<unknown>", "3", "x"]),
+        ("ConfigMap", {"data": {"a": ""}, "binaryData": {"b": ""}}, ["x", 2, "50s"]),
+        ("Secret", {"type": "Opaque", "data": {"a": ""}}, ["x", "Opaque", 1, "50s"]),
+        ("Namespace", {}, ["x", "Active", "50s"]),
+        ("Namespace", {"status": {"phase": "Terminating"}}, ["x", "Terminating", "50s"]),
+        ("ServiceAccount", {"secrets": [{}, {}]}, ["x", 2, "50s"]),
+        ("CertificateSigningRequest",
+         {"spec": {"signerName": "s", "username": "u", "expirationSeconds": 7200},
+          "status": {"conditions": [{"type": "Approved"}], "certificate": "c"}},
+         ["x", "50s", "s", "u", "120m", "Approved,Issued"]),
+        ("CertificateSigningRequest", {}, ["x", "50s", "<none>", "", "<none>", "Pending"]),
+        ("CSIDriver",
+         {"spec": {"attachRequired": False, "tokenRequests": [{"audience": "a"}],
+                   "volumeLifecycleModes": ["Ephemeral"]}},
+         ["x", "false", "false", "false", "a", "false", "Ephemeral", "50s"]),
+        ("Lease", {"spec": {"holderIdentity": "n"}}, ["x", "n", "50s"]),
+        ("PersistentVolume",
+         {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+                   "persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "ns", "name": "c"},
+                   "storageClassName": "s", "volumeMode": "Block"}, "status": {"phase": "Bound"}},
+         ["x", "1Gi", "RWO,ROX", "Retain", "Bound", "ns/c", "s", "<unset>", "", "50s", "Block"]),
+        ("PersistentVolumeClaim",
+         {"metadata": {"deletionTimestamp": "t"}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}},
+         ["x", "Terminating", "v", "", "", "", "<unset>", "50s", "<unset>"]),
+        ("Service", {"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3}, {"port": 53,
+                     "protocol": "UDP"}], "selector": {"b": "2", "a": "1"}, "externalIPs": ["192.0.2.9"]}},
+         ["x", "ClusterIP", "10.0.0.1", "192.0.2.9", "80:3/TCP,53/UDP", "50s", "a=1,b=2"]),
+        ("Service", {"spec": {"type": "LoadBalancer"}},
+         ["x", "LoadBalancer", "<none>", "<pending>", "<none>", "50s", "<none>"]),
+        ("Service", {"spec": {"type": "ExternalName", "externalName": "example.org"}},
+         ["x", "ExternalName", "<none>", "example.org", "<none>", "50s", "<none>"]),
+        ("Endpoints", {"subsets": [{"ports": [{"port": 1}, {"port": 2}], "addresses": [{"ip": "a"}, {"ip": "b"}]}]},
+         ["x", "a:1,b:1,a:2 + 1 more...", "50s"]),
+        ("EndpointSlice", {"addressType": "IPv4", "ports": [{"port": 80}, {}], "endpoints": [
+            {"addresses": ["a", "b"]}, {"addresses": ["c", "d"]}]}, ["x", "IPv4", "80,*", "a,b,c + 1 more...", "50s"]),
+        ("EndpointSlice", {}, ["x", "", "<unset>", "<unset>", "50s"]),
+        ("VolumeAttachment", {"spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
+                              "status": {"attached": True}}, ["x", "d", "v", "n", "true", "50s"]),
+        ("PodTemplate", {"template": {"metadata": {"labels": {"a": "b"}},
+                                      "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+         ["x", "c", "i", "a=b"]),
+        ("Ingress", {"spec": {"rules": [{"host": host} for host in "abcd"], "tls": [{}], "ingressClassName": "n"},
+                     "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "h"}]}}},
+         ["x", "n", "a,b,c + 1 more...", "192.0.2.1,h", "80, 443", "50s"]),
+        ("Ingress", {"spec": {"rules": [{}]}}, ["x", "<none>", "*", "", "80", "50s"]),
+        ("IngressClass", {"spec": {"controller": "a/b", "parameters": {"apiGroup": "g", "kind": "K", "name": "n"}}},
+         ["x", "a/b", "K.g/n", "50s"]),
+        ("IngressClass", {"spec": {"controller": "a/b"}}, ["x", "a/b", "<none>", "50s"]),
+        ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}, "matchingPrecedence": 7,
+                                 "distinguisherMethod": {"type": "ByUser"}},
+                        "status": {"conditions": [{"type": "Dangling", "status": "True"}]}},
+         ["x", "n", 7, "ByUser", "50s", "True"]),
+        ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}}}, ["x", "n", 0, "<none>", "50s", "?"]),
+        ("PriorityLevelConfiguration",
+         {"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 3, "limitResponse": {
+             "queuing": {"queues": 1, "handSize": 2, "queueLengthLimit": 3}}}}},
+         ["x", "Limited", "3", "1", "2", "3", "50s"]),
+        ("PriorityLevelConfiguration", {"spec": {"type": "Exempt"}},
+         ["x", "Exempt", "<none>", "<none>", "<none>", "<none>", "50s"]),
+    ],
+)  # fmt: skip
+def test_cells(kind: str, fields: dict[str, Any], wanted: list[str | float | None]) -> None:
+    assert cells(kind, **fields) == wanted
+
+
+@pytest.mark.parametrize(
+    "kind", ["Pod", "Node", "Event", "PersistentVolume", "Service", "Endpoints", "Lease", "Ingress", "FlowSchema"]
+)
+def test_nothing_need_be_there(kind: str) -> None:
+    """Nor be of the form it should be."""
+    for odd in ({}, {"status": None, "spec": 7}, {"spec": {"ports": None, "containers": None}, "status": []}):
+        assert cells(kind, **odd)
+
+
+@pytest.mark.parametrize(("days", "text"), [(700, "700d"), (800, "2y70d"), (365 * 9, "9y")])
+def test_long_ages(days: int, text: str) -> None:
+    assert human_duration(days * 86400) == text

@@ -1,0 +1,107 @@
+"""YAML within bounds: what a few lines of it would stand for is refused before anything is built."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.apimachinery.yaml_reader import ALIASED_VALUES, DEPTH, LARGEST, YamlError, check, documents, json_documents
+
+REPOSITORY = Path(__file__).parents[2]
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+)
+MERGES = "\n".join(
+    ["m0: &m0 {a: 1, b: 2, c: 3}"] + [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 10)}]}}" for n in range(1, 10)]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        (BOMB, 5, "written out without aliases it has more than 20000 values"),
+        (MERGES, 5, "written out without aliases it has more than 20000 values"),
+        (f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 5000)}]", 2, "written out without aliases"),
+        ("a: &a [1, *a]", 1, "*a is a part of what it refers to"),
+        ("[" * (DEPTH + 1), 1, "nested more than 100 levels deep"),
+        ("[" * 1_000_000, 1, "nested more than 100 levels deep"),
+        ("\n".join("  " * n + "a:" for n in range(200)), 101, "nested more than 100 levels deep"),
+        ("x" * (LARGEST + 1), 1, "longer than"),
+        ("a: 1\nb: [", 3, "did not find expected node content"),
+        ("a: \x01", 1, "control characters"),
+        ("a: *nobody", 1, "undefined alias"),
+    ],
+    ids=[
+        "aliases",
+        "merges",
+        "text",
+        "itself",
+        "depth",
+        "more depth",
+        "blocks",
+        "size",
+        "syntax",
+        "control",
+        "unknown",
+    ],
+)
+def test_values_beyond_the_bounds_are_refused_with_their_line(text: str, line: int, why: str) -> None:
+    with pytest.raises(YamlError) as refused:
+        list(documents(text))
+    assert why in refused.value.why
+    assert refused.value.line == line
+
+
+def test_aliases_within_the_bounds_are_written_out() -> None:
+    text = "a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a, y: 2}\n---\nd: 2020-01-01\n"
+    assert list(documents(text)) == [
+        ({"a": {"x": 1}, "b": [{"x": 1}] * 2, "c": {"x": 1, "y": 2}}, 1),
+        ({"d": "2020-01-01"}, 5),
+    ]
+    check(f"a: &a [1]\nb: [{', '.join(['*a'] * (ALIASED_VALUES // 2))}]")
+
+
+def test_anchors_of_another_document_are_unknown() -> None:
+    with pytest.raises(YamlError, match="undefined alias"):
+        list(documents("a: &a 1\n---\nb: *a\n"))
+
+
+@given(st.text(alphabet="[]{}&*abc:,- \n<#\"'", max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        list(documents(text))
+    except (YamlError, TypeError, ValueError):
+        return
+
+
+def test_nothing_else_constructs_values_of_yaml() -> None:
+    """Configuration builds its values from the reader's events; static pods are checked first, and CDI's files have no
+    aliases.
+    """
+    names = ("load", "load_all", "safe_load", "safe_load_all", "unsafe_load", "decode", "parse", "compose", "scan")
+    reading = {f"{module}.{name}" for module in ("yaml", "msgspec.yaml") for name in names}
+    found = set()
+    for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text if "yaml" in text else "")):
+                if isinstance(node, ast.Attribute) and node.attr in names and ast.unparse(node) in reading:
+                    found.add(f"{path.relative_to(REPOSITORY)}: {ast.unparse(node)}")
+    assert found == {
+        "modules/apimachinery/yaml_reader.py: yaml.parse",
+        "edged/static_pods/manifest.py: msgspec.yaml.decode",
+        "modules/runtimes/oci/spec/cdi_changes.py: yaml.parse",
+        "modules/runtimes/oci/spec/cdi_changes.py: yaml.load",
+    }
+
+
+def test_documents_of_manifests_have_jsons_types() -> None:
+    """Keys are text as Kubernetes has them; a type that JSON lacks is refused."""
+    found = json_documents("a: {2: x, true: [1.5, null], 1.5: 2026-01-01}\n---\n[false]\n")
+    assert list(found) == [({"a": {"2": "x", "true": [1.5, None], "1.5": "2026-01-01"}}, 1), ([False], 3)]
+    for text in ("a: !!binary aGk=", "null: 1"):
+        with pytest.raises(TypeError):
+            list(json_documents(text))

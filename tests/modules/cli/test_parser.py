@@ -1,0 +1,91 @@
+"""The command line of a verb."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from modules.cli.parser import VerbParser
+
+
+def parser() -> VerbParser:
+    made = VerbParser(prog="program get", intermixed=True)
+    made.add_argument("words", nargs="*")
+    made.add_argument("-n", "--namespace", default="")
+    made.add_argument("-o", "--output", default="")
+    made.add_argument("-f", "--filename", action="append", default=[])
+    made.add_argument("--dry-run", nargs="?", const="client", default="none")
+    made.flag("-w", "--watch", text="watch")
+    made.flag("-A", "--all-namespaces", text="all")
+    made.flag("--wait", default=True, text="wait")
+    made.absent("--context", "there is one server")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("pods -n x web", {"words": ["pods", "web"], "namespace": "x"}),
+        ("-n=x pods", {"words": ["pods"], "namespace": "x"}),
+        ("-nx pods", {"words": ["pods"], "namespace": "x"}),
+        ("--namespace x pods", {"words": ["pods"], "namespace": "x"}),
+        ("--namespace=x pods", {"words": ["pods"], "namespace": "x"}),
+        ("-Awoyaml pods", {"all_namespaces": True, "watch": True, "output": "yaml", "words": ["pods"]}),
+        ("--watch=true pods --wait=false", {"watch": True, "wait": False, "words": ["pods"]}),
+        ("--watch=F --wait=T", {"watch": False, "wait": True}),
+        ("-f a -f b -f -", {"filename": ["a", "b", "-"]}),
+        ("-f - pods", {"filename": ["-"], "words": ["pods"]}),
+        ("--output -x", {"output": "-x"}),
+        ("--dry-run pods", {"dry_run": "client", "words": ["pods"]}),
+        ("--dry-run=server pods", {"dry_run": "server", "words": ["pods"]}),
+        ("a -- -w b", {"words": ["a", "-w", "b"], "watch": False}),
+    ],
+)
+def test_options_and_names_in_any_order(line: str, wanted: dict[str, object]) -> None:
+    chosen = vars(parser().parse_args(line.split()))
+    assert {name: chosen[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--odd", "unknown flag: --odd"),
+        ("--namesp x", "unknown flag: --namesp"),
+        ("-x", "unknown shorthand flag: -x"),
+        ("pods -n", "flag needs an argument: -n"),
+        ("--watch=maybe", "--watch"),
+        ("--context=x", "there is no --context here: there is one server"),
+        ("--context x", "there is no --context here"),
+    ],
+)
+def test_refusals_and_their_reasons(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(line.split())
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert len(shown.splitlines()) == 1
+    assert "(see `program get --help`)" in shown
+
+
+def test_values_of_flags_are_not_in_the_help() -> None:
+    shown = parser().format_help()
+    assert "--watch" in shown
+    assert "--watch=" not in shown
+
+
+def test_an_unknown_word_is_the_command_s_own_error(capsys: pytest.CaptureFixture[str]) -> None:
+    outer = VerbParser(prog="program")
+    outer.add_subparsers().add_parser("token")
+    with pytest.raises(SystemExit):
+        outer.parse_args(["token", "create"])
+    assert capsys.readouterr().err == "error: unrecognized arguments: create (see `program token --help`)\n"
+
+
+def test_a_parser_of_commands_leaves_the_order_as_it_is() -> None:
+    outer = VerbParser(prog="program")
+    commands = outer.add_subparsers()
+    inner = commands.add_parser("run")
+    inner.add_argument("rest", nargs=argparse.REMAINDER)
+    assert outer.parse_args(["run", "a", "-x", "--", "b"]).rest == ["a", "-x", "--", "b"]

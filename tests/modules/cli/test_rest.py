@@ -1,0 +1,205 @@
+"""The client of an API server, with a server that answers as a test wants."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from modules.cli import rest
+from modules.cli.errors import KubectlError, StatusError, TimedOutError, UnreachableError
+from modules.cli.rest import RestClient, path_of, status_error
+from tests.support.ports import free_port
+
+
+@contextmanager
+def answering(path: Path, *answers: bytes) -> Iterator[list[bytes]]:
+    """A server that gives each connection the next answer, and keeps what it was asked."""
+    asked: list[bytes] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listening.accept()
+                with connection:
+                    asked.append(_request(connection))
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield asked
+        thread.join()
+
+
+def _request(connection: socket.socket) -> bytes:
+    """Return the head and the body of a request."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(1 << 16)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length")), 0)
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
+
+
+def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    head = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "Connection: close", "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def test_a_request_and_its_answer(tmp_path: Path) -> None:
+    with answering(tmp_path / "s", http(b'{"a": 1}')) as asked:
+        found = RestClient(tmp_path / "s").request("PATCH", path_of("api", "v 1"), [("a", "b c")], {"x": "ü"}, "x/y")
+    assert found == {"a": 1}
+    head, body = asked[0].split(b"\r\n\r\n")
+    assert head.startswith(b"PATCH /api/v%201?a=b+c HTTP/1.1\r\n")
+    assert b"Content-Type: x/y" in head
+    assert body == '{"x":"ü"}'.encode()
+
+
+def test_long_socket_names(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 100)
+    directory.mkdir()
+    (tmp_path / "s").symlink_to(directory)
+    with answering(tmp_path / "s" / "n", http(b"{}")):
+        assert RestClient(directory / "n").get("/") == {}
+
+
+def test_a_tcp_address() -> None:
+    address = ("127.0.0.1", free_port())
+    with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{address[1]}: .*refused .is it there.."):
+        RestClient(address, "is it there?").get("/")
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"No such file or directory \(does it run\?\)"):
+        RestClient(tmp_path / "s", "does it run?").get("/")
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (
+            http(b'{"kind": "Status", "reason": "NotFound", "message": "pods \\"x\\" not found"}', "404 Not Found"),
+            'Error from server (NotFound): pods "x" not found',
+        ),
+        (http(b'{"kind": "Status", "message": "no"}', "403 Forbidden"), "Error from server: no"),
+        (http(b"plain\n  text\n", "500 Oh"), "Error from server: plain text"),
+        (http(b"", "503 Busy"), "Error from server: the server answered with status 503"),
+        (
+            http(
+                b'{"kind": "Status", "reason": "Invalid", "message": "long", "details": {"kind": "Pod", "name": "w",'
+                b' "causes": [{"field": "spec.a", "message": "Required"}, {"message": "other"}, 7]}}',
+                "422 Unprocessable",
+            ),
+            'The Pod "w" is invalid: spec.a: Required; <nil>: other',
+        ),
+        (
+            http(b'{"kind": "Status", "reason": "Invalid", "message": "m", "details": {"kind": "Pod"}}', "422 U"),
+            'The Pod "" is invalid: m',
+        ),
+    ],
+)
+def test_refusals(tmp_path: Path, answer: bytes, line: str) -> None:
+    with answering(tmp_path / "s", answer), pytest.raises(StatusError) as refused:
+        RestClient(tmp_path / "s").get("/")
+    assert refused.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (http(b"[]"), "not a JSON object"),
+        (http(b"{"), "not JSON"),
+        (http(b"[" * 100_000), "not JSON"),
+        (b"nonsense", "broke off"),
+        (b"", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "broke off"),
+    ],
+)
+def test_answers_that_cannot_be_read(tmp_path: Path, answer: bytes, said: str) -> None:
+    with answering(tmp_path / "s", answer), pytest.raises(KubectlError, match=said):
+        RestClient(tmp_path / "s").get("/")
+
+
+def test_answers_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "_MOST_BYTES", 10)
+    monkeypatch.setattr(rest, "_LONGEST_LINE", 10)
+    long = http(b'{"a": "0123456789"}\n')
+    with answering(tmp_path / "s", long, long):
+        with pytest.raises(KubectlError, match="ask for fewer"):
+            RestClient(tmp_path / "s").get("/")
+        with pytest.raises(KubectlError, match="a line of the answer"):
+            list(RestClient(tmp_path / "s").lines("/"))
+
+
+def test_warnings_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = http(
+        b"{}", "200 OK", 'Warning: 299 - "be \\"careful\\""', "Warning: 110 - stale", 'Warning: 299 - "\x1b[2J"'
+    )
+    with answering(tmp_path / "s", answer, answer):
+        client = RestClient(tmp_path / "s")
+        client.get("/")
+        client.get("/")
+    assert capsys.readouterr().err.splitlines() == ['Warning: be "careful"', "Warning: \\x1b[2J"]
+
+
+def test_lines_as_they_come(tmp_path: Path) -> None:
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (b'{"a":', b"1}\n\n{}", b"\n"))
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    with answering(tmp_path / "s", answer) as asked:
+        assert list(RestClient(tmp_path / "s").lines("/x", [("watch", "true")])) == [b'{"a":1}\n', b"{}\n"]
+    assert asked[0].startswith(b"GET /x?watch=true ")
+
+
+def test_lines_that_do_not_come(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        lines = RestClient(tmp_path / "s").lines("/", ends=0.0)
+
+        def serve(done: threading.Event) -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                done.wait()
+
+        done = threading.Event()
+        thread = threading.Thread(target=serve, args=(done,))
+        thread.start()
+        with pytest.raises(TimedOutError):
+            next(lines)
+        done.set()
+        thread.join()
+
+
+def test_a_refusal_that_comes_before_the_whole_body_was_read(tmp_path: Path) -> None:
+    refusal = http(b'{"kind": "Status", "reason": "RequestEntityTooLarge", "message": "too large"}', "413 Too Large")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(refusal)
+                connection.shutdown(socket.SHUT_RD)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(StatusError, match="too large"):
+            RestClient(tmp_path / "s").request("POST", "/", body=b"x" * 4_000_000)
+        thread.join()
+
+
+def test_a_status_of_an_odd_form_is_a_refusal_all_the_same() -> None:
+    assert status_error(400, b'{"kind": "Status", "details": 7, "reason": 8}').reason == "8"
+    assert status_error(400, b"[" * 100_000).line.startswith("Error from server: [")

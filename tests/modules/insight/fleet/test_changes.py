@@ -1,0 +1,124 @@
+"""How far a change got: what nodes and pods say of it, and unknown where they do not."""
+
+import msgspec
+import pytest
+
+from modules.insight.fleet.changes import DONE, FAILS, UNKNOWN, WAITS, ChangeReach, ChangeRow, Holders, changes_sentence
+from modules.insight.fleet.rows import FleetPodRow
+
+AT = 1_000_000_000.0
+BEFORE, AFTER = "2001-09-09T01:46:00Z", "2001-09-09T01:47:00Z"
+NONE = Holders()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A write."""
+
+    kind: str = "Deployment"
+    verb: str = "changed"
+    fields: tuple[str, ...] = ("spec.template.spec.containers[web].image: web:1 → web:2",)
+    name: str = "web"
+    namespace: str = "shop"
+    at: float = AT
+    user: str = "jan"
+    manager: str = "kubectl"
+    version: int = 7
+    node: str = ""
+    more: int = 0
+    part: int = 0
+
+
+def pod(
+    name: str, node: str, status: str = "Running", created: str = AFTER, owner: str = "Deployment web"
+) -> FleetPodRow:
+    """Return a pod."""
+    is_troubled = status not in ("Running", "Completed")
+    return FleetPodRow("shop", name, node, status, "1/1", owner=owner, created=created, is_troubled=is_troubled)
+
+
+CONFIG = Change("ConfigMap", fields=("data.a",))
+POD = Change("Pod", name="p1", fields=("metadata.labels.a",))
+SCALED = Change(fields=("spec.replicas: 1 → 2",))
+
+
+@pytest.mark.parametrize(
+    ("write", "holders", "pods", "found"),
+    [
+        (CONFIG, NONE, [], ("", "")),
+        (CONFIG, Holders(-1), [], (UNKNOWN, "unknown: cloudcore's database is in memory")),
+        (Change("Role.rbac.authorization.k8s.io"), Holders(-1), [], ("", "")),
+        (CONFIG, Holders(1, 1), [], (DONE, "1 node has it")),
+        (CONFIG, Holders(3, 3), [], (DONE, "3 nodes have it")),
+        (CONFIG, Holders(3, 1, ("k1", "h1")), [], (WAITS, "1 of 3 nodes has it; not confirmed by k1, h1 (away)")),
+        (
+            Change("ConfigMap", "deleted"), Holders(5, 0, ("k1", "k2", "k3", "k4")), [],
+            (WAITS, "5 nodes have not confirmed that it is gone: k1, k2, k3 and others"),
+        ),
+        (Change("Node", "created", name="k1"), Holders(1, 0, ("k1",)), [], ("", "")),
+        (POD, NONE, [], ("", "the pod is gone")),
+        (POD, NONE, [pod("p1", "")], (WAITS, "waits for a node")),
+        (POD, Holders(1), [pod("p1", "k1")], (WAITS, "k1 has not confirmed it")),
+        (POD, Holders(1, 1), [pod("p1", "k1")], (DONE, "k1 has it: Running")),
+        (POD, Holders(1, 1), [pod("p1", "k1", "ImagePullBackOff")], (FAILS, "k1 has it: ImagePullBackOff")),
+        (POD, Holders(1, 1), [pod("p1", "h1")], (UNKNOWN, "h1 has it, and is away: the pod's state is unknown")),
+        (
+            POD, Holders(1), [pod("p1", "h1")],
+            (UNKNOWN, "h1 has not confirmed it, and is away: the pod's state is unknown"),
+        ),
+        (POD, Holders(-1), [pod("p1", "k1", "Pending")], (WAITS, "on k1: Pending")),
+        (Change("Pod", "deleting", name="p1"), Holders(1, 1), [pod("p1", "k1")], (WAITS, "k1 is ending the pod")),
+        (Change("Pod", "deleted", name="p1"), NONE, [], ("", "gone")),
+        (Change(verb="created"), NONE, [], ("", "it has no pod")),
+        (Change(), NONE, [pod("a", "k1", created=BEFORE)], (WAITS, "no pod was made since; 1 older pod")),
+        (Change(), NONE, [pod("a", "k1"), pod("b", "k2")], (DONE, "2 of 2 new pods run on k1, k2")),
+        (
+            Change(at=AT + 0.7), NONE, [pod("a", "k1", created="2001-09-09T01:46:40Z")],
+            (DONE, "1 of 1 new pod runs on k1"),
+        ),
+        (
+            Change(), NONE,
+            [pod("a", "k1"), pod("b", "k2", "ImagePullBackOff"), pod("c", "h1"), pod("d", "k3", "Pending"),
+             pod("e", "k1", created=BEFORE)],
+            (FAILS, "1 of 4 new pods runs on k1; 1 under way on k3; 1 fails (ImagePullBackOff) on k2; "
+                    "1 unknown on h1 (away); 1 older pod"),
+        ),
+        (SCALED, NONE, [pod("a", "k1", created=BEFORE), pod("b", "")], (DONE, "2 of 2 pods run on k1")),
+        (Change(verb="deleted"), NONE, [pod("a", "k1")], (WAITS, "1 pod of it is left on k1")),
+        (Change(verb="deleted"), NONE, [], (DONE, "no pod of it is left")),
+        (Change("ReplicaSet"), NONE, [pod("a", "k1")], ("", "")),
+        (
+            Change("Job"), NONE, [pod("a", "k1", "Completed", owner="Job web")],
+            (DONE, "1 of 1 new pod ran or run on k1"),
+        ),
+    ],
+)  # fmt: skip
+def test_how_far_a_change_got(write: Change, holders: Holders, pods: list[FleetPodRow], found: tuple[str, str]) -> None:
+    assert ChangeReach(pods, {"h1"}).of(write, holders) == found
+
+
+def test_a_later_change_of_the_template_takes_the_place_of_earlier_ones() -> None:
+    rows = ChangeReach([pod("a", "k1")], ()).rows([(each, NONE) for each in (SCALED, Change(), Change(verb="created"))])
+    assert [each.reached for each in rows] == [
+        "1 of 1 pod runs on k1", "1 of 1 new pod runs on k1", "a later change has taken its place",
+    ]  # fmt: skip
+    assert rows[0].key == "deployment/shop/web"
+
+
+def test_a_workload_that_was_made_again_takes_the_place_of_changes_of_the_earlier_one() -> None:
+    again = [Change(verb=verb, fields=()) for verb in ("created", "deleted")]
+    rows = ChangeReach([pod("a", "k1")], ()).rows([(each, NONE) for each in (*again, Change())])
+    assert [each.reached for each in rows] == [
+        "1 of 1 new pod runs on k1", "a later change has taken its place", "a later change has taken its place",
+    ]  # fmt: skip
+
+
+def test_the_sentence_counts_undone_steps() -> None:
+    def row(mark: str) -> ChangeRow:
+        return ChangeRow(AT, "jan", "changed", "Pod", "shop", "p", 1, mark=mark)
+
+    assert changes_sentence([], 0) == "Nothing has changed here in the last seven days."
+    assert changes_sentence([row(DONE)], 0) == "1 change in seven days: nothing more is on its way to a node."
+    assert changes_sentence([row(FAILS), row(WAITS), row(UNKNOWN)], 4) == (
+        "7 changes in seven days; of the newest 3: "
+        "1 with pods that fail, 1 on the way, 1 unknown, because a node is away."
+    )
