@@ -10,9 +10,9 @@ import pykka
 from msgspec import Struct
 
 from beehive import Actor, ModuleContext
+from beehive.errors import AttemptError
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import UnavailableError
-from edged.errors import EdgedError
 from edged.events import EventRecorder
 from edged.eviction.evictor import Collectors, EvictionCallbacks, Evictor
 from edged.eviction.measurement import UsageReader
@@ -87,7 +87,7 @@ class Housekeeper(Actor):
         self._last_start = self.clock.monotonic()
         try:
             chore.run()
-        except (EdgedError, OSError) as error:
+        except (AttemptError, OSError) as error:
             problem = str(error)
             if self._problems.get(chore.name) != problem and not isinstance(error, UnavailableError):
                 _log.warning("cannot %s, and try again: %s", chore.name, problem)

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
-from beehive.errors import NotStartedError
+from beehive.errors import AttemptError, NotStartedError
 from beehive.names import CLOUD_CONNECTED
 from edged.cri.contract import ContainerRuntime
-from edged.errors import EdgedError
 from edged.host import Host
 from edged.node.state import NodeState
 from edged.pod_workers.job import DeliveredObject
@@ -178,8 +177,8 @@ class Edged(Module):
     def on_volume(self, message: Message) -> None:
         """Send a request of the cloud to a storage driver of this node, and its answer back."""
 
-        def then(answer: dict[str, Any] | EdgedError) -> None:
-            if isinstance(answer, EdgedError):
+        def then(answer: dict[str, Any] | AttemptError) -> None:
+            if isinstance(answer, AttemptError):
                 self.respond(message.error(self.clock, str(answer), source=self.name))
             else:
                 self.reply(message, answer)

@@ -9,7 +9,8 @@ import msgspec
 import pykka
 
 from beehive import Actor, ModuleContext
-from edged.errors import ConfigError, EdgedError
+from beehive.errors import AttemptError
+from edged.errors import ConfigError
 from edged.node.state import LocalNode
 from edged.plugins.watcher import PluginHandler, PluginWatcher
 from edged.pods.kill_options import KillPod, eviction
@@ -157,13 +158,13 @@ class VolumeManager:
             kills.handle(eviction(uid, reason))
 
     def handle_csi_request(
-        self, operation: str, content: bytes, then: Callable[[dict[str, Any] | EdgedError], None]
+        self, operation: str, content: bytes, then: Callable[[dict[str, Any] | AttemptError], None]
     ) -> None:
         """Send a request of the cloud to a storage driver; `then` is called on the module's thread with the answer."""
         if self._controller is None:
             self._controller = self._context.start_actor(CsiController, self.drivers)
 
-        def answered(answer: dict[str, Any] | EdgedError) -> None:
+        def answered(answer: dict[str, Any] | AttemptError) -> None:
             self._context.call_soon(lambda: then(answer))
 
         self._controller.tell(ControllerRequest(operation, content, answered))

@@ -12,8 +12,8 @@ import pytest
 
 REPOSITORY: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
-RUNTIMES: Final = "modules/runtimes"
-"""A room of its own: edged and the other modules know it by CRI only, and do not import its names."""
+ROOMS: Final = ("modules/apimachinery", "modules/runtimes")
+"""Rooms of their own: the one has the names of Kubernetes' API, and of the other only CRI is known outside."""
 _CLASS: Final = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _PRIVATE: Final = re.compile(r"(?:^(?=_)|(?<=\n\n)(?:class|def) )(_[a-zA-Z]\w*)(?=[:(]| =)", re.MULTILINE)
 """A private name at the top of a file; a function with a decorator, such as a fixture, is read by that."""
@@ -21,12 +21,12 @@ _EMPTY_DOCSTRING: Final = re.compile(r"See the module['’]s docstring")
 _FOREIGN_PATH: Final = re.compile(r"\bspec/0\d|\bdesign/[\w-]+\.md")
 
 
-@pytest.mark.parametrize("package", [*PACKAGES, RUNTIMES])
+@pytest.mark.parametrize("package", [*PACKAGES, *ROOMS])
 def test_public_classes_of_a_package_have_different_names(package: str) -> None:
     """A class is found by its name alone, so each top-level name of a package is given once."""
     defined = defaultdict(list)
     for path in _python_files(package):
-        if package == "modules" and path.is_relative_to(REPOSITORY / RUNTIMES):
+        if package == "modules" and any(path.is_relative_to(REPOSITORY / room) for room in ROOMS):
             continue
         for where, name in _matches(path, _CLASS):
             defined[name].append(where)

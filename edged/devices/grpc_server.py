@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import grpc
 
+from beehive.errors import AttemptError
 from beehive.sockets.activation.grpc_server import GrpcServer
 from edged.devices.contract import Answer, GrpcService
-from edged.errors import EdgedError
 
 _CALLS: Final = 16
 """Concurrent calls; more are refused (RESOURCE_EXHAUSTED)."""
@@ -29,7 +29,7 @@ def _answering(answer: Answer) -> Callable[[bytes, grpc.ServicerContext], bytes]
     def behaviour(request: bytes, context: grpc.ServicerContext) -> bytes:
         try:
             made: bytes = answer(request).SerializeToString()
-        except EdgedError as error:
+        except AttemptError as error:
             context.set_code(grpc.StatusCode.UNKNOWN)  # as Go's servers call an error without a code
             context.set_details(str(error))
             return b""

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from beehive import Clock
-from edged.errors import EdgedError
+from beehive.errors import AttemptError
 from edged.events import EventRecorder, EventType, Reason
 from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe
 from edged.eviction.measurement import UsageReader
@@ -182,7 +182,7 @@ class Evictor:
             self._collectors.containers.collect(all_unused=True)
             if self._collectors.images is not None:
                 self._collectors.images.remove_unused()
-        except (EdgedError, OSError) as error:
+        except (AttemptError, OSError) as error:
             _log.warning("what nobody needs cannot be removed: %s", error)
         return not any_met(due, observe(self._usage.node()))
 

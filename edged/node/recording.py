@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.errors import AttemptError
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
-from edged.errors import EdgedError
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
 from modules.apimachinery.types import Pod
@@ -38,7 +38,7 @@ class ServiceVariables(msgspec.Struct, frozen=True):
     """How long it waited."""
     variables: dict[str, str]
     error: tuple[str, str, str, bool] | None = None
-    """Arguments of the `EdgedError`."""
+    """Arguments of the `AttemptError`."""
     uid: str = ""
     """Of the pod; empty in older recordings."""
 
@@ -108,7 +108,7 @@ def recorded_links(
         sink: takes a `MachineInfoEntry` for each answer.
     """
 
-    def tell(pod: Pod, began: float, found: Mapping[str, str], error: EdgedError | None) -> None:
+    def tell(pod: Pod, began: float, found: Mapping[str, str], error: AttemptError | None) -> None:
         now = sink.monotonic()
         told = (error.attempt, error.on, error.hint, error.retryable) if error is not None else None
         size = 1000 + sum(map(len, found)) + sum(map(len, found.values()))
@@ -119,7 +119,7 @@ def recorded_links(
         began = sink.monotonic()
         try:
             found = links(*links_wanted(pod))
-        except EdgedError as error:
+        except AttemptError as error:
             tell(pod, began, {}, error)
             raise
         tell(pod, began, found, None)

@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from beehive import Actor
-from edged.errors import EdgedError, PluginError
+from beehive.errors import AttemptError
+from edged.errors import PluginError
 from edged.plugins.socket import PluginSocket
 from protos.pluginregistration.v1 import api_pb2 as registration
 
@@ -118,7 +119,7 @@ class PluginWatcher(Actor):
         socket = PluginSocket(path)
         try:
             return self._try(socket, path, known)
-        except EdgedError as error:
+        except AttemptError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - one plug-in must not end edged
             _log.exception("plug-in at %s failed unexpectedly", path)
@@ -135,7 +136,7 @@ class PluginWatcher(Actor):
         try:
             self._check(info.type, plugin)
             self._handlers[info.type].register(plugin)
-        except EdgedError as error:
+        except AttemptError as error:
             self._notify(socket, str(error))
             raise
         _log.info("plug-in %s (%s) is registered", plugin.name, info.type)

@@ -11,8 +11,9 @@ from typing import Final
 from edged.errors import EdgedError
 from metamanager.client import CallError
 from modules.apimachinery.types import ContainerStateWaiting
+from modules.apimachinery.unreadable import UnreadableError
 
-POD_FAILURES: Final = (EdgedError, CallError, OSError)
+POD_FAILURES: Final = (EdgedError, UnreadableError, CallError, OSError)
 """Errors of one pod that are no bugs of edged."""
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from edged.errors import EdgedError
 from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from modules.apimachinery.types import Node, Pod, Quantity, decode, parse_quantity, parse_time
 from modules.apimachinery.types.codec import DecodeError
+from modules.apimachinery.unreadable import UnreadableError
 
 _LONGEST_NAME = 253
 """Bytes of an object's name (Kubernetes' DNS1123SubdomainMaxLength)."""
@@ -70,7 +70,7 @@ def check_pod(pod: Pod) -> None:
             parse_quantity(quantity)
         if pod.status.start_time:
             parse_time(pod.status.start_time)
-    except EdgedError as error:
+    except UnreadableError as error:
         raise DecodeError("cannot read a Pod", str(error)) from error
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from beehive.errors import AttemptError
 from beehive.files.durable import make_directories
-from edged.errors import EdgedError, VolumeError
+from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -105,7 +106,7 @@ class PodVolumes:
         try:
             if problem is None:
                 self._csi.tear_down(uid)
-        except EdgedError as error:  # a driver may be away for days: memory must not wait for that
+        except AttemptError as error:  # a driver may be away for days: memory must not wait for that
             problem = error
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
@@ -119,9 +120,9 @@ class PodVolumes:
                 raise failure
         return [point for point in points if not point.is_relative_to(volumes)]
 
-    def _unmount(self, points: list[Path]) -> EdgedError | None:
+    def _unmount(self, points: list[Path]) -> AttemptError | None:
         """Unmount all the points; return the first error: memory must not wait for a point that a process uses."""
-        problem: EdgedError | None = None
+        problem: AttemptError | None = None
         for point in points:
             try:
                 self.mounts.unmount(point)
@@ -132,8 +133,8 @@ class PodVolumes:
     def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         try:
             return self._set_up(pod, volume, sources, now)
-        except (EdgedError, CallError, OSError) as error:
-            retryable = not isinstance(error, EdgedError) or error.retryable
+        except (AttemptError, CallError, OSError) as error:
+            retryable = not isinstance(error, AttemptError) or error.retryable
             attempt = f'MountVolume.SetUp failed for volume "{volume.name}"'
             raise VolumeError(attempt, str(error), retryable=retryable) from error
 

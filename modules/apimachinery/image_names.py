@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edged.errors import EdgedError
+from modules.apimachinery.unreadable import UnreadableError
 
 ONLY_A_NAME: Final = "edgecore.io/only-a-name"
 """Annotation of an image's spec in the CRI, set by the process runtime: the runtime has no images, and any name counts
@@ -30,7 +30,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 
 
-class ImageNameError(EdgedError):
+class ImageNameError(UnreadableError):
     """An invalid image name; the pod shows InvalidImageName."""
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from edged.errors import EdgedError
+from modules.apimachinery.unreadable import UnreadableError
 
 DEPTH: Final = 100
 """Levels of nesting that a text may have. A pod has about twelve."""
@@ -29,7 +29,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
-class YamlError(EdgedError):
+class YamlError(UnreadableError):
     """A text that is not YAML, or exceeds the bounds.
 
     Args:

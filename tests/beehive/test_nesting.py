@@ -140,7 +140,7 @@ def test_a_decoded_value_can_be_walked(nested: Callable[[int], str]) -> None:
 
 
 def test_no_recursion_is_expected_where_none_can_be() -> None:
-    """What is decoded through the two modules is no deeper than `LEVELS`, and YAML than `modules.apimachinery.yaml_reader.DEPTH`."""
+    """What is decoded through the two modules is no deeper than `LEVELS`, and YAML than `yaml_reader.DEPTH`."""
     found = {
         str(path.relative_to(REPOSITORY))
         for package in _PACKAGES

@@ -8,7 +8,8 @@ import msgspec
 
 from beehive import Actor, Operation
 from beehive.decoding import decode_json
-from edged.errors import EdgedError, PluginError
+from beehive.errors import AttemptError
+from edged.errors import PluginError
 from edged.volumes.csi.drivers import CsiDrivers
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ControllerRequest(msgspec.Struct, frozen=True):
     operation: str
     content: bytes
     """CSI's request as JSON."""
-    then: Callable[[dict[str, Any] | EdgedError], None]
+    then: Callable[[dict[str, Any] | AttemptError], None]
     """Called with the answer as JSON, or an error; on the actor's thread."""
 
 
@@ -65,8 +66,8 @@ class CsiController(Actor):
         if not isinstance(message, ControllerRequest):
             return
         try:
-            answer: dict[str, Any] | EdgedError = carry_out(self._drivers, message.operation, message.content)
-        except EdgedError as error:
+            answer: dict[str, Any] | AttemptError = carry_out(self._drivers, message.operation, message.content)
+        except AttemptError as error:
             _log.warning("%s: %s", message.operation, error)
             answer = error
         except Exception:  # noqa: BLE001 - one message must not end edged

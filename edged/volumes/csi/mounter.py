@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.errors import AttemptError
 from beehive.files.descriptors import SHORTAGES, raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import list_directory, read_file
 from beehive.files.removal import remove_tree
-from edged.errors import EdgedError, MissingContentError, VolumeError
+from edged.errors import MissingContentError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
@@ -116,7 +117,7 @@ class CsiMounter:
 
         Raises the first VolumeError or PluginError when all volumes were tried; the next call undoes the rest.
         """
-        problem: EdgedError | None = None
+        problem: AttemptError | None = None
         for data in (each / _DATA for each in _listed(self._paths.volume_kind(uid, _PLUGIN))):
             if not os.path.lexists(data):
                 continue
@@ -131,7 +132,7 @@ class CsiMounter:
                     continue
                 with self._alone(volume.key):
                     self._unpublish(volume, data)
-            except EdgedError as error:  # of a driver that is away: the volumes of others must not wait for it
+            except AttemptError as error:  # of a driver that is away: the volumes of others must not wait for it
                 problem = problem or error
         if problem is not None:
             raise problem

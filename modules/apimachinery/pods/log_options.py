@@ -4,15 +4,15 @@ from typing import Final, Protocol
 
 import msgspec
 
-from edged.errors import EdgedError
 from modules.apimachinery.types import Nanoseconds, parse_time
 from modules.apimachinery.types.times import SECOND, TimeError
+from modules.apimachinery.unreadable import UnreadableError
 
 _WHOLE = 18
 _STREAMS: Final = {"": ("stdout", "stderr"), "All": ("stdout", "stderr"), "Stdout": ("stdout",), "Stderr": ("stderr",)}
 
 
-class LogOptionError(EdgedError):
+class LogOptionError(UnreadableError):
     """An invalid option of a request for a log."""
 
 

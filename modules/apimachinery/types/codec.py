@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from edged.errors import EdgedError
+from modules.apimachinery.unreadable import UnreadableError
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _LONG_NUMBER: Final = b"0" * 19
 """A number beyond 64 bits, once its digits are zeroes; most objects have nothing like it."""
 
 
-class DecodeError(EdgedError):
+class DecodeError(UnreadableError):
     """JSON that is not the expected Kubernetes object; the text names the path of the wrong value."""
 
 

@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from edged.errors import EdgedError
+from modules.apimachinery.unreadable import UnreadableError
 
 Quantity = str | int | float
 """A quantity in its form on the wire."""
@@ -29,7 +29,7 @@ _LONGEST = 100
 _LEAST_BINARY = 1024
 
 
-class QuantityError(EdgedError):
+class QuantityError(UnreadableError):
     """The text is not a Kubernetes quantity."""
 
 

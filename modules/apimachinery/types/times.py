@@ -8,7 +8,7 @@ is sent back differs only where it changed.
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
-from edged.errors import EdgedError
+from modules.apimachinery.unreadable import UnreadableError
 
 Nanoseconds = NewType("Nanoseconds", int)
 """A point in time (since the epoch) or a length of time, in nanoseconds."""
@@ -23,7 +23,7 @@ SECOND = Nanoseconds(1_000_000_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class TimeError(EdgedError):
+class TimeError(UnreadableError):
     """The text is not an RFC 3339 time."""
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import edgehub
-from beehive.errors import BeehiveError, NotStartedError
+from beehive.errors import AttemptError, BeehiveError, NotStartedError
 from beehive.hive import Hive
 from beehive.names import ModuleName
 from edged.cri.contract import ContainerRuntime
-from edged.errors import EdgedError
 from edged.host import Host
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
@@ -268,7 +267,7 @@ class SimulatedNode:
             hive.start()
             for message in follow_messages(hive.clock) if self.follows_services else ():
                 hive.send(ModuleName.METASERVER, message)
-        except (BeehiveError, EdgedError, OSError) as error:
+        except (AttemptError, OSError) as error:
             without_directory = str(error).replace(f"{self.root}/", "")
             self.world.note(self.name, f"cannot start: {without_directory}")
             if self.process is process:

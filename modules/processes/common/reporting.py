@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Callable
 from functools import wraps
 
-from beehive.errors import BeehiveError
+from beehive.errors import AttemptError
 from beehive.files.advice import advice
-from edged.errors import EdgedError
 from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 
@@ -21,7 +20,7 @@ def reporting(program: str) -> Callable[[_Command], Callable[[argparse.Namespace
         def called(chosen: argparse.Namespace) -> int:
             try:
                 function(chosen)
-            except (BeehiveError, EdgedError) as error:
+            except AttemptError as error:
                 print_error(program, f"error: {error}")
                 return ExitCode.NOT_DONE
             except OSError as error:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.decoding import decode_json
+from beehive.errors import AttemptError
 from beehive.printable import printable
-from edged.errors import EdgedError
 from modules.apimachinery.kinds import JsonObject
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.owner import ServicesAnswer
@@ -32,9 +32,9 @@ def ask(socket: Path, name: ObjectName) -> JsonObject:
     status: JsonObject
     try:
         status = {"answer": _answer(node, name)}
-    except (EdgedError, OSError, HTTPException, ValueError) as error:
+    except (AttemptError, OSError, HTTPException, ValueError) as error:
         status = {"message": str(error) or type(error).__name__}
-        with suppress(EdgedError, OSError):
+        with suppress(AttemptError, OSError):
             if any(ipaddress.ip_address(pod.status.host_ip or "::").is_loopback for pod in node.pods()):
                 status = {"answer": "not asked: this machine has only loopback addresses, which are no endpoints"}
     return {"metadata": {"namespace": name.namespace, "name": name.name}, "status": status}
@@ -60,7 +60,7 @@ def _answer(node: NodeClient, name: ObjectName) -> str:
 def _name_of(node: NodeClient, name: ObjectName, where: str) -> str:
     """Return the URL by the name, if that stands for the address on the node; by the address where nothing does."""
     query = [("name", name.name), ("namespace", name.namespace)]
-    with suppress(EdgedError):
+    with suppress(AttemptError):
         found = decode_json(node.get(url(*RESOLVE_PATH.strip("/").split("/"), query=query)), Resolution)
         address, _, port = where.rpartition(":")
         if address in found.addresses:

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import edgehub
-from beehive import BeehiveError, Hive, Message, ModuleName, Operation, Threads
-from beehive.errors import StopError
+from beehive import Hive, Message, ModuleName, Operation, Threads
+from beehive.errors import AttemptError, StopError
 from beehive.exposition import CollectorRegistry
 from beehive.files.advice import advice
 from beehive.metrics import BusMetrics, HiveCollector
@@ -23,7 +23,6 @@ from edged.cgroups.resource_config import NodeCapacity
 from edged.cgroups.tree import CgroupTree
 from edged.cri.client import CriClient
 from edged.devices.transport import GrpcDevicePluginTransport
-from edged.errors import EdgedError
 from edged.eviction.consumption import consumption
 from edged.host import Host
 from edged.module import Edged
@@ -118,7 +117,7 @@ def run(
     except StopError as error:
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
-    except (BeehiveError, EdgedError, OSError) as error:
+    except (AttemptError, OSError) as error:
         say(f"error: cannot start: {_reason(error)}", log_format)
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from beehive import Actor, BeehiveError
+from beehive import Actor
 from beehive.delivery import ModuleFailed
-from beehive.errors import StopError, TraceError
+from beehive.errors import AttemptError, StopError, TraceError
 from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
@@ -21,7 +21,6 @@ from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream_recorder import StreamRecorder, Waiting
 from beehive.trace.writer import keep_newest, new_part, open_writer
 from edged.cri.recording import recording
-from edged.errors import EdgedError
 from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
@@ -61,7 +60,7 @@ FAILURE_PAUSE: Final = 60.0
 
 _STOP_SECONDS = 5.0
 _NOT_SHOWN = "not shown"
-_FORESEEN = (BeehiveError, EdgedError, OSError)
+_FORESEEN = (AttemptError, OSError)
 
 
 class Dumped(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.yaml_reader import ALIASED_VALUES, DEPTH, LARGEST, YamlError, check, documents, json_documents
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 BOMB = "\n".join(
     ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]

@@ -120,7 +120,7 @@ def test_what_somebody_else_changes_meanwhile_is_not_overwritten(
         "file = Path(sys.argv[-1])\nfile.write_text(file.read_text().replace('sky: blue', 'sky: grey'))\n"
     )
     monkeypatch.setenv("KUBE_EDITOR", shlex.join([sys.executable, str(script)]))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     done = cloud.run("edit", "cm", "colours")
     assert done.status == 1
     assert "somebody else has changed .data.sky meanwhile" in done.err

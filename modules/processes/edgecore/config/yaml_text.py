@@ -1,6 +1,6 @@
 """Builds plain values from the YAML of configuration files, with the line of every key.
 
-The values are built here from the events of `modules.apimachinery.yaml_reader`, for four reasons. PyYAML's builder recurses in C and
+The values are built here from the events of `yaml_reader`, for four reasons. PyYAML's builder recurses in C and
 ends the process with a segmentation fault on deep nesting. It silently keeps the last of two equal keys. It reads
 `1:30` as 90 and `2020-01-01` as a date, unlike Go's reader, whose files this accepts. And it drops line numbers, which
 messages about wrong values should have.

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from beehive.clock import Clock, RealClock
+from beehive.errors import AttemptError
 from edged.cri import ImageRef
 from edged.cri.client import CriClient
 from edged.errors import EdgedError
@@ -152,7 +153,7 @@ def show_progress(runtime: CriClient, image: str, pulled: Future[ImageRef], view
     while not wait([pulled], _PROGRESS_SECONDS).done:
         try:
             progress = progress_of(image, runtime.status(verbose=True).info)
-        except EdgedError:
+        except AttemptError:
             continue
         if progress is not None:
             latest = progress

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
+from beehive.errors import AttemptError
 from edged.errors import EdgedError
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
@@ -76,11 +77,11 @@ def _kinds(wanted: str, config: EdgeCoreConfig) -> list[RuntimeKind]:
 
 def _purge(config: EdgeCoreConfig, found: dict[RuntimeKind, Path], clock: Clock) -> None:
     """Remove the kinds one after the other. Raises EdgedError, the first, after all others were tried."""
-    first: EdgedError | None = None
+    first: AttemptError | None = None
     for kind, directory in found.items():
         try:
             purge_kind(config, kind, clock)
-        except EdgedError as error:
+        except AttemptError as error:
             first = first or error
         else:
             print_lines([f"removed what the runtime has made in {directory}"])

@@ -9,11 +9,11 @@ import msgspec
 
 from beehive import Clock, RealClock
 from beehive.decoding import decode_json
+from beehive.errors import AttemptError
 from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.sockets import dialling
 from beehive.trace import StoreCommit, read
 from beehive.trace.format import Delivered
-from edged.errors import EdgedError
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import load_node
@@ -95,7 +95,7 @@ def _facts(config: EdgeCoreConfig) -> NodeFacts:
         return msgspec.structs.replace(facts, stopped="devicetwin is off (modules.deviceTwin.enable is false)")
     try:
         state = decode_json(NodeClient(socket_path(config)).get(PATH), AgentState)
-    except (EdgedError, msgspec.DecodeError):
+    except (AttemptError, msgspec.DecodeError):
         return msgspec.structs.replace(facts, stopped="edgecore does not run here")
     module = state.modules.get(str(ModuleName.DEVICETWIN))
     if module is not None and module.state != "ready":
