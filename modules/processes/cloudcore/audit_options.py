@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.processes.cloudcore.config import AuditLogConfig
 
 _DEFAULTS: Final = AuditLogConfig(path=Path())
@@ -40,7 +41,7 @@ def mistake(chosen: argparse.Namespace) -> str:
     if chosen.audit_log_path is not None and str(chosen.audit_log_path) == "-":
         return "--audit-log-path is a file: the standard output has the log of cloudcore"
     try:
-        msgspec.convert(settings(chosen), AuditLogConfig | None, dec_hook=lambda kind, value: kind(value))
+        convert(settings(chosen), AuditLogConfig | None, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
         bounds = "1 to 10000 MB, and 1 to 1000 full files are kept"
         return f"--audit-log-maxsize or --audit-log-maxbackup is wrong ({bounds}): {error}"
