@@ -21,10 +21,8 @@ _LONGEST: Final = 1024
 """Characters of an object's name in an error: messages appear in logs and responses, and a peer may choose any name."""
 
 
-class AttemptError(Exception):
-    """Base of the errors that are foreseen, of the bus and of what is built on it: each says what was attempted.
-
-        AttemptError("read the quantity", "1,5Gi", hint="write 1.5Gi")
+class BeehiveError(Exception):
+    """Base of the tree.
 
     Args:
         attempt: a phrase such as "cannot decode a frame".
@@ -40,10 +38,6 @@ class AttemptError(Exception):
         self.retryable = retryable
         text = f"{attempt}: {on}" if on else attempt
         super().__init__(f"{text} ({hint})" if hint else text)
-
-
-class BeehiveError(AttemptError):
-    """Base of the tree."""
 
 
 class FrameError(BeehiveError):

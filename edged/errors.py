@@ -3,7 +3,7 @@
 import errno
 import os
 
-from beehive.errors import AttemptError
+from modules.apimachinery.attempts import AttemptError
 
 
 class EdgedError(AttemptError):

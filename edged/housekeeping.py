@@ -10,7 +10,6 @@ import pykka
 from msgspec import Struct
 
 from beehive import Actor, ModuleContext
-from beehive.errors import AttemptError
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import UnavailableError
 from edged.events import EventRecorder
@@ -26,6 +25,7 @@ from edged.pods.kill_options import KillPod, eviction
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)

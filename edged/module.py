@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
-from beehive.errors import AttemptError, NotStartedError
+from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
 from edged.cri.contract import ContainerRuntime
 from edged.host import Host
@@ -20,6 +20,7 @@ from edged.settings import EdgedSettings
 from edged.static_pods.manager import FILE
 from edged.sync.assembly import Assembly, Dependencies
 from edged.volumes.csi.controller import OPERATIONS
+from modules.apimachinery.attempts import AttemptError
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ import msgspec
 import pykka
 
 from beehive import Actor, ModuleContext
-from beehive.errors import AttemptError
 from edged.errors import ConfigError
 from edged.node.state import LocalNode
 from edged.plugins.watcher import PluginHandler, PluginWatcher
@@ -26,6 +25,7 @@ from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.directory_usage import DirectoryCounts, limit_of, over_its_limit
 from edged.volumes.plan import EMPTY_DIRECTORY
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 
 PERIOD = 10.0

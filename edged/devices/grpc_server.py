@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import grpc
 
-from beehive.errors import AttemptError
 from beehive.sockets.activation.grpc_server import GrpcServer
 from edged.devices.contract import Answer, GrpcService
+from modules.apimachinery.attempts import AttemptError
 
 _CALLS: Final = 16
 """Concurrent calls; more are refused (RESOURCE_EXHAUSTED)."""

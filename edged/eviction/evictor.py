@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from beehive import Clock
-from beehive.errors import AttemptError
 from edged.events import EventRecorder, EventType, Reason
 from edged.eviction.decide import EvictionState, any_met, excess, has_limits, judge, observe
 from edged.eviction.measurement import UsageReader
@@ -23,6 +22,7 @@ from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.restart import is_terminal
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 from modules.apimachinery.types.quantity import format_binary_quantity, parse_quantity
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.errors import AttemptError
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 
 

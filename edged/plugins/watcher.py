@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from beehive import Actor
-from beehive.errors import AttemptError
 from edged.errors import PluginError
 from edged.plugins.socket import PluginSocket
+from modules.apimachinery.attempts import AttemptError
 from protos.pluginregistration.v1 import api_pb2 as registration
 
 _log = logging.getLogger(__name__)

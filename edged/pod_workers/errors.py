@@ -10,8 +10,8 @@ from typing import Final
 
 from edged.errors import EdgedError
 from metamanager.client import CallError
+from modules.apimachinery.attempts import UnreadableError
 from modules.apimachinery.types import ContainerStateWaiting
-from modules.apimachinery.unreadable import UnreadableError
 
 POD_FAILURES: Final = (EdgedError, UnreadableError, CallError, OSError)
 """Errors of one pod that are no bugs of edged."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from modules.apimachinery.attempts import UnreadableError
 from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from modules.apimachinery.types import Node, Pod, Quantity, decode, parse_quantity, parse_time
 from modules.apimachinery.types.codec import DecodeError
-from modules.apimachinery.unreadable import UnreadableError
 
 _LONGEST_NAME = 253
 """Bytes of an object's name (Kubernetes' DNS1123SubdomainMaxLength)."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from beehive.errors import AttemptError
 from beehive.files.durable import make_directories
 from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
@@ -30,6 +29,7 @@ from edged.volumes.plan import HostPath, plan_volume
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import bind_sub_path
 from metamanager.client import CallError
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import (
     Container,
     Nanoseconds,

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from modules.apimachinery.unreadable import UnreadableError
+from modules.apimachinery.attempts import UnreadableError
 
 ONLY_A_NAME: Final = "edgecore.io/only-a-name"
 """Annotation of an image's spec in the CRI, set by the process runtime: the runtime has no images, and any name counts

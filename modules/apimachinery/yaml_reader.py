@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from modules.apimachinery.unreadable import UnreadableError
+from modules.apimachinery.attempts import UnreadableError
 
 DEPTH: Final = 100
 """Levels of nesting that a text may have. A pod has about twelve."""

@@ -8,9 +8,9 @@ import msgspec
 
 from beehive import Actor, Operation
 from beehive.decoding import decode_json
-from beehive.errors import AttemptError
 from edged.errors import PluginError
 from edged.volumes.csi.drivers import CsiDrivers
+from modules.apimachinery.attempts import AttemptError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

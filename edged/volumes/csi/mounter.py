@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.errors import AttemptError
 from beehive.files.descriptors import SHORTAGES, raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import list_directory, read_file
@@ -25,6 +24,7 @@ from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume, Driver, NodeCapability, PublishedVolume, attachment_name, stage_name
 from edged.volumes.mounting import Mounts, is_mounted
 from edged.volumes.ownership import VolumeOwner, set_volume_ownership
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod, Secret
 from modules.apimachinery.types.persistent import CSIDriver, SecretReference, VolumeAttachment
 

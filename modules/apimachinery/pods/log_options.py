@@ -4,9 +4,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from modules.apimachinery.attempts import UnreadableError
 from modules.apimachinery.types import Nanoseconds, parse_time
 from modules.apimachinery.types.times import SECOND, TimeError
-from modules.apimachinery.unreadable import UnreadableError
 
 _WHOLE = 18
 _STREAMS: Final = {"": ("stdout", "stderr"), "All": ("stdout", "stderr"), "Stdout": ("stdout",), "Stderr": ("stderr",)}

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from modules.apimachinery.unreadable import UnreadableError
+from modules.apimachinery.attempts import UnreadableError
 
 T = TypeVar("T")
 

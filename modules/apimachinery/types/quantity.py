@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from modules.apimachinery.unreadable import UnreadableError
+from modules.apimachinery.attempts import UnreadableError
 
 Quantity = str | int | float
 """A quantity in its form on the wire."""

@@ -8,7 +8,7 @@ is sent back differs only where it changed.
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
-from modules.apimachinery.unreadable import UnreadableError
+from modules.apimachinery.attempts import UnreadableError
 
 Nanoseconds = NewType("Nanoseconds", int)
 """A point in time (since the epoch) or a length of time, in nanoseconds."""

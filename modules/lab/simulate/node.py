@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import edgehub
-from beehive.errors import AttemptError, BeehiveError, NotStartedError
+from beehive.errors import BeehiveError, NotStartedError
 from beehive.hive import Hive
 from beehive.names import ModuleName
 from edged.cri.contract import ContainerRuntime
@@ -20,6 +20,7 @@ from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Node as NodeObject
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
@@ -267,7 +268,7 @@ class SimulatedNode:
             hive.start()
             for message in follow_messages(hive.clock) if self.follows_services else ():
                 hive.send(ModuleName.METASERVER, message)
-        except (AttemptError, OSError) as error:
+        except (BeehiveError, AttemptError, OSError) as error:
             without_directory = str(error).replace(f"{self.root}/", "")
             self.world.note(self.name, f"cannot start: {without_directory}")
             if self.process is process:

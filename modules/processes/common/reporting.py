@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Callable
 from functools import wraps
 
-from beehive.errors import AttemptError
+from beehive.errors import BeehiveError
 from beehive.files.advice import advice
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 
@@ -20,7 +21,7 @@ def reporting(program: str) -> Callable[[_Command], Callable[[argparse.Namespace
         def called(chosen: argparse.Namespace) -> int:
             try:
                 function(chosen)
-            except AttemptError as error:
+            except (BeehiveError, AttemptError) as error:
                 print_error(program, f"error: {error}")
                 return ExitCode.NOT_DONE
             except OSError as error:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.decoding import decode_json
-from beehive.errors import AttemptError
 from beehive.printable import printable
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.kinds import JsonObject
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.owner import ServicesAnswer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import edgehub
 from beehive import Hive, Message, ModuleName, Operation, Threads
-from beehive.errors import AttemptError, StopError
+from beehive.errors import BeehiveError, StopError
 from beehive.exposition import CollectorRegistry
 from beehive.files.advice import advice
 from beehive.metrics import BusMetrics, HiveCollector
@@ -41,6 +41,7 @@ from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
 from metamanager.store import Store
 from metamanager.store_health import StoreStatistics
+from modules.apimachinery.attempts import AttemptError
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
@@ -117,7 +118,7 @@ def run(
     except StopError as error:
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
-    except (AttemptError, OSError) as error:
+    except (BeehiveError, AttemptError, OSError) as error:
         say(f"error: cannot start: {_reason(error)}", log_format)
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED

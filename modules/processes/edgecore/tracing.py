@@ -12,7 +12,7 @@ import msgspec
 
 from beehive import Actor
 from beehive.delivery import ModuleFailed
-from beehive.errors import AttemptError, StopError, TraceError
+from beehive.errors import BeehiveError, StopError, TraceError
 from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
@@ -25,6 +25,7 @@ from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import open_store
+from modules.apimachinery.attempts import AttemptError
 from modules.processes.common.version import VERSION
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.trace_socket import (
@@ -60,7 +61,7 @@ FAILURE_PAUSE: Final = 60.0
 
 _STOP_SECONDS = 5.0
 _NOT_SHOWN = "not shown"
-_FORESEEN = (AttemptError, OSError)
+_FORESEEN = (BeehiveError, AttemptError, OSError)
 
 
 class Dumped(msgspec.Struct, frozen=True):

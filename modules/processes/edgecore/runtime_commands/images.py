@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from beehive.clock import Clock, RealClock
-from beehive.errors import AttemptError
 from edged.cri import ImageRef
 from edged.cri.client import CriClient
 from edged.errors import EdgedError
 from edged.images.progress import PulledLayer, PullProgress, megabytes, progress_of
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.image_names import listed_name
 from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.edgecore.reporting import reporting_errors

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
-from beehive.errors import AttemptError
 from edged.errors import EdgedError
+from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.container_runtime import purge_kind

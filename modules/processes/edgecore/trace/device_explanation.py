@@ -9,11 +9,11 @@ import msgspec
 
 from beehive import Clock, RealClock
 from beehive.decoding import decode_json
-from beehive.errors import AttemptError
 from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.sockets import dialling
 from beehive.trace import StoreCommit, read
 from beehive.trace.format import Delivered
+from modules.apimachinery.attempts import AttemptError
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import load_node
