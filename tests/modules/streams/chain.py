@@ -230,11 +230,12 @@ class Chain:
 
     def descriptors(self) -> list[str]:
         """What each descriptor of this process is of, without numbers, which change with each connection."""
-        found = []
-        for each in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):  # the directory's own
-                found.append(re.sub(r"\d+", "", str(each.readlink())))
-        return sorted(found)
+        return sorted(re.sub(r"\d+", "", str(each)) for each in _descriptors())
+
+    @property
+    def is_log_open(self) -> bool:
+        """Whether the log of this chain is read; tests before may have logs of others open."""
+        return self.log.resolve() in _descriptors()
 
     def _at_the_runtime(self, asked: Asked) -> str:
         match asked.kind:
@@ -254,3 +255,11 @@ class Chain:
         headers = {"SessionHostNameOverride": "n1", "SessionInternalIP": "127.0.0.1", credit.HEADER: credit.VERSION}
         context: Callable[[], ssl.SSLContext] = lambda: self.site.of_node("n1")  # noqa: E731
         return WebsocketLink(settings, self._hive.clock, context, headers)
+
+
+def _descriptors() -> list[Path]:
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the directory's own
+            found.append(each.readlink())
+    return found

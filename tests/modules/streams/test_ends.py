@@ -236,13 +236,10 @@ class Source:
                 wait_until(lambda: bool(processes), "the command has begun")
                 wait_until(lambda: processes[-1]._process.poll() is not None, "the command has ended")
             case "log":
-                wait_until(self._has_open_log, "the log is read")
-                wait_until(lambda: not self._has_open_log(), "the log is left")
+                wait_until(lambda: self._chain.is_log_open, "the log is read")
+                wait_until(lambda: not self._chain.is_log_open, "the log is left")
             case _:
                 self._speaker.join(SECONDS)
-
-    def _has_open_log(self) -> bool:
-        return any(each.endswith("/log") for each in self._chain.descriptors())
 
     def close(self) -> None:
         """It ends."""
