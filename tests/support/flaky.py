@@ -130,12 +130,16 @@ def _tests(body: Sequence[ast.stmt], prefix: str = "") -> Iterator[tuple[str, as
 
 def touched_tests(since: str) -> list[str]:
     """Return the node ids of the tests that are new or changed since a commit, or the paths of whole files."""
-    paths = _git("diff", "--name-only", "--diff-filter=AMR", since, "--", "tests").splitlines()
+    changed = _git("diff", "--name-status", "--find-renames", "--diff-filter=AMR", since, "--", "tests").splitlines()
     new = _git("ls-files", "--others", "--exclude-standard", "--", "tests").splitlines()
     found = [path for path in new if _has_tests(path)]
-    for path in filter(_has_tests, paths):
-        names = tests_at((ROOT / path).read_text(), changed_lines(_git("diff", "-U0", since, "--", path)))
-        found += [path] if names is None else [f"{path}::{name}" for name in names]
+    for status, before, *moved in (line.split("\t") for line in changed):
+        path = moved[0] if moved else before
+        if not _has_tests(path):
+            continue
+        compared = (f"{since}:{before}", path) if moved else (since, "--", path)  # else a moved file is new as a whole
+        names = tests_at((ROOT / path).read_text(), changed_lines(_git("diff", "-U0", *compared)))
+        found += [path] if names is None and status != "R100" else [f"{path}::{name}" for name in names or ()]
     return sorted(found)
 
 

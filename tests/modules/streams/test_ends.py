@@ -355,6 +355,7 @@ def test_a_command_that_is_slow_has_all_of_its_input(chain: Chain, opened: Open,
     """`kubectl cp` to a pod: more than the layers hold, for a command that reads when the client can send no more."""
     opened(way, b"")
     gate = chain.log.parent / f"gate-{layer}-{way.protocol}-{way.read.__name__}"
+    gate.unlink(missing_ok=True)
     os.mkfifo(gate)
     asked = Asked("exec", ("sh", "-c", f"read go < {gate}; wc -c"), stdin=True)
     with chain.connected(layer) as connection:

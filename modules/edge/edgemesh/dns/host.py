@@ -20,6 +20,10 @@ _BACKLOG: Final = 64
 _BUFFER: Final = 1024 * 1024
 
 
+_ATTEMPTS: Final = 8
+"""To find a port that is free for UDP and for TCP, where any is wanted."""
+
+
 def open_sockets(address: str, addresses: HostAddresses, port: int = PORT) -> tuple[socket.socket, socket.socket]:
     """Give the loopback interface the server's address, and listen there; return the UDP and the TCP socket.
 
@@ -31,6 +35,13 @@ def open_sockets(address: str, addresses: HostAddresses, port: int = PORT) -> tu
     if not ipaddress.ip_address(address).is_loopback:
         with suppress(AddressError):  # where this user may not, the address may be there already
             addresses.add_address(address)
+    for _ in range(0 if port else _ATTEMPTS):
+        with suppress(OSError):
+            return _bound(address, port)
+    return _bound(address, port)
+
+
+def _bound(address: str, port: int) -> tuple[socket.socket, socket.socket]:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     udp = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     tcp = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -506,6 +506,7 @@ def test_a_database_that_cannot_keep_each_name_is_refused(postgresql: str, encod
     """The first such name would end each transaction from then on."""
     engine = make_engine(url_of(postgresql))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {encoding}")
         connection.exec_driver_sql(f"CREATE DATABASE {encoding} TEMPLATE template0 ENCODING '{encoding}'")
     engine.dispose()
     with pytest.raises(DatabaseError, match=f"its encoding is {encoding}: .* ENCODING 'UTF8'"):
