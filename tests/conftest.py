@@ -117,6 +117,8 @@ class WholeRun:
         directories.AT_END.close()
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             clear(directories.mark(), self._directory)
+        # what was killed may still be dying; and a runtime that still runs makes its rules again
+        comes_true(lambda: not remains.processes(directories.mark()), PATIENCE)
         if not remains.others_run(directories.mark()):
             if not remains.has_rules(self._before):
                 remove_shared_rules()
@@ -126,7 +128,6 @@ class WholeRun:
                 remove_top()
         if exitstatus not in _FAILED:
             self._remove()
-        comes_true(lambda: not remains.processes(directories.mark()), PATIENCE)  # what was killed may still be dying
         comes_true(self._is_clean, _SETTLING)
         if self._left:
             session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -183,7 +183,7 @@ def key_kind(obj: JsonObject) -> str:
     same for both.
     """
     kind = str(obj.get("kind") or "")
-    return f"{kind}.{obj['apiVersion'].partition('/')[0]}" if is_custom(obj) else kind
+    return f"{kind}.{str(obj['apiVersion']).partition('/')[0]}" if is_custom(obj) else kind
 
 
 def is_custom(obj: JsonObject) -> bool:
