@@ -32,6 +32,8 @@ from beehive.trace_context import current_context, own_context
 
 _log = logging.getLogger(__name__)
 
+_START_SECONDS = 90.0
+"""As systemd waits for a unit: a machine that is busy, or pauses, is slow, and no module hangs by that."""
 _STOP_SECONDS = 10.0
 
 _DETAIL = 1024
@@ -95,7 +97,7 @@ class Hive(Observed):
         if module.group:
             self._groups.setdefault(module.group, []).append(module.name)
 
-    def start(self, seconds: float = 30.0) -> None:
+    def start(self, seconds: float = _START_SECONDS) -> None:
         """Start the modules in the order that they were added, each after the one before has started.
 
         Args:

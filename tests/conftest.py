@@ -20,10 +20,11 @@ from beehive.log_lines import COSTLY
 from beehive.testing import HarnessHive
 from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
-from tests.end_to_end.processes import PATIENCE, comes_true, failed_modules
+from tests.end_to_end.processes import comes_true, failed_modules
 from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.closing import Closing, left_behind
 from tests.support.leftovers import CNI, clear, remove_cni_cache, remove_shared_rules, unmount_under
+from tests.support.patience import PATIENCE
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 
@@ -119,13 +120,6 @@ class WholeRun:
             clear(directories.mark(), self._directory)
         # what was killed may still be dying; and a runtime that still runs makes its rules again
         comes_true(lambda: not remains.processes(directories.mark()), PATIENCE)
-        if not remains.others_run(directories.mark()):
-            if not remains.has_rules(self._before):
-                remove_shared_rules()
-            if f"directory {CNI}" not in self._before.present:
-                remove_cni_cache()
-            if "directory /run/edgecore" not in self._before.present:
-                remove_top()
         if exitstatus not in _FAILED:
             self._remove()
         comes_true(self._is_clean, _SETTLING)
@@ -142,7 +136,20 @@ class WholeRun:
         with suppress(OSError):  # its mounts are reported
             remove_tree(self._directory)
 
+    def _remove_shared(self) -> None:
+        """Remove what the runs of a machine share and this one has made, if no other run goes on."""
+        if remains.others_run(directories.mark()):
+            return
+        if not remains.has_rules(self._before):
+            remove_shared_rules()
+        if f"directory {CNI}" not in self._before.present:
+            remove_cni_cache()
+        if "directory /run/edgecore" not in self._before.present:
+            remove_top()
+
     def _is_clean(self) -> bool:
+        """Remove what is shared, and look: again and again, as a run of a test that tests runs may still be ending."""
+        self._remove_shared()
         found = [each for each in remains.remains(directories.mark()) if each != f"file {self._directory}"]
         now = remains.machine(REPOSITORY)
         if remains.others_run(directories.mark()):

@@ -10,6 +10,7 @@ from beehive.simulation import Simulation
 from beehive.testing import FakeContext, Harness
 from beehive.trace_context import current_context, own_context
 from tests.beehive.beds import Bed, Log
+from tests.support.patience import PATIENCE
 
 
 class Deadline:
@@ -82,20 +83,20 @@ def test_an_actor_of_a_fake_context_runs_in_its_simulation() -> None:
 def test_a_call_gives_the_result_of_its_function(bed: Bed) -> None:
     """On an actor of its own, which has ended afterwards."""
     before = set(pykka.ActorRegistry.get_by_class_name("_Call"))
-    assert bed.runtime.call(lambda: 6 * 7, name="product").get(timeout=60.0) == 42
+    assert bed.runtime.call(lambda: 6 * 7, name="product").get(timeout=PATIENCE) == 42
     bed.until(lambda: set(pykka.ActorRegistry.get_by_class_name("_Call")) <= before)
 
 
 def test_a_call_gives_the_error_of_its_function(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """It is raised by the future and not logged; a SystemExit does not end the process either."""
     with pytest.raises(ValueError, match="no such version"):
-        bed.runtime.call(lambda: int("no such version"), name="version").get(timeout=60.0)
+        bed.runtime.call(lambda: int("no such version"), name="version").get(timeout=PATIENCE)
 
     def leave() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        bed.runtime.call(leave, name="leave").get(timeout=60.0)
+        bed.runtime.call(leave, name="leave").get(timeout=PATIENCE)
     assert not caplog.records
 
 
@@ -109,7 +110,7 @@ def test_a_call_has_the_trace_context_of_its_caller(bed: Bed) -> None:
         )
     finally:
         context.span = context.trace = 0
-    assert called.get(timeout=60.0) == ("probe", 12, 7)
+    assert called.get(timeout=PATIENCE) == ("probe", 12, 7)
 
 
 def test_calls_run_beside_each_other() -> None:
@@ -126,5 +127,5 @@ def test_calls_run_beside_each_other() -> None:
 
 def test_a_call_runs_on_a_thread_of_its_name(bed: Bed) -> None:
     """Under threads a dump shows what is called; the simulation has one thread."""
-    name = bed.runtime.call(lambda: threading.current_thread().name, name="cri version").get(timeout=60.0)
+    name = bed.runtime.call(lambda: threading.current_thread().name, name="cri version").get(timeout=PATIENCE)
     assert name == ("cri version" if bed.real else threading.current_thread().name)

@@ -14,6 +14,7 @@ from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.processes.cloudcore.control_client import Apply, ControlClient
 from modules.processes.edgecore.logs import set_up
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 LIBRARIES = ("websockets.server", "websockets.client", "sqlalchemy.engine.Engine", "urllib3", "grpc._channel")
@@ -74,7 +75,7 @@ def test_cloudcore_at_debug_writes_no_frame(tmp_path: Path) -> None:
         url = f"ws://127.0.0.1:{port}/e632/edge-1/events"
         with connect(url, additional_headers=headers, compression=None, open_timeout=60) as link:
             link.send(json.dumps(_SAYS))
-            assert isinstance(link.recv(timeout=60), str | bytes)
+            assert isinstance(link.recv(timeout=PATIENCE), str | bytes)
         wait_until(lambda: "edge-1 disconnected" in cloud.text(), "cloudcore has noticed the end")
     finally:
         cloud.kill()

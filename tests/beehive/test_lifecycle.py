@@ -11,6 +11,7 @@ import pytest
 from beehive import Actor, BeehiveError, DropReason, Message, Module, Operation, ResourceType, State, Threads, handles
 from beehive.errors import NotStartedError, StartError, StopError, UndeliverableError
 from tests.beehive.beds import Bed, Log
+from tests.support.patience import PATIENCE
 
 
 class Noting(Module):
@@ -299,10 +300,10 @@ def test_an_actor_that_has_ended_refuses_questions(bed: Bed, log: Log) -> None:
     late = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope("after the end", late))
     with pytest.raises(pykka.ActorDeadError):
-        late.get(timeout=60)
+        late.get(timeout=PATIENCE)
     second_stop = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope(pykka.messages._ActorStop(), second_stop))
-    assert second_stop.get(timeout=60) is None
+    assert second_stop.get(timeout=PATIENCE) is None
 
 
 def test_an_actor_cannot_be_made_without_a_runtime(log: Log) -> None:

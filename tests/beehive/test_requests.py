@@ -11,6 +11,7 @@ from beehive import BeehiveError, DropReason, Hive, Message, Module, RequestTime
 from beehive.requests import PendingRequests
 from beehive.runtime import Future, ThreadFuture
 from beehive.simulation import Simulation
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> N
     run(answer, answer)
     last = ThreadFuture[None]()
     threads.clock.after(0.15, last.set)
-    last.get(timeout=60)
+    last.get(timeout=PATIENCE)
     assert ends == Counter({one.id: 1 for one in questions})
     assert len(waiters) == 0
     late, double = waiters.unmatched[DropReason.LATE_ANSWER], waiters.unmatched[DropReason.DOUBLE_ANSWER]
@@ -86,7 +87,7 @@ def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -
         one, future = question(threads), ThreadFuture[list[Message]]()
         waiters.register(one, 60, future.set, expected=4)
         run(*(lambda one=one: waiters.answer(one.reply(threads.clock)) for _ in range(4)))
-        assert len({answer.id for answer in future.get(timeout=60)}) == 4
+        assert len({answer.id for answer in future.get(timeout=PATIENCE)}) == 4
     assert waiters.unmatched == {}
 
 
@@ -227,7 +228,7 @@ def test_a_failing_module_under_load_loses_nothing(threads: Threads, monkeypatch
     poisoned = [number for number in range(1000) if number % 97 == 0]
     deadline = ThreadFuture[None]()
     check = threads.clock.every(0.01, lambda: _settle_when(len(handled) == 1000 - len(poisoned), deadline))
-    deadline.get(timeout=60)
+    deadline.get(timeout=PATIENCE)
     check.cancel()
     hive.stop()
     assert set(handled.values()) == {1}

@@ -13,6 +13,7 @@ from beehive.errors import UndeliverableError
 from beehive.supervisor import FIRST_DELAY, GOOD_RUN, LONGEST_DELAY
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.modules_fail
 
@@ -317,7 +318,7 @@ def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> 
     stopped = bed.runtime.call(lambda: hive.stop(60), name="stop")
     bed.until(lambda: hive.slot("fragile")._stopping)
     gate.set()
-    stopped.get(timeout=60)
+    stopped.get(timeout=PATIENCE)
     assert hive.readiness()["fragile"].state is State.STOPPED
     assert "behind" not in log.entries
     assert hive.dead_letters.counts == {DropReason.STOPPED: 2}

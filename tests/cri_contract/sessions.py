@@ -14,8 +14,9 @@ from websockets.typing import Subprotocol
 
 from beehive.http.spdy import SpdyConnection, StreamData, StreamEnd
 from tests.modules.runtimes.oci.streaming.clients import SpdyClient, connected
+from tests.support.patience import PATIENCE
 
-_SECONDS: Final = 60.0
+_SECONDS: Final = PATIENCE
 _CHANNELS: Final = ("stdin", "stdout", "stderr", "error", "resize")
 _CLOSE: Final = 255
 _PROTOCOLS: Final = (Subprotocol("v5.channel.k8s.io"), Subprotocol("v4.channel.k8s.io"))

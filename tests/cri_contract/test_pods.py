@@ -8,6 +8,7 @@ import pytest
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client
 from tests.modules.runtimes.process.node import eventually
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 _PAGE = "the page of the contract\n"
@@ -17,7 +18,7 @@ def _page(address: str, port: int = 80) -> str:
     """The page of a web server, once it listens."""
 
     def ask() -> str:
-        connection = HTTPConnection(address, port, timeout=60)
+        connection = HTTPConnection(address, port, timeout=PATIENCE)
         try:
             connection.request("GET", "/")
             answer = connection.getresponse()

@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from tests.documentation.blocks import REPOSITORY, blocks
-from tests.end_to_end.processes import PATIENCE, Process, wait_until
+from tests.end_to_end.processes import Process, wait_until
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 PAGE: Final = (REPOSITORY / "docs" / "add-a-module.md").read_text()

@@ -16,8 +16,9 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from edgehub.framing import Opcode
 from tests.edgehub.frames import next_frame
+from tests.support.patience import PATIENCE
 
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 """Seconds that a test waits for what must come, on a machine that does much else."""
 
 

@@ -22,18 +22,11 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import CrashLoopBackOff
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
-from tests.end_to_end.processes import (
-    PATIENCE,
-    Process,
-    comes_true,
-    mounts_below,
-    processes_of,
-    run_program,
-    wait_until,
-)
+from tests.end_to_end.processes import Process, comes_true, mounts_below, processes_of, run_program, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.directories import new_directory
 from tests.support.leftovers import remove_cgroups, unmount_under
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.support.spread import spread
 

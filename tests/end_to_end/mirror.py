@@ -9,7 +9,7 @@ from pathlib import Path
 from beehive.errors import BeehiveError
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import ControlClient, Get
-from tests.end_to_end.processes import PATIENCE
+from tests.support.patience import PATIENCE
 
 Predicate = Callable[[JsonObject], bool]
 

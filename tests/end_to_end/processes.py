@@ -15,14 +15,10 @@ from tempfile import TemporaryFile
 from typing import IO, ClassVar, Final
 
 from beehive.clock import RealClock
+from tests.support.patience import PATIENCE
 from tests.support.preloaded import PreloadedProcess, preloaded
 
 REPOSITORY: Final = Path(__file__).parents[2]
-
-PATIENCE: Final = 90.0
-"""Seconds that anything may take unless a test says otherwise: what takes two here takes twenty on a machine that is
-busy with other things, or whose disk is. Nobody waits that long but for what never comes.
-"""
 
 _clock: Final = RealClock()
 _never: Final = threading.Event()
@@ -34,12 +30,12 @@ _FAILED: Final = re.compile(rb"module \S+ failed \([^\n]*")
 """What a process says of a module that it starts again (`beehive.supervisor`)."""
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+def wait_until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Returns when something is true that nobody announces (a file, a process); the error says what is not."""
     assert comes_true(true, seconds), f"not within {seconds:g} s: {what}"
 
 
-def comes_true(true: Callable[[], bool], seconds: float) -> bool:
+def comes_true(true: Callable[[], object], seconds: float) -> bool:
     """Whether something becomes true within so many seconds; returns as soon as it is."""
     deadline = _clock.monotonic() + seconds
     while not true():

@@ -25,13 +25,14 @@ from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from modules.runtimes.process.driver import ProcessSettings
-from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.end_to_end.processes import wait_until
 from tests.support.containerd import PrivateContainerd, reserve_network
 from tests.support.containerd_config import cni_conflist
 from tests.support.directories import new_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.images import busybox_image, docker_archive
 from tests.support.leftovers import kill_recorded
+from tests.support.patience import PATIENCE
 
 IMAGES: Final = ("docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37")
 

@@ -14,10 +14,11 @@ import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from protos.cri.v1 import api_pb2 as cri
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program
+from tests.end_to_end.processes import REPOSITORY, run_program
 from tests.modules.runtimes.oci.node import OciPods
 from tests.modules.runtimes.oci.node import node_directory as oci_directory
 from tests.modules.runtimes.process.node import Node, node_directory
+from tests.support.patience import PATIENCE
 
 _PROGRAM = [sys.executable, "-m", "modules.processes.edgecore"]
 

@@ -13,9 +13,10 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, pod
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)

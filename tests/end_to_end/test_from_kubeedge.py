@@ -21,11 +21,12 @@ from tests.end_to_end import kubelet_made
 from tests.end_to_end.kubelet_made import RESTARTS, TOKEN, UID
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import IMAGE, is_ready, pod, restarts_of, status_of
-from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.metamanager import kubeedge_file
 from tests.modules.runtimes.process.server_process import RemoteNode
 from tests.support.directories import short_directory
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 

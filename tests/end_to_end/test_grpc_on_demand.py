@@ -14,8 +14,8 @@ from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 from tests.bench.subject import inner_endpoint
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod
-from tests.end_to_end.processes import PATIENCE
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 
 
 def test_a_node_that_runs_pods_loads_grpc_with_the_first_call_on_its_cri_socket() -> None:

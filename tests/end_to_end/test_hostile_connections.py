@@ -26,9 +26,10 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.runtimes.oci.network.kernel import in_network_namespace
-from tests.end_to_end.processes import PATIENCE, Process, comes_true, wait_until
+from tests.end_to_end.processes import Process, comes_true, wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, chain
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 T = TypeVar("T")

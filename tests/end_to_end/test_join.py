@@ -12,8 +12,9 @@ from edgehub.certificates.token import Token
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod, restarts_of
-from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 
 LIFE = 20.0
 """Seconds of a certificate where it is renewed: the first time after 14 to 18."""

@@ -10,7 +10,8 @@ import pytest
 
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import is_ready
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
+from tests.end_to_end.processes import REPOSITORY, run_program, wait_until
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.gives_its_machine_back
 

@@ -23,8 +23,9 @@ from beehive.sockets.unix_sockets import short_name
 from tests.end_to_end import commands
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
+from tests.end_to_end.processes import REPOSITORY, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
+from tests.support.patience import PATIENCE
 
 SECONDS = PATIENCE
 

@@ -21,7 +21,8 @@ import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.examples import read_examples
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import REPOSITORY, mounts_below, processes_of, wait_until
+from tests.support.patience import PATIENCE
 
 _DEMO: Final = (sys.executable, "-m", "modules.processes.demo")
 _NAMES: Final = [name for example in read_examples(REPOSITORY / "examples") for name in example.expected]

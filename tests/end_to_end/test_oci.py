@@ -19,10 +19,11 @@ from modules.runtimes.oci.spec import Machine as Kernel
 from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, run_program, wait_until
+from tests.end_to_end.processes import REPOSITORY, mounts_below, processes_of, run_program, wait_until
 from tests.end_to_end.runtimes import OciUnderTest
 from tests.modules.runtimes.oci.node import reason_missing
 from tests.support.images import busybox_image, docker_archive
+from tests.support.patience import PATIENCE
 from tests.support.security_table import modes, rows
 
 OCI = pytest.mark.parametrize("runtime", ["oci"], indirect=True)

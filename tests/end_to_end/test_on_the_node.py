@@ -16,9 +16,10 @@ import pytest
 
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import RUN, config_map, container, is_ready, mount, pod
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.end_to_end.test_looking_in import command, edgecore
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 

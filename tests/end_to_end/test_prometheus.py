@@ -18,8 +18,9 @@ import yaml
 
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, run_program, wait_until
+from tests.end_to_end.processes import REPOSITORY, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 _PROMETHEUS: Final = shutil.which("prometheus")

@@ -16,7 +16,8 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Cloud, Machine
 from tests.end_to_end.pods import container, is_ready, pod
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, run_program, wait_until
+from tests.end_to_end.processes import REPOSITORY, Process, run_program, wait_until
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 SCRIPT = "mkdir /www; echo from the pod > /www/index.html; echo begun; exec httpd -f -p 8080 -h /www"

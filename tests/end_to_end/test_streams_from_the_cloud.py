@@ -16,8 +16,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod
-from tests.end_to_end.processes import PATIENCE, run_program, wait_until
+from tests.end_to_end.processes import run_program, wait_until
 from tests.support.kubectl import Kubectl
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 TICKS = "i=0; while true; do i=$((i+1)); echo tick $i; sleep 0.2; done"

@@ -14,6 +14,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import phase, pod
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 
@@ -53,7 +54,7 @@ def _ask(node: Machine, method: str, body: Any = None, token: str = "") -> tuple
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - http, as above
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - http, as above
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

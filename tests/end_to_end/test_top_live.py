@@ -26,8 +26,9 @@ from modules.processes.edgecore.top.run import Looked, Poller, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod, restarts_of
-from tests.end_to_end.processes import PATIENCE, REPOSITORY
+from tests.end_to_end.processes import REPOSITORY
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from modules.cloud.websocket.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
-from tests.end_to_end.processes import PATIENCE
 from tests.fuzz.mutate import mutate
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused
+from tests.support.patience import PATIENCE
 
 CASES = 150
 _UPGRADE = (

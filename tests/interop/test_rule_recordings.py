@@ -29,6 +29,7 @@ from tests.modules.edge.servicebus.test_servicebus import HubStub, Node
 from tests.modules.processes.cloudcore.routes import RuleAuthors, call
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.support.http_application import Heard, HttpApplication
+from tests.support.patience import PATIENCE
 
 Json = dict[str, Any]
 REST_EVENTBUS, REST_SERVICEBUS, SERVICEBUS_REST, DELETED = (
@@ -36,7 +37,7 @@ REST_EVENTBUS, REST_SERVICEBUS, SERVICEBUS_REST, DELETED = (
     for name in ("r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted")
 )
 NODE = "cap-edge"
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 
 
 def of_rules(path: Path) -> list[Json]:

@@ -22,9 +22,10 @@ from metamanager.module import MetaManager, MetaSettings
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edgehub.clouds import LibraryCloud
 from tests.interop.entries import Json, Step, entries, step_of
+from tests.support.patience import PATIENCE
 
 NODE = "lab-edge"
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 """Seconds for each step of our edge; the machine may be busy."""
 CLOCK = RealClock()
 

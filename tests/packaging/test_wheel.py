@@ -21,8 +21,9 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.source_version import built_version, checked_out
 from modules.processes.common.version import VERSION
-from tests.end_to_end.processes import PATIENCE, REPOSITORY
+from tests.end_to_end.processes import REPOSITORY
 from tests.packaging.release import CONSTRAINTS, build
+from tests.support.patience import PATIENCE
 
 PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules")
 LAB_CONFIG: Final = "deploy/lab/setup.cfg"

@@ -19,8 +19,9 @@ from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.node_view import SocketView
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, pod
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.patience import PATIENCE
 
 WAITS: Final = "needs-settings"
 """A pod beside the demo's, without its configmap."""

@@ -14,6 +14,7 @@ from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.process.driver import ProcessSettings
 from tests.support.directories import new_directory
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -50,7 +51,7 @@ class EmbeddedProcess:
         if self._process is None:
             return
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=PATIENCE)
         self._process = None
 
     def __enter__(self) -> Self:

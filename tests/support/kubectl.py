@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any, Final, NamedTuple
 
+from tests.support.patience import PATIENCE
+
 TABLE: Final = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
@@ -20,7 +22,7 @@ AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 JSON: Final = "application/json"
-_SECONDS = 60.0
+_SECONDS: Final = PATIENCE
 
 
 class Reply(NamedTuple):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.processes import wait_until
 from tests.support import remains
 from tests.support.directories import SHORT, VARIABLE, short_directory
 from tests.support.remains import Machine, changes
@@ -30,6 +31,8 @@ def left_process(request: pytest.FixtureRequest, mark: str) -> Iterator[int]:
     environment = {VARIABLE: mark} if request.param == "environment" else {}
     environment["PATH"] = os.environ["PATH"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
+        # the kernel closes the pipe by which `Popen` sees that the program runs before it shows its environment
+        wait_until(Path(f"/proc/{process.pid}/environ").read_bytes, "the process has an environment")
         yield process.pid
         process.kill()
 

@@ -12,7 +12,7 @@ from modules.cloud.storage.database.engine import make_engine, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
 
-_TURN_SECONDS: Final = 30.0
+_TURN_SECONDS: Final = 60.0
 
 T = TypeVar("T")
 

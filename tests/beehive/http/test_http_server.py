@@ -29,8 +29,9 @@ from beehive.sockets.ports import ListenError
 from beehive.sockets.tls import default_client_context
 from beehive.sockets.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
+from tests.support.patience import PATIENCE
 
-SECONDS = 60
+SECONDS = PATIENCE
 
 
 class Followed:

@@ -20,9 +20,10 @@ from beehive.http.lingering_close import (
 )
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
-PATIENCE = 1000.0
+SECONDS = PATIENCE
+READER_SECONDS = 1000.0
 
 
 def test_the_peer_reads_the_last_and_then_the_end() -> None:
@@ -94,7 +95,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Late]:
 
         def end() -> None:
             with server:
-                linger_for_reader(server, clock, PATIENCE)
+                linger_for_reader(server, clock, READER_SECONDS)
 
         thread = threading.Thread(target=end)
         thread.start()
@@ -122,7 +123,7 @@ def test_a_reader_that_stops_is_left_after_a_while(late: Late) -> None:
     assert undelivered(late.server) > 0
 
     def is_left() -> bool:
-        late.clock.go(PATIENCE + 1)
+        late.clock.go(READER_SECONDS + 1)
         return not late.thread.is_alive()
 
     wait_until(is_left, "the connection is given up")

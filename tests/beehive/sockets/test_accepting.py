@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from beehive.sockets.accepting import accept_connection
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 class Listening(socket.socket):

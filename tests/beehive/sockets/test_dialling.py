@@ -7,9 +7,10 @@ import pytest
 from beehive import RealClock
 from beehive.sockets.dialling import attempts, connect
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, full_backlog
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 def resolve(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:

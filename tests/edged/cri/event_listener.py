@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from protos.cri.v1 import api_pb2 as pb
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from edged.cri.contract import ContainerRuntime
 
-_SECONDS = 60.0
+_SECONDS = PATIENCE
 
 
 class EventListener:

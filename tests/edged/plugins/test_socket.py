@@ -17,8 +17,9 @@ from edged.server.streaming import relay
 from protos.csi.v1 import api_pb2 as csi
 from tests.support.csi_driver import CsiDriver
 from tests.support.directories import short_directory
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @pytest.fixture

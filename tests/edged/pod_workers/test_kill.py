@@ -20,6 +20,7 @@ from edged.pods.unhealthy import KillReason
 from modules.apimachinery.types import ObjectMeta, Pod, PodSpec
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from tests.support.patience import PATIENCE
 
 IMAGE = "busybox"
 REF = PodRef(PodUid("u"), "default", "web")
@@ -52,7 +53,7 @@ def test_calls_are_made_beside_each_other(actors: Runtime) -> None:
     def call(number: int) -> None:
         begun[number].set(None)
         for other in begun:
-            other.get(timeout=60)
+            other.get(timeout=PATIENCE)
 
     run_concurrently(actors, [lambda number=number: call(number) for number in range(3)])  # type: ignore[misc]
     assert all(future.settled for future in begun)
@@ -89,7 +90,7 @@ class TogetherRuntime(FakeRuntime):
         """See `ContainerRuntime`."""
         next(self._next).set(None)
         for each in self._begun:
-            each.get(timeout=60)
+            each.get(timeout=PATIENCE)
         super().stop_container(container_id, grace_seconds)
 
 

@@ -24,9 +24,9 @@ from edged.probes.model import ProbeOutcome
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.sockets import MAX_REDIRECTS, SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
+from tests.support.patience import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-PATIENCE = 60.0
 """Seconds: longer than any of these takes when all is well."""
 SHORT = 0.2
 

@@ -14,8 +14,9 @@ from edged.server import streaming
 from edged.server.streaming import forwarded_head, relay
 from tests.beehive.http.requests import parse
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 
-SECONDS = 60
+SECONDS = PATIENCE
 
 
 class Middle:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from edged.errors import BusError
 from edged.shutdown.bus import MAX_MESSAGE, Bus
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 AGREED = (b"OK 1234\r\n", b"AGREE_UNIX_FD\r\n")
 ENDS = (b"\r\n", b"\r\n", b"Hello\0")
 """Ends of the three parts that a client sends: its user, the file descriptors, its first call."""

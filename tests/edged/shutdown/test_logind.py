@@ -26,13 +26,14 @@ from edged.errors import BusError
 from edged.shutdown.bus import Bus
 from edged.shutdown.logind import MANAGER, NAME, PATH, RETRY_SECONDS, SIGNAL, Logind, ShutdownWatch
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 
 CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</listen>
 <policy context="default"><allow send_destination="*"/><allow own="*"/><allow receive_sender="*"/></policy></busconfig>
 """
 EMITTER = DBusAddress(PATH, interface=MANAGER)
 DRIVER = DBusAddress("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @pytest.fixture

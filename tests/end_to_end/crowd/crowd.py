@@ -10,9 +10,10 @@ from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.mirror import Predicate
 from tests.end_to_end.pods import container, phase, pod, status_of
-from tests.end_to_end.processes import PATIENCE, mounts_below, wait_until
+from tests.end_to_end.processes import mounts_below, wait_until
 from tests.end_to_end.runtimes import entries
 from tests.support.leftovers import cgroups_named
+from tests.support.patience import PATIENCE
 
 _Case = TypeVar("_Case", bound=Callable[..., None])
 _SECONDS = 2 * PATIENCE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.pods import container, is_ready
-from tests.end_to_end.processes import PATIENCE
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 _SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p {} -h /www"

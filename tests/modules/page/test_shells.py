@@ -36,10 +36,10 @@ from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
 from tests.modules.page.test_browser import ASK, FOUND, ONLY_COLOURS
 from tests.support.browser import Browser, browser, why_none
+from tests.support.patience import PATIENCE
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 TARGET = "/page/v1/shell/default/web/app"
-PATIENCE = 90
 ENDED = json.dumps(
     {
         "status": "Failure",

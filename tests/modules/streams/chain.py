@@ -42,8 +42,9 @@ from tests.modules.cloud.cloudstream.sites import Site
 from tests.modules.edge.edgestream.beds import registered
 from tests.modules.runtimes.oci.streaming.backend import Conmon, LocalBackend
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 BUFFER = 64 * 1024
 """Bytes for which each side of a client's connection has room, about."""
 LAYERS = ("runtime", "node", "tunnel", "api")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from beehive.clock import Clock, Timer
+from tests.support.patience import PATIENCE
 
-_PATIENCE: Final = 120.0
+_PATIENCE: Final = PATIENCE
 """Seconds of the machine's time that a scenario may take."""
 _MOST_STEPS: Final = 50_000
 

@@ -18,8 +18,9 @@ from beehive.sockets.activation import ActivatedServer, PrivateSocket, selector_
 from beehive.sockets.activation.selector_thread import SelectorThread
 from tests.end_to_end.processes import wait_until
 from tests.support.descriptors import open_descriptors
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 MEGABYTES = 4
 LARGE = bytes(range(256)) * 4096 * MEGABYTES
 

@@ -15,7 +15,8 @@ from beehive.clock import RealClock
 from beehive.sockets.activation import ActivatedServer
 from beehive.sockets.activation.grpc_server import MOST_OPENED, GrpcServer
 from beehive.sockets.unix_sockets import bind_unix, connect_unix
-from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 
 CALLS = 2
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -38,6 +38,7 @@ from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory
+from tests.support.patience import PATIENCE
 
 VOLUME = CsiVolume("pv1", NAME, "disk-1", access_modes=("ReadWriteOnce",), attributes={"tier": "fast"})
 FREE = CSIDriver(spec=CSIDriverSpec(attach_required=False))
@@ -355,7 +356,7 @@ def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) ->
             node.publish("u2")
         assert raised.value.retryable
         going_on.set()
-        assert answer.get(timeout=60) is not None
+        assert answer.get(timeout=PATIENCE) is not None
         node.publish("u2")
     finally:
         going_on.set()
@@ -371,7 +372,7 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
         assert node.driver.called["NodePublishVolume"].wait(60)
         node.drivers.close()
         with pytest.raises(PluginError, match="NodePublishVolume failed: disk-1"):
-            answer.get(timeout=60)
+            answer.get(timeout=PATIENCE)
     finally:
         going_on.set()
         first.ref.stop()

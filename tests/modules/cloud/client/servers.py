@@ -20,8 +20,9 @@ from modules.cloud.client.http.transport import HttpTransport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.transport import ApiRequest, ResponseHead
 from modules.cloud.client.transport_errors import KubeTransportError
+from tests.support.patience import PATIENCE
 
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 """Seconds after which a test has failed."""
 
 

@@ -19,6 +19,7 @@ from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport_errors import KubeConnectError, KubeDeadlineError, KubeTlsError
 from tests.edgehub.certificates.authority import Authority, key_pem, name
 from tests.modules.cloud.client.servers import TIMEOUT, Peer, ScriptedServer, answering, client
+from tests.support.patience import PATIENCE
 
 
 def authority_pem(authority: Authority) -> bytes:
@@ -231,7 +232,7 @@ def test_a_silent_server_is_left() -> None:
         peer.closed()
 
     with ScriptedServer(script) as server, client(f"https://127.0.0.1:{server.port}") as api:
-        heard = api.start("/", "POST", timeout=60.0)
+        heard = api.start("/", "POST", timeout=PATIENCE)
         assert accepted.wait(TIMEOUT)
         api.clock.wait_for_timer(10.0)
         api.clock.go(10.0)

@@ -19,6 +19,7 @@ from modules.cloud.client.transport_errors import (
     KubeTooLargeError,
 )
 from tests.modules.cloud.client.servers import TIMEOUT, Heard, Peer, ScriptedServer, answering, client
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, needs_ipv6
 
 
@@ -318,7 +319,7 @@ def test_a_request_that_waits_has_its_deadline_as_well() -> None:
         peer.closed()
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        others = [api.start("/", "POST", timeout=60.0) for _ in range(4)]
+        others = [api.start("/", "POST", timeout=PATIENCE) for _ in range(4)]
         for _ in others:
             assert begun.acquire(timeout=TIMEOUT)
         late = api.start("/", "POST", timeout=3.0)

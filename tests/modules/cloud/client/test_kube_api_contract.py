@@ -40,8 +40,8 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devices import DEVICE_MODEL
 from modules.cloud.refusals import Refusals
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
+from tests.support.patience import PATIENCE
 
-PATIENCE = 60.0
 Json = dict[str, Any]
 
 

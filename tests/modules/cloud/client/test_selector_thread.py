@@ -3,8 +3,9 @@
 import threading
 
 from modules.cloud.client.http.selector_thread import SelectorThread
+from tests.support.patience import PATIENCE
 
-_PATIENCE = 60.0
+_PATIENCE = PATIENCE
 
 
 class _Idle:

@@ -4,6 +4,7 @@ import threading
 
 from modules.cloud.storage.database.turns import Turns
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 
 
 def test_a_holder_that_takes_it_again_waits_behind_earlier_waiters() -> None:
@@ -12,7 +13,7 @@ def test_a_holder_that_takes_it_again_waits_behind_earlier_waiters() -> None:
     assert turns.acquire()
 
     def take(name: str) -> None:
-        assert turns.acquire(timeout=60.0)
+        assert turns.acquire(timeout=PATIENCE)
         order.append(name)
         turns.release()
 

@@ -10,8 +10,9 @@ from typing import Any
 import grpc
 
 from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.support.patience import PATIENCE
 
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 MANAGER = "/v1beta1.DeviceManagerService/"
 MAPPER = "v1beta1.DeviceMapperService"
 

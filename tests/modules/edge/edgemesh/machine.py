@@ -21,6 +21,7 @@ from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.nft.watch import NftWatch
 from modules.edge.edgemesh.plane import NftPlane
 from modules.runtimes.oci.network.kernel import in_network_namespace
+from tests.support.patience import PATIENCE
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ needs_nft = pytest.mark.skipif(
 )
 
 GATEWAY: Final = "10.86.0.1"
-SECONDS: Final = 60.0
+SECONDS: Final = PATIENCE
 
 
 class Machine:

@@ -56,9 +56,10 @@ from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.objects import ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
+from tests.support.patience import PATIENCE
 
 Z = "cluster.local"
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 def question(

@@ -26,9 +26,10 @@ from modules.edge.edgemesh.proxy.udp import SILENT_SECONDS, UdpClients
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table as table
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed (.ci/install-runtime)")
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 """Seconds for each step; the machine may be busy."""
 
 

@@ -25,9 +25,10 @@ from modules.edge.servicebus.module import MOST_URLS, PARALLEL, WAITING, Service
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
 from tests.support.http_application import HttpApplication, raw_server
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 URL = "http://cap.example/call"
 
 

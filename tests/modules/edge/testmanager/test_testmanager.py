@@ -15,6 +15,7 @@ from beehive.sockets.ports import ListenError
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.testmanager.module import MAX_BODY, ManagerSettings, NodeTestManager, read_object
 from modules.edge.testmanager.token import is_allowed, read_token
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}
@@ -49,7 +50,7 @@ class Manager:
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, str]:
         """Status and body of an answer."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             text = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             connection.request(
@@ -138,7 +139,7 @@ def test_errors_have_a_remedy(manager: Manager, method: str, path: str, body: An
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read(manager: Manager) -> None:
-    connection = HTTPConnection("127.0.0.1", manager.port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", manager.port, timeout=PATIENCE)
     connection.putrequest("POST", "/pods")
     connection.putheader("Content-Length", str(MAX_BODY + 1))
     connection.endheaders()

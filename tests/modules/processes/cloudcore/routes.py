@@ -9,9 +9,10 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import namespace
 from tests.modules.cloud.router.rules import endpoint
+from tests.support.patience import PATIENCE
 
 GROUP = "/apis/rules.kubeedge.io/v1"
-TIMEOUT = 60.0
+TIMEOUT = PATIENCE
 Json = dict[str, Any]
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.processes.demo.events import Deadline, Events, ExampleChanged, Tick
-from tests.end_to_end.processes import PATIENCE, REPOSITORY
+from tests.end_to_end.processes import REPOSITORY
+from tests.support.patience import PATIENCE
 
 _BEGIN = """
 import signal

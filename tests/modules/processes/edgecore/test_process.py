@@ -16,8 +16,9 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.ownership import LOCK_FILE
-from tests.end_to_end.processes import PATIENCE, Process, wait_until
+from tests.end_to_end.processes import Process, wait_until
 from tests.support.own_node import alone
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 Start = Callable[..., Process]

@@ -10,6 +10,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.node import DockerNode
 from tests.modules.runtimes.process.node import alive, eventually
 from tests.support.leftovers import cgroups_named
+from tests.support.patience import PATIENCE
 
 _LOOP = "exec sleep 1000"
 
@@ -188,7 +189,7 @@ def _created(node: DockerNode, config: cri.ContainerConfig, pod: str) -> str:
 
 def test_events_of_a_life(node: DockerNode) -> None:
     """Each step of a pod's life is one event, in order."""
-    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=60)
+    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=PATIENCE)
     events.initial_metadata()
     pod = node.pod()
     container = node.shell("exit 3", pod=pod)

@@ -31,6 +31,7 @@ from modules.processes.common.backup.archive import (
 )
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.version import VERSION
+from tests.support.patience import PATIENCE
 
 HEAD = BackupManifest(FORMAT, "edgecore", VERSION, "n1", "2026-11-20T00:00:00Z")
 NAMES = ("a/one", "b/two")
@@ -240,7 +241,7 @@ def test_a_database_that_is_being_written(tmp_path: Path) -> None:
         made.execute("CREATE TABLE t (a)")
 
     def write() -> None:
-        with closing(sqlite3.connect(path, timeout=60)) as writer:
+        with closing(sqlite3.connect(path, timeout=PATIENCE)) as writer:
             while not stop.is_set():
                 with writer:
                     writer.executemany("INSERT INTO t VALUES (?)", [("x" * 100,)] * 10)

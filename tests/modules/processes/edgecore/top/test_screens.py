@@ -21,12 +21,13 @@ from modules.processes.edgecore.top.run import Looked, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog, TextScreen
 from modules.processes.edgecore.top.themes import DARK, LIGHT
 from tests.modules.processes.edgecore.top.made import MadeLog, MadeView, look, pod, running, waiting
+from tests.support.patience import PATIENCE
 
 CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s [bold]restarting[/]", restarts=4))
 WEB = pod("web", running("nginx"), running("side"))
 EVIL = pod("evil[red]\x1b[2J", waiting("[link=http://x]Odd", "[/]\x1b]0;title\x07"), namespace="n[b]")
 PODS = look(CRASHER, WEB, EVIL, stats={"web": (12, 34)})
-SECONDS = 60.0
+SECONDS = PATIENCE
 """Nobody waits that long but for what never comes."""
 
 Scenario = Callable[["Screens"], Awaitable[None]]

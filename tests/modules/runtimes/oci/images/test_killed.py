@@ -17,6 +17,7 @@ from modules.runtimes.oci.images import ImageStore, RootFilesystems
 from tests.modules.runtimes.oci.images.registry import Handler, TestRegistry
 from tests.modules.runtimes.oci.images.tars import directory, docker_archive, file, tar
 from tests.modules.runtimes.oci.images.test_pulls import pull
+from tests.support.patience import PATIENCE
 from tests.support.slow import one_in
 
 _LAYERS = [
@@ -56,7 +57,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(workers, timeout=60)
+    _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
     assert alive == []
 
 

@@ -21,6 +21,7 @@ from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins, script
 from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
+from tests.support.patience import PATIENCE
 
 pytestmark = needs_plugins
 
@@ -29,7 +30,7 @@ _SERVICE = 10550
 """The port of the metaserver; a packet does not tell what listens there."""
 _SYN, _SYN_ACK = 0x02, 0x12
 _IPV4 = 0x0800
-_SECONDS = 60
+_SECONDS = PATIENCE
 _PORTS = count(40000)
 """Each packet has another source port: the kernel remembers connections."""
 

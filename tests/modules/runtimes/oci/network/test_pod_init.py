@@ -17,6 +17,7 @@ from modules.runtimes.oci.network.pause.program import pause_program
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping
 from tests.modules.runtimes.oci.network.machine import needs_root
 from tests.modules.runtimes.process.node import eventually
+from tests.support.patience import PATIENCE
 
 SANDBOX = "a" * 64
 _NOBODY = 65534
@@ -96,7 +97,7 @@ def test_all_rights_in_the_pod_reach_nothing_of_the_machine(namespaces: PodNames
     pid = started(namespaces)
     status_of(pid)
     inside = ["nsenter", f"--pid=/proc/{pid}/ns/pid", "unshare", "--mount", "--mount-proc", "sh", "-c", _ATTACKS]
-    told = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert told.stdout.split() == ["1", "lo"], told.stderr
 
 
@@ -109,7 +110,7 @@ def test_the_root_of_the_pod_has_no_power_over_it(namespaces: PodNamespaces) -> 
     look = "ls /proc/1/root/ && echo listed; readlink /proc/1/exe && echo program; cat /proc/self/uid_map"
     joined = [f"--pid=/proc/{pid}/ns/pid", f"--user=/proc/{pid}/ns/user"]
     inside = ["nsenter", *joined, "unshare", "--mount", "--mount-proc", "sh", "-c", look]
-    told = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert told.stdout.split() == ["0", str(_HOST_USERS), "65536"], told.stderr
 
 

@@ -26,6 +26,7 @@ from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import PLUGINS, needs_plugins, script
 from tests.support.directories import mark
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 pytestmark = needs_plugins
@@ -124,7 +125,7 @@ def limits_of_bridge() -> list[str]:
 
 def reaches(address: str, port: int, listening: socket.socket) -> bool:
     """Whether a connection arrives."""
-    with socket.create_connection((address, port), timeout=60), listening.accept()[0]:
+    with socket.create_connection((address, port), timeout=PATIENCE), listening.accept()[0]:
         return True
 
 

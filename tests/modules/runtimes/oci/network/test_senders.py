@@ -27,8 +27,9 @@ from tests.modules.runtimes.oci.network.machine import needs_plugins
 from tests.modules.runtimes.oci.network.own_machine import BRIDGE, HERE, OwnMachine, own_machine
 from tests.modules.runtimes.oci.network.test_loopback_firewall import checksum
 from tests.modules.runtimes.process.node import eventually
+from tests.support.patience import PATIENCE
 
-_SECONDS: Final = 60
+_SECONDS: Final = PATIENCE
 _ALL: Final = 0x0003
 _EVERYBODY: Final = b"\xff" * 6
 _LLDP: Final = bytes.fromhex("0180c200000e")

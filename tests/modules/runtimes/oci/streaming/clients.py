@@ -14,8 +14,9 @@ from websockets.uri import parse_uri
 
 from beehive.http.spdy import SpdyConnection, SpdyEvent, StreamData
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.patience import PATIENCE
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 SPDY = ("Connection: Upgrade", "Upgrade: SPDY/3.1")
 """Headers of an upgrade."""
 

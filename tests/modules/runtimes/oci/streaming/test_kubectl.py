@@ -15,6 +15,7 @@ import pytest
 from modules.runtimes.oci.streaming import StreamingServer
 from tests.modules.runtimes.oci.streaming.backend import LocalBackend
 from tests.modules.runtimes.oci.streaming.front import Front
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
 
@@ -104,7 +105,7 @@ def test_port_forward_reaches_a_port(kubectl: RealKubectl) -> None:
         with kubectl.begin("port-forward", "web", f":{port}") as process:
             assert process.stdout is not None
             local = int(process.stdout.readline().split()[2].rpartition(b":")[2])
-            open_ones = [socket.create_connection(("127.0.0.1", local), timeout=60) for _ in range(3)]
+            open_ones = [socket.create_connection(("127.0.0.1", local), timeout=PATIENCE) for _ in range(3)]
             for number, connection in enumerate(open_ones):
                 text = b"%d" % number * 300_000
                 connection.sendall(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.modules.cloud.apiserver.fields.patches.drawing import Drawn
+from tests.support.patience import PATIENCE
 
 KUBECTL = shutil.which("kubectl")
 
@@ -16,7 +17,7 @@ def patched(case: Drawn, directory: Path) -> dict[str, Any] | None:
     file = directory / "object.json"
     file.write_text(json.dumps(case.original))
     words = ["patch", "--local", "-f", str(file), "--type", "strategic", "-p", json.dumps(case.patch), "-o", "json"]
-    done = subprocess.run([KUBECTL or "kubectl", *words], capture_output=True, check=False, timeout=60)
+    done = subprocess.run([KUBECTL or "kubectl", *words], capture_output=True, check=False, timeout=PATIENCE)
     return decoded(json.loads(done.stdout)) if not done.returncode else None
 
 
