@@ -80,6 +80,13 @@ class FieldTerm(NamedTuple):
     field: str
     value: str
     equal: bool
+    is_custom: bool = False
+    """Whether the field is a custom kind's own."""
+
+    def holds(self, obj: dict[str, Any]) -> bool:
+        """Return whether the condition holds for an object."""
+        found = text_at(obj, self.field) if self.is_custom else _value(obj, self.field)
+        return (found == self.value) is self.equal
 
 
 class Requirement(NamedTuple):
@@ -243,9 +250,8 @@ class Selector(NamedTuple):
 
     def selects(self, obj: dict[str, Any]) -> bool:
         """Return whether all conditions hold for an object."""
-        for term in self.fields:
-            if (_value(obj, term.field) == term.value) is not term.equal:
-                return False
+        if not all(term.holds(obj) for term in self.fields):
+            return False
         if not self.labels:
             return True
         labels = map_at(obj, "metadata.labels")
@@ -272,13 +278,16 @@ def _stored_names(resource: Resource, fields: str) -> str:
     return core_selector(fields) if is_newer(resource) else fields
 
 
-def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+def are_selected_alike(
+    kind: str, one: dict[str, Any], other: dict[str, Any], selectable_fields: Iterable[str] = ()
+) -> bool:
     """Return whether each selector selects both or none of two states of an object.
 
     Args:
         kind: as in keys of objects.
         one: a state.
         other: another state.
+        selectable_fields: of a custom kind.
     """
     if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
         return False
@@ -291,7 +300,7 @@ def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) ->
                 continue
             if _value(one, field) != _value(other, field):
                 return False
-    return True
+    return all(text_at(one, field) == text_at(other, field) for field in selectable_fields)
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
@@ -305,11 +314,13 @@ def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
         field, value = part[: operator.start()].strip(), part[operator.end() :]
         if field not in _selectable(resource):
             raise ValueError(_unsupported(resource, field[:_SHOWN]))
-        yield FieldTerm(field, _RAW.sub(_unescaped, value), operator[0] != "!=")
+        yield FieldTerm(field, _RAW.sub(_unescaped, value), operator[0] != "!=", field in resource.selectable_fields)
 
 
 def _selectable(resource: Resource) -> tuple[str, ...]:
-    return _OF_ANY if resource.is_custom else _FIELDS.get(resource.kind, _OF_ANY)
+    if not resource.is_custom:
+        return _FIELDS.get(resource.kind, _OF_ANY)
+    return (*(_OF_ANY if resource.namespaced else _OF_ANY[:1]), *resource.selectable_fields)
 
 
 def _unescaped(found: re.Match[str]) -> str:
