@@ -221,7 +221,7 @@ def service_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         found.append(invalid("spec.loadBalancerClass", classes[1], "may not change once set"))
     checks = before.get("healthCheckNodePort"), wanted.get("healthCheckNodePort")
     if all(checks) and checks[0] != checks[1]:
-        found.append(invalid("spec.healthCheckNodePort", checks[1], "field is immutable"))
+        found.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
     if "ExternalName" in (wanted.get("type"), before.get("type")):
         return
     kept, given = before.get("clusterIPs") or [], wanted.get("clusterIPs") or []

@@ -26,14 +26,19 @@ def selectable_faults(fields: Any, schema: Any, path: str) -> Iterator[Cause]:
         return
     known = set[str]()
     for at, field in enumerate(fields):
-        place = f"{path}[{at}]"
+        place = f"{path}[{at}].jsonPath"
         given = field.get("jsonPath")
         if not given:
-            yield required(f"{place}.jsonPath")
+            yield required(place)
             continue
-        found = _schema_at(schema, given) if isinstance(given, str) and _PATH.fullmatch(given) else None
+        if not isinstance(given, str) or not _PATH.fullmatch(given):
+            yield invalid(
+                place, given, "is an invalid path: names after dots are wanted, array notation is not allowed"
+            )
+            continue
+        found = _schema_at(schema, given)
         if found is None:
-            yield invalid(f"{place}.jsonPath", given, "is an invalid path: does not refer to a valid field")
+            yield invalid(place, given, "is an invalid path: does not refer to a valid field")
             continue
         if given.split(".")[1] == "metadata":
             yield invalid(place, given, "must not point to fields in metadata")

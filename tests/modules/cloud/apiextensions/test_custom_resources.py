@@ -566,10 +566,10 @@ def test_custom_objects_are_selected_by_the_fields_of_their_definition() -> None
     [
         ([""], "[0].jsonPath", "Required value"),
         ([".spec.none"], "[0].jsonPath", "is an invalid path: does not refer to a valid field"),
-        ([".spec.list[0]"], "[0].jsonPath", "is an invalid path: does not refer to a valid field"),
-        ([".metadata.name"], "[0]", "must not point to fields in metadata"),
-        ([".spec"], "[0]", "must point to a field of type string, boolean or integer."),
-        ([".spec.rate", ".spec.rate"], "[1]", 'Duplicate value: ".spec.rate"'),
+        ([".spec.list[0]"], "[0].jsonPath", "array notation is not allowed"),
+        ([".metadata.name"], "[0].jsonPath", "must not point to fields in metadata"),
+        ([".spec"], "[0].jsonPath", "must point to a field of type string, boolean or integer."),
+        ([".spec.rate", ".spec.rate"], "[1].jsonPath", 'Duplicate value: ".spec.rate"'),
         ([f".spec.f{n}" for n in range(9)], "", "Too many: 9: must have at most 8 items"),
     ],
 )

@@ -158,7 +158,7 @@ def test_a_port_for_health_checks_stays_and_goes_with_the_policy(cluster: Cluste
     assert number in range(30000, 32768)
     assert "nodePort" not in spec["ports"][0]
     assert cluster.update(service(**bare))["spec"]["healthCheckNodePort"] == number
-    with pytest.raises(ApiError, match=r"spec\.healthCheckNodePort: Invalid value: 30001: field is immutable"):
+    with pytest.raises(ApiError, match=r"spec\.healthCheckNodePort: Forbidden: field is immutable"):
         cluster.update(service(**bare, healthCheckNodePort=30001))
     other = cluster.update(service(type="LoadBalancer", externalTrafficPolicy="Cluster", healthCheckNodePort=number))
     assert "healthCheckNodePort" not in other["spec"]
