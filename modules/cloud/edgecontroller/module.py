@@ -131,7 +131,7 @@ class EdgeController(TurnModule):
         )
         self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
-        self._handled = HandledMessages(self)
+        self._handled = HandledMessages(self, cluster.counters.node_requests)
         handle = partial(self._handle, begins=False)  # most requests of nodes do not use the database
         self._upstream = UpstreamController(
             self.clock, self._api, access_control, self._downstream, sender, self._handled, handle

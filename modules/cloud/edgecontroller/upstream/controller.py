@@ -185,11 +185,12 @@ class UpstreamController:
         """Authorize and handle a message of a node, and send the responses; `then` is called after a success. Either
         way the message counts as handled.
         """
+        since = self._clock.monotonic()
 
         def finished(results: Iterable[UpstreamResult]) -> None:
             self._send_results(message, results)
             then()
-            self._handled.count(message)
+            self._handled.count(message, since)
 
         def begin() -> None:
             request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self._clock.now())
@@ -207,7 +208,7 @@ class UpstreamController:
 
         def refused(_: Message, error: ApiError) -> None:
             self._send_results(message, refusal_responses(message, error))
-            self._handled.count(message)
+            self._handled.count(message, since)
 
         self._handle(message, begin, refused)
 
