@@ -14,29 +14,17 @@ from modules.apimachinery.computed import ManyStepsError, Results
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver import api_calls, full_disk, volume_binder
-from modules.cloud.apiserver.built_in_controllers import (
-    CLUSTER_ROLE,
-    aggregate_roles,
-    keep_root_certificates,
-    make_default_accounts,
-    may_lack_account,
-    may_lack_certificate,
-    orphaned_pods,
-    remove_orphans,
-)
+from modules.cloud.apiserver import api_calls, full_disk
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.collection_deletions import CollectionDeletions
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
-from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
-from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service, may_lack_service
+from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.previews import Previews, call_in
-from modules.cloud.apiserver.scheduler import makes_room
+from modules.cloud.apiserver.reconcilers import PERIOD, Reconcilers, reconcilers_of
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
@@ -57,7 +45,7 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
-from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
 
@@ -67,16 +55,13 @@ FULL_SECONDS: Final = 5.0
 """Seconds after which it is looked whether a full disk has room again."""
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
-_ROUNDS: Final = 4
-"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
-_NODE: Final = "Node"
 _MANIFESTS: Final = ObjectWriter(ADMINISTRATOR, "manifests")
-_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
+_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named("Node"))
 
 
 class ApiServer(Module):
-    """The embedded API server: makes API calls, applies manifests, and gives pods their nodes and namespaces their
-    service account.
+    """The embedded API server: makes API calls and applies manifests, each with what reconcilers write in the same
+    transaction (`reconcilers`).
 
     Calls come from the threads of HTTP servers and from clients in the same process (`ModuleCaller`). Each batch of
     messages is one transaction (`Transactions`). The module's thread waits for the database, and for nothing else.
@@ -116,17 +101,10 @@ class ApiServer(Module):
         service: KubernetesService | None = None,
     ) -> None:
         super().__init__()
-        self._service = service
-        self._may_lack_service = False
-        self._authority = authority
-        self._may_lack_certificates = bool(authority)
-        """Whether a namespace may lack the ConfigMap with it."""
         self._namespaces = namespaces
         self._index = index or RbacIndex()
-        self._may_aggregate = False
-        """Whether the rules of aggregated ClusterRoles may have changed."""
         self._cluster = cluster
-        self._collector = GarbageCollector(cluster) if collects else None
+        self._reconcilers = Reconcilers(reconcilers_of(cluster, authority, service, collects=collects))
         self._database = database
         self._manifests = manifests
         self._definitions = definitions
@@ -143,29 +121,17 @@ class ApiServer(Module):
         self._noted: list[ObjectChanged] = []
         """Committed changes that watches have not been told yet."""
         self._writes = WriteNotes()
-        self._may_place = True
-        """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
-        self._places_soon = False
-        """Whether other waiting pods are looked at after the messages that wait."""
-        self._changed_nodes: set[str] = set()
-        """Nodes that have changed since their taints were looked at."""
-        self._may_lack_accounts = True
-        """Whether a namespace may lack its service account."""
-        self._may_change_phases = True
-        """Whether a claim or a volume may have another phase now."""
         self._failures = Failures()
         self._previews = Previews(self, cluster, self._call_with, self._may_call)
         self._deletions = CollectionDeletions(self, cluster, self._delete_part)
 
     def on_start(self) -> None:
-        """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
+        """Load the objects, and apply definitions and manifests. That takes as long as there are many."""
         self._transact(self._load)
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
-        self.every(MONITOR_PERIOD, self._monitor_nodes)
+        self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
         self.every(FULL_SECONDS, self._make_room)
-        if self._collector is not None:
-            self.every(MONITOR_PERIOD, self._look_at_namespaces)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
         self._writes.is_started = True
@@ -360,14 +326,13 @@ class ApiServer(Module):
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
         self._index.load(each for name in KINDS for each in self._cluster.storage.list(kind_named(name)))
-        self._load_owners()
-        self._cluster.quotas.load()
+        self._reconcilers.load()
+        self.announce_progress()
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
         self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
-        self._keep_service(repairs=True)
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:
@@ -380,13 +345,6 @@ class ApiServer(Module):
             with self._writes.by(_MANIFESTS):
                 self._manifests.sync()
                 self._transactions.note_changes()
-
-    def _load_owners(self) -> None:
-        """Give the garbage collector all objects: something may have been left to do at the last stop."""
-        if self._collector is not None:
-            for key in self._cluster.storage:
-                self._collector.add(key, self._cluster.storage.get(key))
-            self.announce_progress()
 
     def _define(self, definition: JsonObject) -> None:
         def apply() -> None:
@@ -406,20 +364,11 @@ class ApiServer(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
-        what follows from deletions. Watches get the changes.
-        """
+        """Commit the transaction, with what the reconcilers write. Watches get the changes."""
         if self._database.in_transaction:
             self._transactions.note_changes()
-            if not self._is_full:
-                self._make_accounts()
-                self._aggregate_roles()
-                self._note_phases()
-                self._taint_nodes()
-                self._place()
-                self._collect()
-                if self._cluster.quotas.has_changed:
-                    self._transactions.attempt(self._cluster.keep_quotas)
+            if not self._is_full and self._reconcilers.run(self._transactions.attempt):
+                self.call_soon(self._take_turn)
             self._forget_changes()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
@@ -448,8 +397,7 @@ class ApiServer(Module):
         self._cluster.storage.undo(changes, version)
         self.changes_rolled_back(changes, set())
         self._full_until = self.clock.monotonic() + FULL_SECONDS
-        self._may_place = self._may_lack_accounts = self._may_lack_certificates = self._may_lack_service = True
-        self._may_change_phases = True
+        self._reconcilers.reset()
         if self._manifests is not None:
             self._manifests.reset()
 
@@ -459,107 +407,15 @@ class ApiServer(Module):
             for kind, until in self._history.take_forgotten().items():
                 self._database.forget_changes(kind, until)
 
-    def _monitor_nodes(self) -> None:
-        """Mark nodes that have fallen silent, and remove deleted pods of nodes that do not exist. All cloudcores of a
-        database do this, and the first one does it.
-        """
-        lifecycle = self._cluster.node_lifecycle
-        if lifecycle.has_silent():
-            self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
-        if orphaned_pods(self._cluster.storage):
-            self._transact(lambda: self._transactions.attempt(partial(remove_orphans, self._cluster)))
+    def _take_turn(self) -> None:
+        """Go on with what reconcilers have left, in a transaction after the messages that waited."""
+        self._reconcilers.begin_turn()
+        self._transact(_nothing)
 
-    def _taint_nodes(self) -> None:
-        """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
-        changed, self._changed_nodes = self._changed_nodes, set()
-        if changed:
-            self._transactions.attempt(partial(self._cluster.node_lifecycle.taint, changed))
-
-    def _place(self) -> None:
-        """Place pods that wait for a node, after a change that may have made room for them; the rest comes after other
-        messages, and a change in the meantime begins another round. After its own changes, another cloudcore does this
-        itself.
-        """
-        if self._may_place and not self._places_soon:
-            self._may_place = False
-            self._cluster.scheduler.begin_round()
-            self._place_part()
-
-    def _place_part(self) -> None:
-        """Place some of the pods of a round, and have the others placed after the messages that wait."""
-        scheduler = self._cluster.scheduler
-        if scheduler.has_round:
-            self._transactions.attempt(scheduler.place_waiting_pods)
-        if scheduler.has_round or self._may_place:
-            self._places_soon = True
-            self.call_soon(self._place_more)
-
-    def _place_more(self) -> None:
-        self._places_soon = False
-        has_round = self._cluster.scheduler.has_round
-        self._may_place = self._may_place or (has_round and self._is_full)
-        self._transact(self._place_part if has_round and not self._is_full else _nothing)
-
-    def _collect(self) -> None:
-        """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
-        changes of other cloudcores, too: one of them may have ended before it was done.
-        """
-        if self._collector is None or not self._collector.has_work:
-            return
-        for _ in range(_ROUNDS):
-            if self._collector.has_work:
-                self._attempt_to_collect(self._collector)
-        if self._collector.has_work:
-            self.call_soon(lambda: self._transact(_nothing))
-
-    def _attempt_to_collect(self, collector: GarbageCollector) -> None:
-        try:
-            self._transactions.attempt(collector.collect)
-        except DatabaseError:
-            raise
-        except Exception:  # noqa: BLE001 - one bad object must not stop the module for all; its plan is not made again
-            _log.exception("something that follows from a deletion cannot be done")
-
-    def _look_at_namespaces(self) -> None:
-        """Bring the conditions of namespaces that are being deleted up to date."""
-        if self._collector is not None:
-            self._collector.look_at_namespaces()
-            if self._collector.has_work:
-                self._transact(_nothing)
-
-    def _make_accounts(self) -> None:
-        """Make the service accounts and the ConfigMaps that namespaces lack, and the Service `kubernetes`. Like
-        `_place`, it acts on changes of this cloudcore only.
-        """
-        if self._may_lack_accounts:
-            self._may_lack_accounts = False
-            self._transactions.attempt(partial(make_default_accounts, self._cluster))
-        if self._may_lack_certificates and self._authority:
-            self._may_lack_certificates = False
-            keep = partial(keep_root_certificates, self._cluster, self._authority, repairs=self._collector is not None)
-            self._transactions.attempt(keep)
-        if self._may_lack_service and self._service is not None:
-            self._may_lack_service = False
-            self._keep_service(repairs=False)
-
-    def _keep_service(self, *, repairs: bool) -> None:
-        """Make the Service `kubernetes`, unless another Service has its address."""
-        try:
-            self._transactions.attempt(partial(keep_kubernetes_service, self._cluster, self._service, repairs=repairs))
-        except ApiError as error:
-            _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
-
-    def _aggregate_roles(self) -> None:
-        """Give aggregated ClusterRoles the rules of the roles that they select. Like `_place`, for own changes only."""
-        if self._may_aggregate and self._collector is not None:
-            self._may_aggregate = False
-            self._transactions.attempt(partial(aggregate_roles, self._cluster))
-
-    def _note_phases(self) -> None:
-        """Note the phases of volumes and claims. Like `_place`, for own changes only."""
-        if self._may_change_phases:
-            self._may_change_phases = False
-            self._transactions.attempt(self._cluster.note_phases_of_volumes)
+    def _reconcile_overdue(self) -> None:
+        """Do what has become due without a change: nodes that have fallen silent, for instance."""
+        for work in self._reconcilers.overdue():
+            self._transact(partial(self._transactions.attempt, work))
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Take note of a change, by this API server or another cloudcore's (`HandlesChanges`)."""
@@ -568,19 +424,7 @@ class ApiServer(Module):
             self.announce_progress()
             return
         self._graph.handle_event(event)
-        self._cluster.quotas.handle_event(event)
-        if self._collector is not None:
-            self._collector.note(event)
-        if not self._transactions.is_adopting:
-            self._may_place = self._may_place or makes_room(event)
-            self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
-            self._may_lack_certificates = self._may_lack_certificates or may_lack_certificate(event)
-            self._may_lack_service = self._may_lack_service or may_lack_service(event)
-            self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
-            self._may_change_phases = self._may_change_phases or event.key.kind in volume_binder.KINDS
-            if event.key.kind == _NODE and event.type is not EventType.DELETED:
-                self._changed_nodes.add(event.key.name)
-
+        self._reconcilers.handle_event(event, is_own=not self._transactions.is_adopting)
         write = None if self._transactions.is_adopting else self._writes.write_of(event, self.clock.now())
 
         def note() -> None:
@@ -598,9 +442,7 @@ class ApiServer(Module):
         """Take changes back (`HandlesChanges`)."""
         for event in events:
             self._graph.roll_back(event)
-            self._cluster.quotas.roll_back(event)
-            if self._collector is not None:
-                self._collector.undo(event)
+            self._reconcilers.roll_back(event)
 
 
 def _creation(call: ApiCall) -> AccessRequest | None:
