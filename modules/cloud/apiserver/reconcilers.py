@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from modules.cloud.apiserver import volume_binder
 from modules.cloud.apiserver.built_in_controllers import (
     CLUSTER_ROLE,
@@ -24,22 +26,28 @@ PERIOD: Final = 5.0
 """Seconds between two looks for what is due without a change (kube-controller-manager's `--node-monitor-period`)."""
 
 
-def reconcilers_of(
-    cluster: Cluster, authority: str, service: KubernetesService | None, *, collects: bool
-) -> list[Reconciler]:
-    """Return the reconcilers in their order: a node has its taints before pods are placed on it.
+class ControlPlane(msgspec.Struct, frozen=True):
+    """What an API server makes and keeps itself."""
 
-    Args:
-        cluster: the objects.
-        authority: the API server's certificate authority, PEM; "" without one.
-        service: where pods reach the API server, by the Service `kubernetes`; None: nowhere.
-        collects: whether what is left to kube-controller-manager otherwise is done, too.
-    """
+    namespaces: tuple[str, ...] = ()
+    """Made at the start, beside the namespaces that every cluster has."""
+    authority: str = ""
+    """The API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" without one."""
+    service: KubernetesService | None = None
+    """Where pods reach the API server, by the Service `kubernetes`; None: nowhere."""
+    collects: bool = True
+    """Whether it empties namespaces that are deleted, and deletes the dependents of deleted owners; otherwise that is
+    left to Kubernetes' own controllers."""
+
+
+def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
+    """Return the reconcilers in their order: a node has its taints before pods are placed on it."""
+    authority, collects = control_plane.authority, control_plane.collects
     certificates = partial(keep_root_certificates, cluster, authority, repairs=collects)
     return [
         OwnChanges(may_lack_account, partial(make_default_accounts, cluster)),
         *([OwnChanges(may_lack_certificate, certificates)] if authority else []),
-        KubernetesServiceReconciler(cluster, service),
+        KubernetesServiceReconciler(cluster, control_plane.service),
         *([OwnChanges(_is_of_role, partial(aggregate_roles, cluster))] if collects else []),
         OwnChanges(_is_of_volume, cluster.note_phases_of_volumes),
         cluster.node_lifecycle,

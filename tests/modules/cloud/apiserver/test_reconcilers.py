@@ -8,7 +8,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
-from modules.cloud.apiserver.reconcilers import Reconcilers, reconcilers_of
+from modules.cloud.apiserver.reconcilers import ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import configmap, node, pod
 
@@ -100,6 +100,6 @@ def test_a_round_of_pods_goes_on_in_its_turns_only() -> None:
 
 def test_a_node_has_its_taints_before_pods_are_placed_and_quotas_come_last() -> None:
     cluster = Cluster(Simulation(0).clock)
-    order = reconcilers_of(cluster, "", None, collects=True)
+    order = reconcilers_of(cluster, ControlPlane())
     assert order.index(cluster.node_lifecycle) < order.index(cluster.scheduler) < order.index(cluster.quotas)
     assert order[-1] is cluster.quotas
