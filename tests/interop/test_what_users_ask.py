@@ -32,5 +32,5 @@ def threads(text: str) -> set[str]:
 
 @pytest.mark.parametrize("heading", list(ASKED))
 def test_each_thread_has_an_answer(heading: str) -> None:
-    """And the page names no other one; that its tests exist is seen by tests/test_docs.py."""
+    """And the page names no other one."""
     assert threads(section(PAGE, heading)) == set(ASKED[heading].split(", "))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mkdocs.structure.files import File, Files
 
+from modules.lab.site.behaviours import AREAS, behaviour_page, threat_page
 from modules.lab.site.commands import PROGRAMS, command_page
 from modules.lab.site.metrics import metric_page
 
@@ -44,6 +45,9 @@ def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=(_REPOSITORY / source).read_text(encoding="utf-8")))
     for program in PROGRAMS:
         files.append(File.generated(config, f"reference/{program}.md", content=command_page(program)))
+    for name in AREAS:
+        files.append(File.generated(config, f"reference/{name}.md", content=behaviour_page(name)))
+    files.append(File.generated(config, "reference/threats.md", content=threat_page()))
     files.append(File.generated(config, "reference/metrics.md", content=metric_page()))
     for path in sorted(set(_linked(files))):
         copy = File.generated(config, f"{_COPIES}/{path}.txt", content=(_REPOSITORY / path).read_bytes())
