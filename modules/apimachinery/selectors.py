@@ -84,6 +84,13 @@ class FieldTerm(NamedTuple):
     values: frozenset[str]
     equal: bool
     """Whether the field has one of the values; otherwise none of them."""
+    is_custom: bool = False
+    """Whether the field is a custom kind's own."""
+
+    def holds(self, obj: dict[str, Any]) -> bool:
+        """Return whether the conditions hold for an object."""
+        found = text_at(obj, self.field) if self.is_custom else _value(obj, self.field)
+        return (found in self.values) is self.equal
 
 
 class Requirement(NamedTuple):
@@ -270,7 +277,7 @@ class Selector(NamedTuple):
     def selects(self, obj: dict[str, Any]) -> bool:
         """Return whether all conditions hold for an object."""
         for term in self.fields:
-            if (_value(obj, term.field) in term.values) is not term.equal:
+            if not term.holds(obj):
                 return False
         if not (self.wanted or self.others):
             return True
@@ -308,13 +315,16 @@ def _stored_names(resource: Resource, fields: str) -> str:
     return core_selector(fields) if is_newer(resource) else fields
 
 
-def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+def are_selected_alike(
+    kind: str, one: dict[str, Any], other: dict[str, Any], selectable_fields: Iterable[str] = ()
+) -> bool:
     """Return whether each selector selects both or none of two states of an object.
 
     Args:
         kind: as in keys of objects.
         one: a state.
         other: another state.
+        selectable_fields: of a custom kind.
     """
     if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
         return False
@@ -327,7 +337,7 @@ def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) ->
                 continue
             if _value(one, field) != _value(other, field):
                 return False
-    return True
+    return all(text_at(one, field) == text_at(other, field) for field in selectable_fields)
 
 
 def _merged(conditions: Iterable[Requirement]) -> dict[str, Requirement]:
@@ -353,11 +363,12 @@ def _all_of(conditions: Sequence[Requirement]) -> Requirement:
 
 def _merged_terms(terms: Iterable[FieldTerm]) -> Iterator[FieldTerm]:
     """Yield the terms of one kind on each field as one."""
-    found: dict[tuple[str, bool], list[frozenset[str]]] = {}
+    found: dict[tuple[str, bool, bool], list[frozenset[str]]] = {}
     for term in terms:
-        found.setdefault((term.field, term.equal), []).append(term.values)
-    for (field, equal), values in found.items():
-        yield FieldTerm(field, frozenset.intersection(*values) if equal else frozenset().union(*values), equal)
+        found.setdefault((term.field, term.equal, term.is_custom), []).append(term.values)
+    for (field, equal, is_custom), values in found.items():
+        held = frozenset.intersection(*values) if equal else frozenset().union(*values)
+        yield FieldTerm(field, held, equal, is_custom)
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
@@ -371,11 +382,14 @@ def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
         field, value = part[: operator.start()].strip(), part[operator.end() :]
         if field not in _selectable(resource):
             raise ValueError(_unsupported(resource, field[:_SHOWN]))
-        yield FieldTerm(field, frozenset((_RAW.sub(_unescaped, value),)), operator[0] != "!=")
+        values = frozenset((_RAW.sub(_unescaped, value),))
+        yield FieldTerm(field, values, operator[0] != "!=", field in resource.selectable_fields)
 
 
 def _selectable(resource: Resource) -> tuple[str, ...]:
-    return _OF_ANY if resource.is_custom else _FIELDS.get(resource.kind, _OF_ANY)
+    if not resource.is_custom:
+        return _FIELDS.get(resource.kind, _OF_ANY)
+    return (*(_OF_ANY if resource.namespaced else _OF_ANY[:1]), *resource.selectable_fields)
 
 
 def _unescaped(found: re.Match[str]) -> str:
