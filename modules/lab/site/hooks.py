@@ -1,8 +1,8 @@
 """MkDocs' hooks of `mkdocs.yml`. They are the only code here that needs MkDocs.
 
-`README.md` becomes the first page; `CHANGELOG.md`, `CONTRIBUTING.md` and `SECURITY.md` become pages, too. A link of a
-page to any other file of the repository (an example, a test) leads to a copy of that file in the site, so that no link
-needs a server.
+`README.md` becomes the first page; `CHANGELOG.md`, `CONTRIBUTING.md`, `SECURITY.md` and tables that tests read become
+pages, too. A link of a page to any other file of the repository (an example, a test) leads to a copy of that file in
+the site, so that no link needs a server.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _PAGES: Final = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-policy.md",
+    "tests/documentation/habits.md": "reference/habits.md",
+    "tests/modules/cloud/authorization/deciding.md": "reference/deciding.md",
 }
 _COPIES: Final = "source"
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)(#[^)\s]*)?(?=\))")

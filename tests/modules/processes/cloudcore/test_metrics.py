@@ -1,4 +1,4 @@
-"""cloudcore's metrics: what they mean, and that docs/cloudcore-metrics.md has each of them."""
+"""cloudcore's metrics: what they mean, and that docs/metrics.toml has each of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.durations import Durations
 from modules.cloud.refusals import Refusals
+from modules.lab.site.metrics import metric_advice
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.controllers.site import workload
-from tests.modules.processes.cloudcore.deployment import DEPLOY
 from tests.modules.processes.cloudcore.stubs import Stub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore-metrics.md"
-_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive|process|workqueue)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z]+)="')
@@ -91,13 +89,13 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_every_metric_is_documented_and_every_documented_one_is_exported(hive: Hive) -> None:
-    documented = [name for name, _ in _ROW.findall(_DOCUMENT.read_text())]
+    documented = metric_advice("cloudcore")
     exported = _HELP.findall(exposition(hive, made(hive)))
     assert sorted(documented) == sorted(exported)
 
 
 def test_labels_are_documented(hive: Hive) -> None:
-    documented = {name: set(re.findall(r"`([a-z]+)`", labels)) for name, labels in _ROW.findall(_DOCUMENT.read_text())}
+    documented = {name: set(each.labels) for name, each in metric_advice("cloudcore").items()}
     for name, labels, _ in _SAMPLE.findall(exposition(hive, made(hive))):
         family = name if name in documented else re.sub("_(bucket|count|sum)$", "", name)
         assert set(_LABEL.findall(labels)) - {"le"} == documented[family], name
