@@ -1,11 +1,10 @@
 """The module metamanager: stores messages by `metamanager.rules` and replies after the commit."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -13,77 +12,19 @@ from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation,
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies
+from metamanager.batch import Batch
 from metamanager.cloud_pods import CloudPods
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
+from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
-from metamanager.replies import Batch, Outcome, Reply
-from metamanager.rows import (
-    Row,
-    StoredPod,
-    cause_of,
-    head_of,
-    is_being_deleted,
-    order_of_event,
-    parse,
-    row_of,
-    row_of_message,
-)
-from metamanager.rules import HANDED_ON, Change, plan
+from metamanager.replies import Outcome, Reply
+from metamanager.rows import StoredPod, cause_of, head_of, is_being_deleted, parse, row_of, row_of_message
+from metamanager.rules import DESTINATIONS, Change, plan
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
 from metamanager.store_health import StoreHealth, StoreStatistics
 from metamanager.unreferenced import DEPENDENCIES, Unreferenced
-
-EVENTS_KEPT: Final = 500
-"""Events in the store, some 400 kB. An API server deletes them after an hour."""
-
-
-class Rows(Protocol):
-    """The part of `metamanager.store.Store` that is used here."""
-
-    def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
-        """Return the values of a type."""
-
-    def put(self, row: Row) -> bool:
-        """Insert or replace a row."""
-
-    def delete(self, key: str, uid: str = "") -> bool:
-        """Delete a row."""
-
-
-class EventStore:
-    """Keeps the newest objects of a type: a new one deletes the oldest beyond the limit, in the same transaction.
-
-    A lost transaction may leave one object too many until the next start.
-
-    Args:
-        store: the database.
-        kind: type of the objects.
-        room: number of objects to keep.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-
-    def __init__(self, store: Rows, kind: str, room: int) -> None:
-        self._store = store
-        self._room = room
-        self._keys: OrderedDict[str, None] = OrderedDict()
-        for value in sorted(store.get_all(kind), key=order_of_event):
-            head = head_of(value.encode())
-            self._keys[f"{head.namespace}/{kind}/{head.name}"] = None
-
-    def put(self, row: Row) -> bool:
-        """Store an object and delete the oldest beyond the limit. Raises StoreWriteError."""
-        stored = self._store.put(row)
-        self._keys[row.key] = None
-        self._keys.move_to_end(row.key)
-        while len(self._keys) > self._room:
-            oldest, _ = self._keys.popitem(last=False)
-            self._store.delete(oldest)
-        return stored
-
 
 _log = logging.getLogger(__name__)
 
@@ -266,8 +207,11 @@ class MetaManager(Module):
             is_new = lost = True
         sent: list[Reply] = []
         for step in planned.steps:
-            if is_new or planned.even_if_old or step not in HANDED_ON:
-                sent += self._steps.run(step, message)
+            to = DESTINATIONS.get(step)
+            if to is None:
+                sent += self._steps.table[step](message)
+            elif (is_new or planned.even_if_old) and (not to.is_optional or self.hive.members(to.name)):
+                sent.append(replies.forward(message, to))
         if planned.change is Change.NONE or (lost and retry is None):
             return Outcome(sent)
         unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, resource, retry)

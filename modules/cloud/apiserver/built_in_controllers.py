@@ -2,7 +2,8 @@
 `root-ca-cert-publisher`, the default service accounts and `clusterrole-aggregation`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
 _NODE: Final = kind_named("Node")
@@ -46,6 +48,25 @@ def remove_orphans(cluster: Cluster) -> None:
     """Remove the orphaned pods."""
     for key in orphaned_pods(cluster.storage):
         cluster.delete(key, grace=0)
+
+
+class OrphanedPods(Reconciler):
+    """Removes the orphaned pods. All cloudcores of a database do this, and the first one does it.
+
+    Args:
+        cluster: the objects.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - a node may come back
+        """Do nothing: orphans are removed some seconds later."""
+        return False
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Return the removal of orphaned pods, if there are any."""
+        return partial(remove_orphans, self._cluster) if orphaned_pods(self._cluster.storage) else None
 
 
 def may_lack_certificate(event: ObjectEvent) -> bool:

@@ -23,6 +23,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.node_accounts import MIRROR
@@ -95,7 +96,7 @@ class Server:
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
         parts = self.cluster, self.database, directory, definitions(), self.refusals, self.api.subscriptions
         self.index = RbacIndex()
-        bee.add(ApiServer, *parts, collects=collects, index=self.index)
+        bee.add(ApiServer, *parts, index=self.index, control_plane=ControlPlane(collects=collects))
         bee.add(Watching, self.told)
         started: list[Client] = []
         bee.add(Client, self.api, started)

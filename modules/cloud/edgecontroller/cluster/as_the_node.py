@@ -2,7 +2,7 @@
 
 docs/authorization.md has a node's rights on the objects that nodes hold; they do not depend on the cluster. The page
 says nothing about other resources, such as custom ones: RBAC decides which of them the group `system:nodes`, or the
-node's user, may read. (A watch begins with a review in the node's name; see `cluster_watches`.)
+node's user, may read. (A watch begins with a review in the node's name; see `watches`.)
 """
 
 from typing import Final

@@ -9,17 +9,21 @@ from typing import Any, Final
 from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.printing.fields import text_at
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state import node_states
-from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, NodeStateCounters
+from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
+from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.transactions import Transactions
 
 _log = logging.getLogger(__name__)
 
-WRITE_PERIOD: Final = 5.0
+_WRITE_PERIOD: Final = 5.0
 """Seconds between two writes of a node's state."""
+_WRITE_DELAY: Final = 0.1
+"""Seconds to collect the states of disconnected nodes."""
 _ATTEMPTS: Final = 4
 _PAGE: Final = 100
 _MAX_PAGES: Final = 10_000
@@ -40,26 +44,27 @@ class ClusterState:
     left it: each claim has the time of the connection, and the newer connection stays.
 
     Args:
+        cluster: has the namespace of the NodeStates, and counts the writes.
         api: sends API calls; the answer comes in a turn of the module.
-        states: the working copy.
-        connections: of nodes.
+        module: edgecontroller.
         transactions: of edgecontroller.
-        namespace: of the NodeStates.
-        counters: counts the writes.
+        connections: of nodes.
+        states: the working copy.
     """
 
     def __init__(
         self,
+        cluster: RemoteCluster,
         api: CallSender,
-        states: StoredStates,
-        connections: NodeConnections,
+        module: TurnModule,
         transactions: Transactions,
-        namespace: str,
-        counters: NodeStateCounters,
+        connections: NodeConnections,
+        states: StoredStates,
     ) -> None:
-        self._namespace = namespace
-        self._counters = counters
+        self._namespace = cluster.state_namespace
+        self._counters = cluster.node_states
         self._api = api
+        self._module = module
         self._states = states
         self._connections = connections
         self._transactions = transactions
@@ -80,6 +85,11 @@ class ClusterState:
         self._is_off = False
         """Whether the right or the definition is missing."""
         self._pages = 0
+        self._writes_soon = False
+
+    def start(self) -> None:
+        """Begin to write the states that change."""
+        self._module.every(_WRITE_PERIOD, self._write)
 
     def load(self, done: Callable[[], None]) -> None:
         """Read all NodeStates. Without the right or the definition, nodes are sent everything again."""
@@ -125,8 +135,15 @@ class ClusterState:
 
         self._api.send(self._call("list", options=_page(token)), answered)
 
-    def write(self) -> None:
+    def write_soon(self) -> None:
+        """Write the states when nodes have disconnected, all together: perhaps cloudcore stops."""
+        if not self._writes_soon:
+            self._writes_soon = True
+            self._module.after(_WRITE_DELAY, self._write)
+
+    def _write(self) -> None:
         """Write the states that have changed."""
+        self._writes_soon = False
         self._transactions.begin()
         self._changed = (self._changed | self._states.take_changed()) & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
@@ -134,6 +151,7 @@ class ClusterState:
             body = self._body_of(node)
             if body is not None and _hash(body) != self._written_specs.get(node):
                 self._put(node, body, partial(self._written, node))
+        self._module.end_turn_soon()
 
     def _ask_page(self, token: str, done: Callable[[], None]) -> None:
         self._pages += 1

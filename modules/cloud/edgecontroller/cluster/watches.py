@@ -7,8 +7,8 @@ from modules.apimachinery.api_errors import ApiError, ForbiddenError
 from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
+from modules.cloud.edgecontroller.cluster.resources import ClusterResources
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.storage.transactions import Transactions
 
