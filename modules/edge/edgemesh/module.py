@@ -15,7 +15,6 @@ from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.names import CLOUD_CONNECTED
 from metamanager.client import AsyncMetaClient, CallError
-from metamanager.rows import parse
 from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.types import DecodeError, Node, Pod, decode
@@ -447,5 +446,5 @@ def _listed(rows: Iterable[bytes]) -> list[bytes]:
 
 
 def _key(message: Message) -> ServiceKey:
-    resource = parse(message.route.resource)
+    resource = message.subject
     return ServiceKey(resource.namespace, resource.name)
