@@ -11,7 +11,6 @@ from metamanager.answers import CONNECTION_LOST, DELETION_NOT_STORED, NOT_CONNEC
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery
 from metamanager.replies import Outcome, Reply, StoreChanges
-from metamanager.rows import parse
 from metamanager.rules import Step
 
 _log = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ class Steps:
         values = self._local_query.find_fresh(message)
         if not values:
             return self.ask_cloud(message)
-        if parse(message.route.resource).type != ResourceType.SERVICE_ACCOUNT_TOKEN:
+        if message.subject.type != ResourceType.SERVICE_ACCOUNT_TOKEN:
             self._remote_query.refresh(message)
         return [replies.stored(message, values, self._clock)]
 

@@ -8,9 +8,7 @@ import msgspec
 
 from modules.cloud.apiserver import volume_binder
 from modules.cloud.apiserver.built_in_controllers import (
-    CLUSTER_ROLE,
     OrphanedPods,
-    aggregate_roles,
     keep_root_certificates,
     make_default_accounts,
     may_lack_account,
@@ -48,7 +46,6 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         OwnChanges(may_lack_account, partial(make_default_accounts, cluster)),
         *([OwnChanges(may_lack_certificate, certificates)] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
-        *([OwnChanges(_is_of_role, partial(aggregate_roles, cluster))] if collects else []),
         OwnChanges(_is_of_volume, cluster.note_phases_of_volumes),
         cluster.node_lifecycle,
         OrphanedPods(cluster),
@@ -56,10 +53,6 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         *([GarbageCollector(cluster)] if collects else []),
         cluster.quotas,
     ]
-
-
-def _is_of_role(event: ObjectEvent) -> bool:
-    return event.key.kind == CLUSTER_ROLE
 
 
 def _is_of_volume(event: ObjectEvent) -> bool:

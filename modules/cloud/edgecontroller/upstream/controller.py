@@ -10,7 +10,6 @@ from typing import Final, Generic, TypeVar
 from beehive.clock import Clock
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
-from beehive.resource import Resource, Side, type_of
 from modules.apimachinery.api_errors import ApiError, RefusedError
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
@@ -198,7 +197,7 @@ class UpstreamController:
 
         def begin() -> None:
             request = UpstreamRequest.of(message, manifests_loaded=self._knows_all(), now=self._clock.now())
-            resource_type = type_of(message.route.resource, Side.CLOUD)
+            resource_type = message.subject_on_cloud.type
             self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
             self._downstream.note_query(request.node, resource_type, request.key)
 
@@ -224,6 +223,6 @@ class UpstreamController:
                 self._downstream.send(result)
 
     def _send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        node = Resource.parse(request.route.resource, Side.CLOUD).node
+        node = request.subject_on_cloud.node
         self._downstream.note_response(node, answer.content)
         self._sender.send_response(request, answer)
