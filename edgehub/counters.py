@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from beehive import Operation, ResourceType
-from beehive.message import Route
-from beehive.resource import Side, type_of
+from beehive import Message, Operation, ResourceType
 
 
 class Rejection(StrEnum):
@@ -105,9 +103,10 @@ class LinkCounters:
         self.certificates: Counter[str] = Counter()
         """Certificate requests by outcome: `issued`, or `CertificateError.reason`."""
 
-    def count(self, direction: str, route: Route, size: int) -> None:
+    def count(self, direction: str, message: Message, size: int) -> None:
         """Count the bytes of one message."""
-        kind = type_of(route.resource, Side.EDGE) or ("node" if route.resource == "node" else "")
+        route = message.route
+        kind = message.subject.type or ("node" if route.resource == "node" else "")
         operation = route.operation if route.operation in _OPERATIONS else "other"
         self.payload[Traffic(direction, operation, kind if kind in _TYPES else "other")] += size
 

@@ -33,7 +33,6 @@ from beehive import (
     decode,
 )
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
-from beehive.resource import Side, type_of
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.errors import LinkError
 
@@ -142,7 +141,7 @@ def late_object(answer: Message) -> Message | None:
         answer.header.resourceversion
         and route.group == Group.RESOURCE
         and route.operation == Operation.RESPONSE
-        and type_of(route.resource, Side.EDGE) in _ACKNOWLEDGED_ANSWERS
+        and answer.subject.type in _ACKNOWLEDGED_ANSWERS
     )
     if not wanted:
         return None
@@ -153,7 +152,7 @@ def _unasked(message: Message) -> Decision:
     """Deliver to metamanager, except messages that only this node's modules send it."""
     route = message.route
     own = route.source in _OWN_SOURCES or route.operation in _OWN_OPERATIONS
-    if own or type_of(route.resource, Side.EDGE) in _OWN_TYPES:
+    if own or message.subject.type in _OWN_TYPES:
         return Decision(Step.REJECT, Rejection.INTERNAL)
     return Decision(Step.BROADCAST, Group.META)
 
@@ -256,7 +255,7 @@ class Inbound:
         except FrameError as error:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
-        self._counters.count("received", message.route, len(frame))
+        self._counters.count("received", message, len(frame))
         if message.header.sync and decide(message) == _PUBLISH:
             self._counters.received += 1
             self._ask(message)

@@ -387,7 +387,7 @@ class EdgeHub(Module):
     def _send_frame(self, entry: Entry) -> None:
         if self._link is not None:
             self._counters.sent += 1
-            self._counters.count("sent", entry.message.route, len(entry.frame))
+            self._counters.count("sent", entry.message, len(entry.frame))
             self._link.send(entry.frame)
 
     def _close(self) -> None:
