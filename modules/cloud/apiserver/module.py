@@ -1,15 +1,14 @@
 """The module apiserver."""
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from modules.apimachinery.api_errors import ApiError, Failures
+from modules.apimachinery.api_errors import Failures
 from modules.apimachinery.computed import ManyStepsError, Results
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
@@ -26,7 +25,7 @@ from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.previews import Previews, call_in
 from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane, Reconcilers, reconcilers_of
-from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.apiserver.system_objects import apply_definitions, make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.authorization.graph import NodeGraph
@@ -42,7 +41,8 @@ from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
-_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+_Refused = TypeVar("_Refused")
 
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
@@ -177,46 +177,41 @@ class ApiServer(Module):
             then: called with the result instead of a reply.
         """
         done = then or partial(self.reply, message)
-
-        def answer(result: ApiResult) -> None:
-            self._transactions.after_commit(lambda: done(result), lambda: done(self._without_room(message)))
-
-        def serve() -> None:
-            call = call_in(message)
-            with self._changes.writes.by(writer_of(call)):
-                self._disk.check(call)
-                answer(self._calls.serve(call, part))
-                self._transactions.note_changes()
-
         try:
-            self._handle(message, serve, lambda refusal: answer(ApiResult(refusal=refusal)))
+            result = self._attempt(message, partial(self._serve, message, part), lambda why: ApiResult(refusal=why))
         except api_calls.DryRunError as end:
-            answer(end.result)
+            result = end.result
+        self._transactions.after_commit(partial(done, result), lambda: done(self._without_room(message)))
+
+    def _serve(self, message: Message, part: Sequence[JsonObject] | None) -> ApiResult:
+        call = call_in(message)
+        with self._changes.writes.by(writer_of(call)):
+            self._disk.check(call)
+            result = self._calls.serve(call, part)
+            self._transactions.note_changes()
+            return result
 
     @handles(None, Verb.TOKEN_KEYS, source=api_messages.SOURCE)
     def on_token_keys(self, message: Message) -> None:
         """Reply with the public keys of service accounts' tokens."""
-
-        def answer(keys: dict[str, bytes]) -> None:
-            self._answer(message, TokenKeys(keys))
-
-        self._handle(message, lambda: answer(self._cluster.tokens.public_keys()), lambda _: answer({}))
+        keys = self._attempt(message, self._cluster.tokens.public_keys, lambda _: dict[str, bytes]())
+        self._answer(message, lambda: TokenKeys(keys))
 
     @handles(None, Verb.TOKEN_OBJECTS, source=api_messages.SOURCE)
     def on_token_objects(self, message: Message) -> None:
         """Reply whether an object that a token is bound to no longer exists."""
 
-        def look() -> None:
-            bound = message.content_as(BoundObjects)
-            self._answer(message, has_lost_object(bound, self._cluster.storage, self.clock.now()))
+        def find() -> bool:
+            return has_lost_object(message.content_as(BoundObjects), self._cluster.storage, self.clock.now())
 
-        self._handle(message, look, lambda _: self._answer(message, content=True))
+        has_lost = self._attempt(message, find, lambda _: True)
+        self._answer(message, lambda: has_lost)
 
-    def _answer(self, message: Message, content: object) -> None:
-        """Reply after the commit, or after its failure, when the answer is the same."""
+    def _answer(self, message: Message, content: Callable[[], object]) -> None:
+        """Reply after the commit, or after its failure, when the answer is made in the same way."""
 
         def reply() -> None:
-            self.reply(message, content)
+            self.reply(message, content())
 
         self._transactions.after_commit(reply, reply)
 
@@ -227,24 +222,21 @@ class ApiServer(Module):
             return ApiResult(refusal=full_disk.refusal().status())
         try:
             return self._calls.serve(call)
-        except Exception as failure:  # noqa: BLE001 - as in `_handle`
+        except Exception as failure:  # noqa: BLE001 - as in `_attempt`
             return ApiResult(refusal=self._failures.refusal_of(message, failure).status())
 
     @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
         """Reply with the beginning of a watch, whose client gets all later changes."""
+        read = partial(message.content_as, WatchQuery)
+        query = self._attempt(message, read, lambda why: WatchStart(refusal=why))
+        self._answer(message, lambda: query if isinstance(query, WatchStart) else self._changes.start_watch(query))
 
-        def answer(start: Callable[[], WatchStart]) -> None:
-            self._transactions.after_commit(lambda: self.reply(message, start()), lambda: self.reply(message, start()))
-
-        def begin() -> None:
-            query = message.content_as(WatchQuery)
-            answer(lambda: self._changes.start_watch(query))
-
-        self._handle(message, begin, lambda refusal: answer(lambda: WatchStart(refusal=refusal)))
-
-    def _handle(self, message: Message, work: Callable[[], None], refuse: Callable[[JsonObject], None]) -> None:
-        """Do the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
+    def _attempt(
+        self, message: Message, work: Callable[[], _Result], refused: Callable[[JsonObject], _Refused]
+    ) -> _Result | _Refused:
+        """Return the result of the work of one message. When it fails, nothing of it remains, and `refused` makes the
+        result of the Status.
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
@@ -252,11 +244,11 @@ class ApiServer(Module):
             ManyStepsError: the work takes many steps; nothing of it remains.
         """
         try:
-            self._transactions.attempt(work)
+            return self._transactions.attempt(work)
         except (DatabaseError, api_calls.DryRunError, ManyStepsError):
             raise
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
-            refuse(self._failures.refusal_of(message, error).status())
+            return refused(self._failures.refusal_of(message, error).status())
 
     def _load(self) -> None:
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
@@ -272,8 +264,7 @@ class ApiServer(Module):
         self._changes.load(self._cluster.storage, {key.kind for key in loaded.left_out})
         self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
-        for definition in self._definitions:
-            self._define(definition)
+        apply_definitions(self._cluster, self._definitions, self._transactions.attempt)
         if self._manifests is not None:
             self._manifests.reset()
             self._sync_manifests()
@@ -284,15 +275,6 @@ class ApiServer(Module):
             with self._changes.writes.by(_MANIFESTS):
                 self._manifests.sync()
                 self._transactions.note_changes()
-
-    def _define(self, definition: JsonObject) -> None:
-        def apply() -> None:
-            self._cluster.apply(definition)
-
-        try:
-            self._transactions.attempt(apply)
-        except ApiError as error:  # a person has changed the definition in the meantime
-            _log.warning("%s cannot be applied: %s", definition["metadata"]["name"], error)
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Do work in a transaction of its own, or in the transaction that has begun."""
