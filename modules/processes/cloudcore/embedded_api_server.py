@@ -16,7 +16,6 @@ from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.tokens.verification import RefusesTokens
 from modules.cloud.authorization.rbac.index import RbacIndex
-from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.controllers.application_definitions import ADMISSIONS as APPLICATION_ADMISSIONS
 from modules.cloud.controllers.application_definitions import definitions as application_definitions
 from modules.cloud.controllers.certificate_request import SignClient
@@ -91,9 +90,7 @@ class EmbeddedApiServer:
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         api = EmbeddedKubeApi(hive, clock)
-        self.cluster = RemoteCluster(
-            api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api, limits=IN_PROCESS_LIMITS
-        )
+        self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""

@@ -93,7 +93,7 @@ _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
 """
-_API_CONNECTIONS = 16
+_API_CONNECTIONS = 64
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _MEGABYTE = 1024 * 1024
 _log = logging.getLogger(__name__)
