@@ -74,7 +74,7 @@ class PodScheduler(Reconciler):
         self._default_node = default_node
         self._delete = delete
         self._is_enabled = is_enabled
-        self._fleet = NodeRooms()
+        self._fleet = NodeRooms(storage.find)
         self._labels = TrustedLabels(storage.find)
         self._has_round = False
         self._seen: Rank | None = None
@@ -206,7 +206,6 @@ class PodScheduler(Reconciler):
         fleet.namespaces = {
             str(one["metadata"]["name"]): one["metadata"].get("labels") or {} for one in storage.list(_NAMESPACE)
         }
-        fleet.find = storage.find
         changes = storage.changes_of_pods
         for name in fleet.outdated(changes):
             fleet.set_pods(name, [storage.get(key) for key in storage.pods_of(name)], changes.get(name, 0))

@@ -1,6 +1,7 @@
 """The embedded API server in the process of cloudcore."""
 
-from beehive.clock import Clock
+from typing import TYPE_CHECKING
+
 from beehive.hive import Hive
 from modules.cloud import api_messages
 from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
@@ -18,7 +19,6 @@ from modules.cloud.apiserver.tokens.verification import RefusesTokens
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.controllers.application_definitions import ADMISSIONS as APPLICATION_ADMISSIONS
 from modules.cloud.controllers.application_definitions import definitions as application_definitions
-from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -32,6 +32,9 @@ from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
 
+if TYPE_CHECKING:
+    from modules.cloud.cloudhub.certificates.authority import Authority
+
 
 class EmbeddedApiServer:
     """Adds the module apiserver to a hive, before the modules that are its clients, and the controllers.
@@ -40,15 +43,13 @@ class EmbeddedApiServer:
         hive: of cloudcore.
         config: settings.
         known: the live cloudcores that share the database.
-        clock: the time.
-        refusals: counts refused requests of nodes.
+        counters: of its requests and its transactions, and of refused requests of nodes.
         turn: held during transactions, by all users of the database.
         room: on the database's disk, for all of them.
-        counters: of its requests and its transactions.
-        authority: the certificate authority, PEM, if pods have tokens for the API server; "" if not.
+        authority: signs certificate requests of clients, and is the one of pods with tokens for the API server; None:
+            there is none.
         service: where pods reach the API server; None: nowhere.
         refuses: tokens of a node's pods.
-        sign: signs certificate requests of clients; None: nobody does.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -59,16 +60,17 @@ class EmbeddedApiServer:
         hive: Hive,
         config: CloudCoreConfig,
         known: KnownCloudcores,
-        clock: Clock,
         counters: Counters,
+        *,
         turn: Turns,
         room: Room,
-        *,
-        authority: str,
+        authority: "Authority | None",
         service: KubernetesService | None,
         refuses: RefusesTokens,
-        sign: SignClient | None,
     ) -> None:
+        clock = hive.clock
+        has_tokens = config.secure_port is not None and config.tokens.mounted
+        pem = authority.pem if authority is not None and has_tokens else ""
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
         """Has the objects."""
@@ -82,7 +84,7 @@ class EmbeddedApiServer:
             admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
             schedules=schedules,
             service_ranges=ranges,
-            plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
+            plugins=PLUGINS_WITH_TOKENS if pem else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),
             room=room_of_namespaces(config.node_limit),
             takes_validations=config.store_unevaluated_validations,
@@ -97,10 +99,15 @@ class EmbeddedApiServer:
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
-        control_plane = ControlPlane((config.lease.namespace,), authority, service, collects=has_controllers)
+        control_plane = ControlPlane((config.lease.namespace,), pem, service, collects=has_controllers)
         hive.add(ApiServer, *parts, index=self.rbac, control_plane=control_plane)
         if has_controllers:
             counters.work = WorkMeter(clock)
             hive.add(
-                Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared, sign=sign
+                Controllers,
+                api.subscriptions,
+                known,
+                counters.work,
+                may_be_several=self.database.shared,
+                sign=authority.sign_client if authority is not None else None,
             )
