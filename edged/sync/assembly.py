@@ -53,7 +53,7 @@ from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
 from edged.sync.events import SyncEvent
-from edged.sync.loop import SyncLoop
+from edged.sync.loop import NodeParts, PodParts, PodSources, SyncLoop
 from edged.sync.orphans import Orphans
 from edged.sync.store import LocalPods, PodStore
 from edged.volume_manager import VolumeManager
@@ -280,29 +280,32 @@ class Assembly:
 
     def _make_sync_loop(self) -> SyncLoop:
         settings, snapshots, hooks = self._settings, self._given.snapshots, self._lifecycle.post_start_hooks
+        statuses = StatusGenerator(
+            self._module.clock, self.pods, self._probes, hooks, self._statuses, self._pod_events, snapshots
+        )
         return SyncLoop(
             self._module,
             settings,
-            syncer=self._make_syncer(),
-            pods=self.pods,
-            orphans=self._orphans,
-            admitter=PodAdmitter(settings, self.pods, self.node, self._devices),
-            lifecycle=self._lifecycle,
-            backoffs=self._backoffs,
-            probes=self._probes,
-            status_generator=StatusGenerator(
-                self._module.clock, self.pods, self._probes, hooks, self._statuses, self._pod_events, snapshots
+            self._make_syncer(),
+            of_pods=PodParts(
+                self.pods,
+                self._lifecycle,
+                self._backoffs,
+                self._probes,
+                statuses,
+                self._statuses,
+                self._pod_events,
+                self._chains,
             ),
-            status_manager=self._statuses,
-            events=self._pod_events,
-            chains=self._chains,
-            store=self._pod_store,
-            static_pods=self.static_pods,
-            node_reporter=self.node_reporter,
-            runtime_watch=self._runtime_watch,
-            housekeeping=self.housekeeping,
-            snapshots=snapshots,
-        )  # fmt: skip
+            of_node=NodeParts(
+                PodAdmitter(settings, self.pods, self.node, self._devices),
+                self.node_reporter,
+                self._runtime_watch,
+                self.housekeeping,
+                snapshots,
+            ),
+            sources=PodSources(self._pod_store, self.static_pods, self._orphans),
+        )
 
     def _start_actors(self) -> None:
         module, settings, host = self._module, self._settings, self._given.host
