@@ -38,8 +38,7 @@ from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import (
@@ -170,7 +169,7 @@ class CloudCore:
         self._config = config
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
-        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
+        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), known_identities(self.hive)
         self._counters = counters = Counters(refusals, known, _audit_log(config, clock))
         turn, room, service = Turns(), Room(file_of(config.database_url)), _kubernetes_service(config)
         self._databases: list[Database] = []
