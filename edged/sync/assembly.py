@@ -45,7 +45,7 @@ from edged.probes.network import Network
 from edged.probes.runner import ContainerProbeRunner
 from edged.probes.sockets import SocketNetwork
 from edged.probes.worker_pool import ProbeWorkerPool
-from edged.server.snapshots import Snapshots
+from edged.server.snapshots import EdgedReports, Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource, ShutdownWatch
 from edged.shutdown.shutdown_manager import ShutdownManager
@@ -128,10 +128,8 @@ class Assembly:
         taints decide about its pods.
         """
         module, settings, snapshots = self._module, self._settings, self._given.snapshots
-        snapshots.probes = self._probes.counts
         self._start_actors()
-        snapshots.work = self.sync_loop.figures
-        snapshots.chain = self._chains.find
+        snapshots.reports = EdgedReports(self.sync_loop.figures, self._chains.find, self._probes.counts)
         module.every(settings.status_period, self.sync_loop.handle_status_period)
         module.every(settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
         self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
@@ -146,9 +144,7 @@ class Assembly:
         """Release everything, the runtime first: a worker whose wait ends must change nothing in it."""
         snapshots = self._given.snapshots
         snapshots.runtime = None
-        snapshots.work = None
-        snapshots.chain = None
-        snapshots.probes = None
+        snapshots.reports = None
         if self._machine is not None:
             self._machine.close()
         self._puller.close()
