@@ -81,9 +81,8 @@ def test_the_state_of_an_agent() -> None:
         due = {PodUid("later"): now + 9.5, PodUid("now"): now - 1}
         figures = WorkFigures(1, 2, due, frozenset({PodUid("later")}))
         snapshots.reports = EdgedReports(lambda: figures, lambda _namespace, _name: None, dict)
-        made.counters = counters = LinkCounters()
+        made.counters = counters = LinkCounters(lambda: {"state": (2, 300)})
         counters.link = LinkState(None, 5.0, 3, "refused", now + 4)
-        counters.waiting = lambda: {"state": (2, 300)}
         bee.hive.send(ModuleName.METAMANAGER, Message.new(bee.hive.clock, source="test", resource="x", operation="y"))
         bee.settle()
         state = made.state()
