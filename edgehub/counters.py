@@ -64,9 +64,13 @@ class LinkCounters:
     """Counts since the process started.
 
     They outlive the module's restarts. The threads of module and link write different fields, so no lock is needed.
+
+    Args:
+        waiting: returns the number of messages and bytes kept for the cloud now, by class.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict) -> None:
+        self.waiting = waiting
         self.connected = False
         """Whether the link is up now."""
         self.link = LinkState()
@@ -96,8 +100,6 @@ class LinkCounters:
         """Failures to open or write the outbox."""
         self.outbox_restored = 0
         """Messages of an earlier run found in the outbox."""
-        self.waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict
-        """Returns the number of messages and bytes kept for the cloud now, by class."""
         self.certificate_expires: float | None = None
         """Unix time when the node's certificate expires; None without one. Two threads set it, to equal values."""
         self.certificates: Counter[str] = Counter()

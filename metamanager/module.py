@@ -105,7 +105,7 @@ class MetaManager(Module):
             _log.error("%s", error)
             self._closing.close()
             self._open()
-        self._health = StoreHealth(self, self._statistics)
+        self._health = StoreHealth(self, self._statistics, self._write_probe)
         self._batch = Batch(self._store, self, self._health)
         self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
@@ -299,7 +299,7 @@ class MetaManager(Module):
             self._batch.lose()
         self._health.report(error)
 
-    def write_probe(self) -> None:
+    def _write_probe(self) -> None:
         """Write and commit a row, to find out whether the database takes changes again."""
         try:
             self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))

@@ -91,7 +91,7 @@ def older_facts_win() -> Iterator[None]:
     observe = SyncLoop.handle_pleg_event
 
     def forgetful(self: SyncLoop, seen: PodInspection) -> None:
-        record = self._pods.get(seen.facts.ref.uid)
+        record = self._of_pods.pods.get(seen.facts.ref.uid)
         if record is not None:
             record.facts_at = float("-inf")
         observe(self, seen)

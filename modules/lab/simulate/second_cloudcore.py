@@ -67,7 +67,7 @@ class SecondCloudcore:
 
         hive = CheckedHive(process)
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
-        identities = add_identities(hive, process, cluster) if self._cloud.has_identities else None
+        identities = add_identities(hive, cluster) if self._cloud.has_identities else None
         hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known, NodeWatches())

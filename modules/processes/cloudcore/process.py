@@ -38,8 +38,7 @@ from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import (
@@ -171,7 +170,7 @@ class CloudCore:
         self._refusals, self._known, self._identities = (
             Refusals(clock),
             KnownCloudcores(self._name),
-            KnownIdentities(clock),
+            known_identities(self.hive),
         )
         self._counters = Counters(self._refusals, self._known, _audit_log(config, clock))
         self._service = _kubernetes_service(config)
