@@ -146,7 +146,7 @@ def test_a_node_port_that_is_given_goes_to_its_own_port_and_to_the_other_protoco
     assert first != second == 30001
 
 
-BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+BALANCED: JsonObject = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
 
 
 def test_a_port_for_health_checks_stays_and_goes_with_the_policy(cluster: Cluster) -> None:
