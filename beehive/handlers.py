@@ -1,6 +1,7 @@
 """Chooses the method of a module that handles a message, by resource type, operation and source."""
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -8,11 +9,12 @@ import msgspec
 from beehive.cache import are_short
 from beehive.delivery import OverflowPolicy
 from beehive.message import Message
-from beehive.resource import Side, type_of
+from beehive.resource import Side
 
 Method = TypeVar("Method", bound=Callable[[Any, Message], None])
 _MARK = "_beehive_handles"
 _CACHE_LIMIT = 1024
+_TYPES = {Side.EDGE: "subject.type", Side.CLOUD: "subject_on_cloud.type"}
 
 
 class Handler(msgspec.Struct, frozen=True):
@@ -61,9 +63,11 @@ class HandlerTable:
     """The handlers of one module class, with a bounded cache of lookups."""
 
     def __init__(self, owner: type[Any], side: Side) -> None:
-        self._side = side
+        self.type_of: Callable[[Message], str] = attrgetter(_TYPES[side])
+        """Returns the resource type of a message."""
         self._handlers: dict[tuple[str | None, str | None, str | None], Handler] = {}
-        self._cache: dict[tuple[str, str, str], Handler | None] = {}
+        self.known: dict[tuple[str, str, str], Handler | None] = {}
+        """The handlers of messages that were looked up, by type, operation and source."""
         for name, method, mark in _marks_of(owner):
             key = (mark.resource_type, mark.operation, mark.source)
             if key in self._handlers and self._handlers[key].call is not method:
@@ -73,19 +77,18 @@ class HandlerTable:
     def find(self, message: Message) -> Handler | None:
         """Return the handler of a message, or None."""
         route = message.route
-        key = (route.resource, route.operation, route.source)
+        key = (self.type_of(message), route.operation, route.source)
         try:
-            return self._cache[key]
+            return self.known[key]
         except KeyError:
             return self._remember(key)
 
     def _remember(self, key: tuple[str, str, str]) -> Handler | None:
-        resource, operation, source = key
-        handler = self._search(type_of(resource, self._side), operation, source)
+        handler = self._search(*key)
         if are_short(*key):
-            if len(self._cache) >= _CACHE_LIMIT:
-                self._cache.clear()
-            self._cache[key] = handler
+            if len(self.known) >= _CACHE_LIMIT:
+                self.known.clear()
+            self.known[key] = handler
         return handler
 
     def _search(self, resource_type: str, operation: str, source: str) -> Handler | None:

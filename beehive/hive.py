@@ -39,7 +39,8 @@ _STOP_SECONDS = 10.0
 _DETAIL = 1024
 """Characters of an exception's text that a dead letter keeps: the text may quote the message."""
 
-_SEND, _REQUEST, _COMMAND = DeliveryMode.SEND, DeliveryMode.REQUEST, OverflowPolicy.COMMAND
+_SEND, _REQUEST, _BROADCAST = DeliveryMode.SEND, DeliveryMode.REQUEST, DeliveryMode.BROADCAST
+_COMMAND = OverflowPolicy.COMMAND
 """Looked up once: a member of an enum costs as much as a call."""
 
 
@@ -175,7 +176,12 @@ class Hive(Observed):
 
         Never waits: a member without room receives it when it has room, up to the put timeout (KubeEdge's SendToGroup).
         """
-        self._broadcast(group, message, DeliveryMode.BROADCAST)
+        names = self._groups.get(group)
+        if names is None:
+            self._broadcast_outside(group, message, _BROADCAST)
+            return
+        for name in names:
+            self._deliver(name, message, _BROADCAST, waits=False)
 
     def request(self, destination: str, message: Message, seconds: float) -> Future[Message]:
         """Send a request and return the future of its answer (KubeEdge's SendSync).
@@ -201,11 +207,11 @@ class Hive(Observed):
         """
         future: Future[list[Message]] = self.runtime.future()
         message = message.as_request()
-        members = self._groups.get(group, ())
-        done, asked = (lambda result: settle(future, result)), (group, *members)
-        if self.pending_requests.register(message, seconds, done, max(1, len(members)), asked):
-            reached = self._broadcast(group, message, DeliveryMode.REQUEST)
-            if not reached:
+        names = self._groups.get(group, ())
+        done, asked = (lambda result: settle(future, result)), (group, *names)
+        if self.pending_requests.register(message, seconds, done, max(1, len(names)), asked):
+            reached = [self._deliver(name, message, _REQUEST, waits=False) for name in names]
+            if not (any(reached) if names else self._broadcast_outside(group, message, _REQUEST)):
                 self.pending_requests.cancel(message.id, undeliverable(group, message))
         return future
 
@@ -275,14 +281,12 @@ class Hive(Observed):
     def _restart(self, name: str) -> None:
         self._slots[name].restart()
 
-    def _broadcast(self, group: str, message: Message, mode: DeliveryMode) -> int:
-        names = self._groups.get(group)
-        if not names:
-            if self._outside is None or not self._outside(group, message, mode):
-                self.dead_letter(group, Delivery(message, _no_handler, mode), DropReason.NO_GROUP)
-                return 0
-            return 1
-        return sum([self._deliver(name, message, mode, waits=False) for name in names])
+    def _broadcast_outside(self, group: str, message: Message, mode: DeliveryMode) -> bool:
+        """Pass on a message to a group that the hive does not have; return False if it became a dead letter."""
+        if self._outside is not None and self._outside(group, message, mode):
+            return True
+        self.dead_letter(group, Delivery(message, _no_handler, mode), DropReason.NO_GROUP)
+        return False
 
     def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
         """Choose the handler and put the message into the inbox; return False if it became a dead letter.
@@ -292,7 +296,9 @@ class Hive(Observed):
         slot = self._slots.get(destination)
         if slot is None:
             return self._deliver_outside(destination, message, mode)
-        handler = slot.make.handlers.find(message)
+        route, handlers = message.route, slot.make.handlers
+        key = (handlers.type_of(message), route.operation, route.source)
+        handler = handlers.known.get(key) or handlers.find(message)
         if handler is None:
             self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_HANDLER)
             return False

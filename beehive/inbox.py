@@ -140,8 +140,11 @@ class Inbox:
         """
         if self._deferred:
             self._admit_deferred()
-        if (not self._deferred and self._commands() < self._capacity) or self._refuse is not None:
-            self.put_urgent(item)
+        has_room = not self._deferred and (self._qsize() < self._capacity or self._commands() < self._capacity)
+        if has_room or self._refuse is not None:
+            self._put(item)
+            if self._refuse is not None:
+                self._drain(self._refuse)
             return
         if len(self._deferred) >= self._capacity and not self._forget_expired():
             give_up(item)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from beehive.cache import LONGEST
 from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.names import OK, Operation
+from beehive.resource import READERS, Resource, Side
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -64,13 +66,36 @@ class Route(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_un
     """The subject: a resource string, see `beehive.resource`."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class _Subject:
+    """The parsed resource string of a message: parsed when it is first read, and kept with the message."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._read = READERS[side]
+        self._name = ""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, message: "Message", _owner: type) -> Resource:
+        text = message.route.resource
+        subject = self._read(text) if len(text) <= LONGEST else Resource.read(text, self._side)
+        message.__dict__[self._name] = subject
+        return subject
+
+
+class Message(msgspec.Struct, frozen=True, dict=True):
     """Header, route and content."""
 
     header: Header = Header()
     route: Route = Route()
     content: Any = None
     """JSON value, a struct, `bytes`, or `msgspec.Raw` if it has not been decoded."""
+
+    subject = _Subject(Side.EDGE)
+    """The parsed `route.resource`, in the grammar of the edge; without a type if it is outside the grammar."""
+    subject_on_cloud = _Subject(Side.CLOUD)
+    """The same in the grammar of the cloud."""
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ printed back unchanged.
 
 from enum import Enum
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -65,9 +66,17 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
         Raises:
             ResourceError: the string is empty or has an empty token.
         """
-        if len(text) > LONGEST:
-            return _parse_cloud(text) if side is Side.CLOUD else _parse_edge(text)
-        return _parsed_of_cloud(text) if side is Side.CLOUD else _parsed_of_edge(text)
+        resource = cls.read(text, side)
+        if resource.form is Form.OTHER and "" in text.split("/"):
+            hint = "namespace/type[/name], on the cloud node/NODE/namespace/type[/name]"
+            raise ResourceError("cannot parse a resource", repr(text[:200]), hint)
+        return resource
+
+    @classmethod
+    def read(cls, text: str, side: Side = Side.EDGE) -> "Resource":
+        """Parse a resource string; one outside the grammar has no type, and is kept whole as `tail`."""
+        parse = READERS[side]
+        return parse(text) if len(text) <= LONGEST else parse.__wrapped__(text)
 
     @classmethod
     def of(cls, kind: str, namespace: str, name: str = "") -> "Resource":
@@ -114,39 +123,29 @@ def trim_node(text: str) -> str:
 
 
 def type_of(text: str, side: Side) -> str:
-    """Return the type token that selects handlers, or "". Never raises."""
-    try:
-        return Resource.parse(text, side).type
-    except ResourceError:
-        return ""
-
-
-def _tokens(text: str) -> list[str]:
-    if not text or "" in (tokens := text.split("/")):
-        hint = "namespace/type[/name], on the cloud node/NODE/namespace/type[/name]"
-        raise ResourceError("cannot parse a resource", repr(text[:200]), hint)
-    return tokens
+    """Return the type token that selects handlers, or ""."""
+    return Resource.read(text, side).type
 
 
 def _parse_edge(text: str) -> Resource:
     """Parse two or three tokens as an object, as metamanager's parseResource does; other strings have no type."""
-    tokens = _tokens(text)
-    if len(tokens) in (2, 3):
+    tokens = text.split("/")
+    if len(tokens) in (2, 3) and "" not in tokens:
         return Resource(type=tokens[1], namespace=tokens[0], name="/".join(tokens[2:]))
     return _other(text, tokens)
 
 
 def _parse_cloud(text: str) -> Resource:
-    tokens = _tokens(text)
-    if tokens[0] == "node" and len(tokens) >= 3:
+    tokens = text.split("/")
+    if tokens[0] == "node" and len(tokens) >= 3 and "" not in tokens:
         return _parse_on_node(tokens[1], tokens[2:])
-    if tokens[0] in _RULE_TYPES and len(tokens) == 2:
+    if tokens[0] in _RULE_TYPES and len(tokens) == 2 and tokens[1]:
         return Resource(type=tokens[0], name=tokens[1], tail=text, form=Form.RULE)
     return _other(text, tokens)
 
 
-_parsed_of_edge, _parsed_of_cloud = lru_cache(1024)(_parse_edge), lru_cache(1024)(_parse_cloud)
-"""For texts of up to `LONGEST` characters: a peer's longer ones could fill the memory."""
+READERS: Final = {Side.EDGE: lru_cache(1024)(_parse_edge), Side.CLOUD: lru_cache(1024)(_parse_cloud)}
+"""`Resource.read` by side, for texts of up to `LONGEST` characters: a peer's longer ones could fill the memory."""
 
 
 def _parse_on_node(node: str, rest: list[str]) -> Resource:
@@ -158,6 +157,8 @@ def _parse_on_node(node: str, rest: list[str]) -> Resource:
 
 
 def _other(text: str, tokens: list[str]) -> Resource:
+    if "" in tokens:
+        return Resource(type="", tail=text, form=Form.OTHER)
     if tokens[0] == "node" and len(tokens) <= 2:
         return Resource(type="", tail=text, form=Form.NODE)
     if len(tokens) >= 4 and tokens[-2] == "node" and (tokens[0] == "task" or len(tokens) == 6):

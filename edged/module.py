@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
+from beehive import ContentError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
 from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
 from edged.cri.contract import ContainerRuntime
@@ -130,7 +130,7 @@ class Edged(Module):
         """Remove a pod that the cloud has deleted. If metamanager could not store the deletion, the message has
         metamanager as source, and the cloud sends the deletion again.
         """
-        resource = Resource.parse(message.route.resource)
+        resource = message.subject
         identity = _identity_in(message)
         if not self.assembly.static_pods.is_mirror_deletion(message, resource.namespace, resource.name, identity.uid):
             is_stored = message.route.source != ModuleName.METAMANAGER
@@ -154,14 +154,14 @@ class Edged(Module):
     @handles(ResourceType.NODE, Operation.DELETE)
     def on_node_delete(self, message: Message) -> None:
         """Take the deletion of the Node object. KubeEdge's cloud sends its name without its uid."""
-        if Resource.parse(message.route.resource).name == self._dependencies.settings.node_name:
+        if message.subject.name == self._dependencies.settings.node_name:
             self.assembly.node_reporter.handle_node_delete(_identity_in(message).uid)
 
     @handles(ResourceType.CONFIGMAP)
     @handles(ResourceType.SECRET)
     def on_dependency(self, message: Message) -> None:
         """Sync the pods that use a configmap or secret."""
-        resource = Resource.parse(message.route.resource)
+        resource = message.subject
         key = (resource.type, resource.namespace, resource.name)
         self.assembly.sync_loop.handle_dependency_change(key, _delivered_in(message))
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import msgspec
 
 from beehive import ContentError, Message, ModuleName, Operation, ResourceType, encode
-from beehive.resource import Side, type_of
 from edgehub.counters import Refusal
 
 _STATES = frozenset(
@@ -98,7 +97,7 @@ def is_rated(entry: Entry) -> bool:
     one makes it send the object again. The deletion of a pod follows its last status, which the limit has counted.
     """
     route = entry.message.route
-    ends_a_pod = route.operation == Operation.DELETE and type_of(route.resource, Side.EDGE) == ResourceType.POD
+    ends_a_pod = route.operation == Operation.DELETE and entry.message.subject.type == ResourceType.POD
     return entry.kind not in _NOT_RATED and not ends_a_pod
 
 
@@ -113,7 +112,7 @@ def classify(message: Message) -> MessageClass:
         return MessageClass.RESPONSE
     if route.source == ModuleName.DEVICETWIN:
         return MessageClass.TWIN
-    kind = type_of(route.resource, Side.EDGE)
+    kind = message.subject.type
     if route.operation in _STATE_OPERATIONS and kind in _STATES:
         return MessageClass.STATE
     if route.operation in _EVENT_OPERATIONS and kind == ResourceType.EVENT:

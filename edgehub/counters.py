@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from beehive import Operation, ResourceType
-from beehive.message import Route
-from beehive.resource import Side, type_of
+from beehive import Message, Operation, ResourceType
 
 
 class Rejection(StrEnum):
@@ -66,9 +64,13 @@ class LinkCounters:
     """Counts since the process started.
 
     They outlive the module's restarts. The threads of module and link write different fields, so no lock is needed.
+
+    Args:
+        waiting: returns the number of messages and bytes kept for the cloud now, by class.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict) -> None:
+        self.waiting = waiting
         self.connected = False
         """Whether the link is up now."""
         self.link = LinkState()
@@ -98,16 +100,15 @@ class LinkCounters:
         """Failures to open or write the outbox."""
         self.outbox_restored = 0
         """Messages of an earlier run found in the outbox."""
-        self.waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict
-        """Returns the number of messages and bytes kept for the cloud now, by class."""
         self.certificate_expires: float | None = None
         """Unix time when the node's certificate expires; None without one. Two threads set it, to equal values."""
         self.certificates: Counter[str] = Counter()
         """Certificate requests by outcome: `issued`, or `CertificateError.reason`."""
 
-    def count(self, direction: str, route: Route, size: int) -> None:
+    def count(self, direction: str, message: Message, size: int) -> None:
         """Count the bytes of one message."""
-        kind = type_of(route.resource, Side.EDGE) or ("node" if route.resource == "node" else "")
+        route = message.route
+        kind = message.subject.type or ("node" if route.resource == "node" else "")
         operation = route.operation if route.operation in _OPERATIONS else "other"
         self.payload[Traffic(direction, operation, kind if kind in _TYPES else "other")] += size
 

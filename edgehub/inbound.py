@@ -1,173 +1,21 @@
-"""The receiving side of edgehub: from a link's events to the bus.
-
-The table of targets is KubeEdge's (edge/pkg/edgehub/messagehandler; docs/protocol.md, "Dispatch"), by wire group, with
-two differences. A late answer is not always dropped (`late_object`). And messages that only modules of this node send
-each other (the link is up, the machine shuts down, requests and reports of edged) are rejected; KubeEdge's edge accepts
-them from the cloud.
-
-`InFlight` is the back pressure: it limits the bytes from the cloud that are in flight in this process.
-"""
+"""The receiving side of edgehub: from a link's events to the bus."""
 
 import logging
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
-from enum import Enum
-from typing import Any, Final, NamedTuple
 
 import msgspec
-import pykka
 
-from beehive import (
-    BeehiveError,
-    FrameError,
-    Group,
-    Hive,
-    Message,
-    ModuleName,
-    Operation,
-    ResourceType,
-    Runtime,
-    Source,
-    decode,
-)
+from beehive import BeehiveError, FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
-from beehive.resource import Side, type_of
 from edgehub.counters import LinkCounters, Rejection
+from edgehub.dispatch import PUBLISH, Step, decide, late_object
 from edgehub.errors import LinkError
+from edgehub.in_flight import InFlight
 
 _log = logging.getLogger(__name__)
 
 _PUBLISH_SECONDS = 60.0
-MOST_BYTES: Final = 2 * 1024 * 1024
-"""Bytes that may be in flight; a single larger message may be alone."""
-LONGEST_WAIT: Final = 0.5
-"""Seconds that `enter` blocks at most."""
-FORGET_AFTER: Final = 10.0
-"""Seconds after which a message without an answer no longer counts: some messages get none."""
-
-
-class Step(Enum):
-    """How a message is delivered."""
-
-    BROADCAST = "broadcast"
-    SEND = "send"
-    RESPOND = "respond"
-    REJECT = "reject"
-
-
-class Decision(NamedTuple):
-    """A step with its target: a group, a module, or the reason of a rejection."""
-
-    step: Step
-    to: str = ""
-
-
-_ANSWER = Decision(Step.RESPOND)
-_BY_USER_SOURCE = {
-    Source.ROUTER_EVENTBUS.value: Decision(Step.SEND, ModuleName.EVENTBUS),
-    Source.ROUTER_SERVICEBUS.value: Decision(Step.SEND, ModuleName.SERVICEBUS),
-    Source.ROUTER_REST.value: Decision(Step.SEND, ModuleName.SERVICEBUS),
-}
-_ACKNOWLEDGED_ANSWERS = frozenset(
-    {
-        ResourceType.CONFIGMAP,
-        ResourceType.SECRET,
-        ResourceType.PERSISTENT_VOLUME,
-        ResourceType.PERSISTENT_VOLUME_CLAIM,
-        ResourceType.VOLUME_ATTACHMENT,
-    }
-)
-"""Types whose query answers the cloud repeats until they are acknowledged (cloudhub's noAckRequired)."""
-
-_OWN_SOURCES = frozenset(
-    {
-        ModuleName.EDGEHUB,
-        ModuleName.METAMANAGER,
-        ModuleName.EDGED,
-        ModuleName.METASERVER,
-        ModuleName.DEVICETWIN,
-        ModuleName.EVENTBUS,
-        ModuleName.SERVICEBUS,
-        ModuleName.EDGEMESH,
-        ModuleName.EDGESTREAM,
-        Source.EDGEHUB,
-        Source.BUS,
-        Source.META,
-    }
-)
-_OWN_OPERATIONS = frozenset({Operation.QUERY, Operation.PATCH, Operation.CONNECT})
-_OWN_TYPES = frozenset(
-    {
-        ResourceType.CONNECTION,
-        ResourceType.SHUTDOWN,
-        ResourceType.DISK,
-        ResourceType.REGISTRATION,
-        ResourceType.STORE,
-        ResourceType.EVENT,
-        ResourceType.DEVICE_TWIN,
-        ResourceType.MQTT_TOPICS,
-        ResourceType.TARGET_URLS,
-    }
-)
-
-
-def decide(message: Message) -> Decision:
-    """Return the target of a message."""
-    match message.route.group:
-        case Group.RESOURCE | Group.FUNC:
-            return _ANSWER if message.parent_id else _unasked(message)
-        case Group.TWIN:
-            return _twin(message)
-        case Group.USER:
-            return _ANSWER if message.parent_id else _user(message.route.source)
-        case Group.TASKMANAGER:
-            return Decision(Step.SEND, ModuleName.TASKMANAGER)
-        case _:
-            return Decision(Step.REJECT, Rejection.UNKNOWN_GROUP)
-
-
-def late_object(answer: Message) -> Message | None:
-    """Turn an answer that arrives after its request has ended into an update for metamanager; None to drop it.
-
-    KubeEdge drops every such answer. If the answer carries an object, its cloud then misses the acknowledgement,
-    repeats the answer for 25 s and blocks the node's other messages meanwhile (docs/protocol.md, "Repetition"). An
-    acknowledgement without storing would be worse: the cloud would take the node for up to date. So metamanager handles
-    the object like a pushed one: it stores it, unless it has a newer version, and acknowledges it under the same
-    message id.
-    """
-    route = answer.route
-    wanted = (
-        answer.header.resourceversion
-        and route.group == Group.RESOURCE
-        and route.operation == Operation.RESPONSE
-        and type_of(route.resource, Side.EDGE) in _ACKNOWLEDGED_ANSWERS
-    )
-    if not wanted:
-        return None
-    return answer.with_header(parent_msg_id="").with_route(operation=Operation.UPDATE)
-
-
-def _unasked(message: Message) -> Decision:
-    """Deliver to metamanager, except messages that only this node's modules send it."""
-    route = message.route
-    own = route.source in _OWN_SOURCES or route.operation in _OWN_OPERATIONS
-    if own or type_of(route.resource, Side.EDGE) in _OWN_TYPES:
-        return Decision(Step.REJECT, Rejection.INTERNAL)
-    return Decision(Step.BROADCAST, Group.META)
-
-
-def _twin(message: Message) -> Decision:
-    """Deliver to devicetwin, except messages from applications and metamanager."""
-    if message.route.source in _OWN_SOURCES and not message.parent_id:
-        return Decision(Step.REJECT, Rejection.INTERNAL)
-    return Decision(Step.BROADCAST, Group.TWIN)
-
-
-def _user(source: str) -> Decision:
-    return _BY_USER_SOURCE.get(source, Decision(Step.REJECT, Rejection.UNKNOWN_SOURCE))
-
 
 LINK_EVENT_GROUPS = (
     Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER, Group.EDGESTREAM, Group.MESH,
@@ -175,8 +23,6 @@ LINK_EVENT_GROUPS = (
 """Groups that receive the connection events: KubeEdge's, edged, which reports its pods when the cloud is back, and
 edgestream, which opens no tunnel before the node is registered there.
 """
-
-_PUBLISH = Decision(Step.SEND, ModuleName.EVENTBUS)
 
 _MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
@@ -199,7 +45,7 @@ class Inbound:
     It decodes frames here and not on the module's thread, so an object from the cloud is one hand-over away from
     metamanager. A broadcast does not wait for room in an inbox: messages that metamanager is too slow for become dead
     letters, and the cloud, without their acknowledgement, sends them again. Before that, too many bytes in flight make
-    the link pause reading (`edgehub.inbound`).
+    the link pause reading (`edgehub.in_flight`).
 
     Hooks put their news into the module's inbox before other modules receive the connection event. So edgehub knows of
     a new link before another module, reacting to it, sends it a message.
@@ -256,8 +102,8 @@ class Inbound:
         except FrameError as error:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
-        self._counters.count("received", message.route, len(frame))
-        if message.header.sync and decide(message) == _PUBLISH:
+        self._counters.count("received", message, len(frame))
+        if message.header.sync and decide(message) == PUBLISH:
             self._counters.received += 1
             self._ask(message)
             return
@@ -358,74 +204,3 @@ class Inbound:
 def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
     match = pattern.search(head)
     return match.group(1).decode() if match else ""
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    size: int
-    since: float
-
-
-class InFlight:
-    """Counts messages from their delivery to metamanager until its answer leaves. Thread-safe; one thread enters.
-
-    When too many bytes are in flight, `enter` blocks the link's thread for a moment, so that further messages wait in
-    the network. It blocks for half a second at most, because the same thread also writes and keeps the link alive.
-    """
-
-    def __init__(self, runtime: Runtime, most: int = MOST_BYTES) -> None:
-        self._runtime = runtime
-        self._most = most
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._bytes = 0
-        self._room: pykka.Future[Any] | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes in flight now."""
-        return self._bytes
-
-    def enter(self, message_id: str, size: int) -> None:
-        """Count a message, as soon as there is room or `LONGEST_WAIT` has passed."""
-        until = self._runtime.clock.monotonic() + LONGEST_WAIT
-        while (room := self._enter(message_id, size, until)) is not None:
-            try:
-                room.get(timeout=max(0.0, until - self._runtime.clock.monotonic()))
-            except pykka.Timeout:
-                continue
-
-    def leave(self, message_id: str) -> None:
-        """Count a message as answered; unknown ids have no effect. A blocked `enter` continues when half of the room is
-        free: to wake it for each message would cost a thread switch each.
-        """
-        with self._lock:
-            entry = self._entries.pop(message_id, None)
-            if entry is None:
-                return
-            self._bytes -= entry.size
-            room = None
-            if self._bytes <= self._most // 2:
-                room, self._room = self._room, None
-        if room is not None:
-            room.set(None)
-
-    def _enter(self, message_id: str, size: int, until: float) -> pykka.Future[Any] | None:
-        """Return None when the message was counted, else a future that is set when there may be room."""
-        now = self._runtime.clock.monotonic()
-        with self._lock:
-            self._forget(now)
-            if self._bytes and self._bytes + size > self._most and now < until:
-                self._room = self._runtime.future()
-                return self._room
-            older = self._entries.pop(message_id, None)
-            self._bytes += size - (older.size if older is not None else 0)
-            self._entries[message_id] = _Entry(size, now)
-            return None
-
-    def _forget(self, now: float) -> None:
-        while self._entries:
-            message_id, entry = next(iter(self._entries.items()))
-            if now - entry.since < FORGET_AFTER:
-                return
-            del self._entries[message_id]
-            self._bytes -= entry.size

@@ -52,9 +52,8 @@ def install(
     Raises:
         SettingsError: a websocket link cannot use the settings.
     """
-    counters = LinkCounters()
     outgoing = Outgoing(settings.limits, settings.heartbeat)
-    counters.waiting = outgoing.usage_by_class
+    counters = LinkCounters(outgoing.usage_by_class)
     certificate_manager: CertificateManager | None = None
     if make_link is None:
         for each in _by_url(settings):

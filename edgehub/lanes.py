@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Final
 
 from beehive import Message, ResourceType
-from beehive.resource import Side, type_of
 from edgehub.classes import Entry, MessageClass
 
 SHARE: Final = 8
@@ -45,7 +44,7 @@ _SHARED: Final = (Lane.PODS, Lane.UPLOADS)
 
 def lane_of(message: Message, kind: MessageClass) -> Lane:
     """Return the lane of a message. All messages about nodes share one lane; so do those about pods, and events."""
-    about = type_of(message.route.resource, Side.EDGE)
+    about = message.subject.type
     if about in _NODE:
         return Lane.NODE
     if about in _PODS:

@@ -106,7 +106,7 @@ class EdgeHub(Module):
         self._outgoing = outgoing
         self._counters = counters
         self._certificates = certificates
-        self._outbox = OutboxManager(self, outgoing, open_outbox, counters)
+        self._outbox = OutboxManager(self, outgoing, open_outbox, counters, self.send_waiting)
         self._network = NetworkGuard(self, watch_network, self._network_changed)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
@@ -387,7 +387,7 @@ class EdgeHub(Module):
     def _send_frame(self, entry: Entry) -> None:
         if self._link is not None:
             self._counters.sent += 1
-            self._counters.count("sent", entry.message.route, len(entry.frame))
+            self._counters.count("sent", entry.message, len(entry.frame))
             self._link.send(entry.frame)
 
     def _close(self) -> None:

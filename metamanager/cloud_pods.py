@@ -15,7 +15,7 @@ from metamanager.errors import CallError, StoreError
 from metamanager.pod_list import PodList
 from metamanager.remote_query import question_about
 from metamanager.replies import StoreChanges
-from metamanager.rows import Metadata, StoredPod, head_of, parse
+from metamanager.rows import Metadata, StoredPod, head_of
 from metamanager.store import Store
 
 _log = logging.getLogger(__name__)
@@ -65,13 +65,12 @@ class CloudPods:
         if resource.type == ResourceType.NODE and resource.name == self._node:
             self._node_uid = ""
 
-    def note_object(self, key: str, content: bytes | None) -> None:
+    def note_object(self, resource: Resource, key: str, content: bytes | None) -> None:
         """Note an object from the cloud before it is stored.
 
         A new uid of this node's Node object means a new registration: the cloud may have dropped pods bound to the
         node, or forgotten some of its predecessor.
         """
-        resource = parse(key)
         if resource.type != ResourceType.NODE or resource.name != self._node or not content:
             return
         uid = head_of(content).uid or ""

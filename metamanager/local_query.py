@@ -9,7 +9,7 @@ from metamanager import replies
 from metamanager.errors import StoreError
 from metamanager.remote_query import is_pod_question, is_refresh, object_in
 from metamanager.replies import Outcome, Reply
-from metamanager.rows import Row, cause_of, is_pod_to_run, parse, row_of
+from metamanager.rows import Row, cause_of, is_pod_to_run, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store
 from metamanager.tokens import expires_at, is_fresh, token_key, token_row
@@ -69,7 +69,7 @@ class LocalQuery:
         Raises:
             StoreError: the store cannot be read.
         """
-        resource = parse(request.route.resource)
+        resource = request.subject
         if resource.type == ResourceType.SERVICE_ACCOUNT_TOKEN and resource.name:
             value = self._store.get(token_key(request))
             return [] if value is None or expires_at(value) is None else [value]
@@ -85,7 +85,7 @@ class LocalQuery:
             StoreError: the store cannot be read.
         """
         values = self.find(request)
-        if parse(request.route.resource).type == ResourceType.SERVICE_ACCOUNT_TOKEN:
+        if request.subject.type == ResourceType.SERVICE_ACCOUNT_TOKEN:
             return [value for value in values if is_fresh(value, self._clock.now())]
         return values
 
@@ -131,7 +131,7 @@ class LocalQuery:
 
     def _without_cloud(self, request: Message, text: str) -> Reply:
         """Answer from the store instead of the cloud, where the rules allow it; else return the error."""
-        kind = parse(request.route.resource).type
+        kind = request.subject.type
         if request.route.operation == Operation.QUERY and origin_of(kind, named=True) in _MAY_BE_STORED:
             try:
                 values = self.find(request)
@@ -143,7 +143,7 @@ class LocalQuery:
         return replies.refusal(request, text, self._clock)
 
     def _row(self, request: Message, answer: Message) -> Row | None:
-        if parse(request.route.resource).type == ResourceType.SERVICE_ACCOUNT_TOKEN:
+        if request.subject.type == ResourceType.SERVICE_ACCOUNT_TOKEN:
             value = object_in(answer)
             return None if value is None else token_row(request, value, self._clock.now_ms())
         if is_pod_question(request):
@@ -159,7 +159,7 @@ class LocalQuery:
         """Return the row for an answer from the cloud: the bare object; None if it holds no object to keep, or a
         deleted one.
         """
-        kind, resource, now = parse(answer.route.resource).type, answer.route.resource, self._clock.now_ms()
+        kind, resource, now = answer.subject.type, answer.route.resource, self._clock.now_ms()
         cause = cause_of(answer, _ANSWER)
         if kind == ResourceType.CA_CERTIFICATE:
             text = answer.content_bytes()

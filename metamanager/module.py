@@ -1,11 +1,10 @@
 """The module metamanager: stores messages by `metamanager.rules` and replies after the commit."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -13,81 +12,26 @@ from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation,
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies
+from metamanager.batch import Batch
 from metamanager.cloud_pods import CloudPods
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
+from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
-from metamanager.replies import Batch, Outcome, Reply
-from metamanager.rows import (
-    Row,
-    StoredPod,
-    cause_of,
-    head_of,
-    is_being_deleted,
-    order_of_event,
-    parse,
-    row_of,
-    row_of_message,
-)
-from metamanager.rules import HANDED_ON, Change, plan
+from metamanager.replies import Outcome, Reply
+from metamanager.rows import StoredPod, cause_of, head_of, is_being_deleted, row_of, row_of_message
+from metamanager.rules import DESTINATIONS, Change, plan
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
 from metamanager.store_health import StoreHealth, StoreStatistics
 from metamanager.unreferenced import DEPENDENCIES, Unreferenced
 
-EVENTS_KEPT: Final = 500
-"""Events in the store, some 400 kB. An API server deletes them after an hour."""
-
-
-class Rows(Protocol):
-    """The part of `metamanager.store.Store` that is used here."""
-
-    def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
-        """Return the values of a type."""
-
-    def put(self, row: Row) -> bool:
-        """Insert or replace a row."""
-
-    def delete(self, key: str, uid: str = "") -> bool:
-        """Delete a row."""
-
-
-class EventStore:
-    """Keeps the newest objects of a type: a new one deletes the oldest beyond the limit, in the same transaction.
-
-    A lost transaction may leave one object too many until the next start.
-
-    Args:
-        store: the database.
-        kind: type of the objects.
-        room: number of objects to keep.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
-
-    def __init__(self, store: Rows, kind: str, room: int) -> None:
-        self._store = store
-        self._room = room
-        self._keys: OrderedDict[str, None] = OrderedDict()
-        for value in sorted(store.get_all(kind), key=order_of_event):
-            head = head_of(value.encode())
-            self._keys[f"{head.namespace}/{kind}/{head.name}"] = None
-
-    def put(self, row: Row) -> bool:
-        """Store an object and delete the oldest beyond the limit. Raises StoreWriteError."""
-        stored = self._store.put(row)
-        self._keys[row.key] = None
-        self._keys.move_to_end(row.key)
-        while len(self._keys) > self._room:
-            oldest, _ = self._keys.popitem(last=False)
-            self._store.delete(oldest)
-        return stored
-
-
 _log = logging.getLogger(__name__)
 
 _PROBE: Final = b'{"metadata":{"name":"probe"}}'
+
+_OF_CONTENT: Final = frozenset({Change.PUT, Change.PUT_EVENT, Change.DELETE})
+"""Changes that need the content as bytes."""
 
 LOST: Final = "the change could not be written to the database"
 """Text of the error answer after a failed commit (disk full, I/O error)."""
@@ -161,7 +105,7 @@ class MetaManager(Module):
             _log.error("%s", error)
             self._closing.close()
             self._open()
-        self._health = StoreHealth(self, self._statistics)
+        self._health = StoreHealth(self, self._statistics, self._write_probe)
         self._batch = Batch(self._store, self, self._health)
         self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
@@ -251,14 +195,15 @@ class MetaManager(Module):
         self._batch.add(outcome)
 
     def _carry_out(self, message: Message) -> Outcome:
-        route, resource = message.route, parse(message.route.resource)
+        route, resource = message.route, message.subject
         planned = plan(
             route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
         )
-        retry = self._deletion_retry(message, resource, planned.change)
+        content = message.content_bytes() if planned.change in _OF_CONTENT else b""
+        retry = self._deletion_retry(message, content, planned.change)
         lost = False
         try:
-            is_new = self._change(message, resource, planned.change)
+            is_new = self._change(message, content, planned.change)
         except StoreWriteError as error:
             if retry is None and not planned.even_if_lost:
                 raise
@@ -266,30 +211,31 @@ class MetaManager(Module):
             is_new = lost = True
         sent: list[Reply] = []
         for step in planned.steps:
-            if is_new or planned.even_if_old or step not in HANDED_ON:
-                sent += self._steps.run(step, message)
+            to = DESTINATIONS.get(step)
+            if to is None:
+                sent += self._steps.table[step](message)
+            elif (is_new or planned.even_if_old) and (not to.is_optional or self.hive.members(to.name)):
+                sent.append(replies.forward(message, to))
         if planned.change is Change.NONE or (lost and retry is None):
             return Outcome(sent)
-        unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, resource, retry)
+        unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, retry)
         return Outcome(sent, changed=True, failure_replies=unstored, retry=retry, lost=lost)
 
-    def _deletion_retry(self, message: Message, resource: Resource, change: Change) -> Callable[[], object] | None:
+    def _deletion_retry(self, message: Message, content: bytes, change: Change) -> Callable[[], object] | None:
         """Return a function that repeats a deletion, or the update that announces a pod's; None for other changes."""
-        ending = (
-            change is Change.PUT and resource.type == ResourceType.POD and is_being_deleted(message.content_bytes())
-        )
-        return partial(self._change, message, resource, change) if change is Change.DELETE or ending else None
+        ending = change is Change.PUT and message.subject.type == ResourceType.POD and is_being_deleted(content)
+        return partial(self._change, message, content, change) if change is Change.DELETE or ending else None
 
-    def _unstored(self, message: Message, resource: Resource, retry: Callable[[], object] | None) -> list[Reply]:
+    def _unstored(self, message: Message, retry: Callable[[], object] | None) -> list[Reply]:
         """Return the replies for a change that could not be stored.
 
         edged ends a deleted pod nevertheless, because that frees room on the disk. The cloud receives an error and
         sends the deletion again.
         """
-        pod_ends = retry is not None and resource.type == ResourceType.POD
+        pod_ends = retry is not None and message.subject.type == ResourceType.POD
         return [*([replies.unstored(message)] if pod_ends else ()), replies.refusal(message, LOST, self.clock)]
 
-    def _change(self, message: Message, resource: Resource, change: Change) -> bool:
+    def _change(self, message: Message, content: bytes, change: Change) -> bool:
         """Change the store; return False for a message with an older state than the stored one.
 
         The patch of a pod that is not stored is not kept: nothing would ever delete it.
@@ -297,23 +243,24 @@ class MetaManager(Module):
         if change is Change.PUT_ANSWER:
             row = self._local_query.row_of_answer(message)
             return row is not None and self._store.put(row)
+        resource = message.subject
         if resource.type in DEPENDENCIES:
             self._unreferenced.schedule_check()
         if change is Change.PUT:
-            self._cloud_pods.note_object(message.route.resource, message.content_bytes())
+            self._cloud_pods.note_object(resource, message.route.resource, content)
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
-            row = row_of_message(message, self.clock.now_ms())
+            row = row_of_message(message, content, self.clock.now_ms())
             return not self._local_query.was_deleted(row) and self._store.put(row)
         if change is Change.PUT_EVENT:
-            return self._events.put(row_of_message(message, self.clock.now_ms()))
+            return self._events.put(row_of_message(message, content, self.clock.now_ms()))
         if change is Change.DELETE:
-            return self._delete(message, resource)
+            return self._delete(message, content)
         return True
 
-    def _delete(self, message: Message, resource: Resource) -> bool:
+    def _delete(self, message: Message, content: bytes) -> bool:
         """Delete the object of the message's uid, not a successor of its name; with a pod its patch and tokens."""
-        uid = head_of(message.content_bytes()).uid or ""
+        resource, uid = message.subject, head_of(content).uid or ""
         self._remote_query.discard(message.route.resource)
         if uid and resource.type not in _COMING_BACK:
             self._local_query.note_deleted(message.route.resource, uid)
@@ -330,7 +277,7 @@ class MetaManager(Module):
 
     def _answered(self, requests: list[Message], result: Message | str) -> None:
         if isinstance(result, Message):
-            self._cloud_pods.note_object(requests[0].route.resource, object_in(result))
+            self._cloud_pods.note_object(requests[0].subject, requests[0].route.resource, object_in(result))
         try:
             outcome = self._local_query.keep_answer(requests, result)
         except (StoreError, UnicodeError) as error:
@@ -352,7 +299,7 @@ class MetaManager(Module):
             self._batch.lose()
         self._health.report(error)
 
-    def write_probe(self) -> None:
+    def _write_probe(self) -> None:
         """Write and commit a row, to find out whether the database takes changes again."""
         try:
             self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))
@@ -376,7 +323,7 @@ class MetaManager(Module):
         identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
         source = ModuleName.EDGECONTROLLER
         deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
-        delete, lost = partial(self._delete, deletion, parse(pod.key)), False
+        delete, lost = partial(self._delete, deletion, deletion.content_bytes()), False
         try:
             delete()
         except StoreWriteError as error:

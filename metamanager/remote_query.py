@@ -14,7 +14,6 @@ import msgspec
 from beehive import BeehiveError, Message, Module, ModuleName, Operation, Resource, ResourceType
 from metamanager import answers
 from metamanager.errors import CallError, NotConnectedError
-from metamanager.rows import parse
 
 Answered = Callable[[list[Message], Message | str], None]
 """Called with the requests and their answer, or the text of an error."""
@@ -29,7 +28,7 @@ _EMPTY: Final = b"null"
 
 def is_pod_question(request: Message) -> bool:
     """Return whether a request is a query for one pod."""
-    return request.route.operation == Operation.QUERY and parse(request.route.resource).type == ResourceType.POD
+    return request.route.operation == Operation.QUERY and request.subject.type == ResourceType.POD
 
 
 def question_of(request: Message) -> Message:
@@ -39,7 +38,7 @@ def question_of(request: Message) -> Message:
     """
     if not is_pod_question(request):
         return request
-    pod = parse(request.route.resource)
+    pod = request.subject
     text = request.content_bytes()
     resource = str(Resource.of(ResourceType.PODPATCH, pod.namespace, pod.name))
     question = request.with_route(operation=Operation.PATCH, resource=resource)

@@ -6,9 +6,7 @@ from typing import Final
 import msgspec
 
 from beehive import Form, Message, Resource, ResourceType
-from beehive.cache import cached_for_short_texts
 from beehive.decoding import decode_json
-from beehive.errors import ResourceError
 from beehive.whole_numbers import whole_number
 
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
@@ -171,16 +169,29 @@ def order_of_event(value: str) -> tuple[str, int]:
     return event.last_timestamp or "", int(number[1], 16) if number else 0
 
 
-def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
-    """Return the row for a content received under a resource string.
+def row_of(key: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
+    """Return the row for a content received under a resource string. KubeEdge stores one outside the grammar under the
+    whole string.
 
     Raises:
         UnicodeDecodeError: the content is not UTF-8, so KubeEdge's tools could not read it.
     """
-    parsed = parse(resource)
+    return _row_of(key, Resource.read(key), content, now_ms, cause)
+
+
+def row_of_message(message: Message, content: bytes, now_ms: int) -> Row:
+    """Return the row for a message, whose content as bytes is given.
+
+    Raises:
+        UnicodeDecodeError: the content is not UTF-8.
+    """
+    return _row_of(message.route.resource, message.subject, content, now_ms, cause_of(message))
+
+
+def _row_of(key: str, parsed: Resource, content: bytes, now_ms: int, cause: Cause) -> Row:
     head = head_of(content)
     return Row(
-        key=resource,
+        key=key,
         type=parsed.type if parsed.form is Form.OBJECT else "",
         value=content.decode(),
         uid=head.uid or "",
@@ -205,25 +216,6 @@ def row_of_columns(columns: Columns) -> Row:
 def cause_of(message: Message, text: str = "") -> Cause:
     """Return the cause of a message's change; `text` defaults to its source and operation."""
     return Cause(text or f"{message.route.source} {message.route.operation}", message.id)
-
-
-def row_of_message(message: Message, now_ms: int) -> Row:
-    """Return the row for a message's content.
-
-    Raises:
-        ContentError: the content cannot be encoded.
-        UnicodeDecodeError: the content is not UTF-8.
-    """
-    return row_of(message.route.resource, message.content_bytes(), now_ms, cause_of(message))
-
-
-@cached_for_short_texts(1024)
-def parse(resource: str) -> Resource:
-    """Parse a resource string; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
-    try:
-        return Resource.parse(resource)
-    except ResourceError:
-        return Resource(type="", tail=resource, form=Form.OTHER)
 
 
 def version_number(text: str | None) -> int:

@@ -20,12 +20,12 @@ differences from KubeEdge:
 - devicetwin receives each Device and DeviceModel, and keeps its devices here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from beehive import ModuleName, Operation, ResourceType
+from beehive import DeliveryMode, Group, ModuleName, Operation, ResourceType
 from beehive.cache import cached_for_short_texts
 
 
@@ -83,8 +83,30 @@ class Step(Enum):
     UNSUPPORTED = auto()
 
 
-HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_MESH, Step.TO_TWIN, Step.TO_CLOUD, Step.REPORT_TO_CLOUD})
-"""Steps omitted for a message with an older state than the stored one."""
+class Destination(NamedTuple):
+    """The receiver of a message that is forwarded, and the form in which it gets it."""
+
+    mode: DeliveryMode
+    """SEND to a module, BROADCAST to a group."""
+    name: str
+    """Name of the module or group."""
+    as_meta: bool = False
+    """Whether the message gets source `meta` and group `twin`."""
+    may_answer: bool = True
+    """Whether a waiting sender gets the receiver's answer. A message that nobody waits for may wait for the connection.
+    """
+    is_optional: bool = False
+    """Whether a node may run without the receiver."""
+
+
+DESTINATIONS: Final[Mapping[Step, Destination]] = {
+    Step.TO_EDGED: Destination(DeliveryMode.SEND, ModuleName.EDGED),
+    Step.TO_MESH: Destination(DeliveryMode.BROADCAST, Group.MESH, is_optional=True),
+    Step.TO_TWIN: Destination(DeliveryMode.SEND, ModuleName.DEVICETWIN, as_meta=True),
+    Step.TO_CLOUD: Destination(DeliveryMode.BROADCAST, Group.HUB),
+    Step.REPORT_TO_CLOUD: Destination(DeliveryMode.BROADCAST, Group.HUB, may_answer=False),
+}
+"""Where the steps that forward a message send it. They are omitted for one with an older state than the stored one."""
 
 
 class Plan(NamedTuple):

@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from beehive import ResourceType
+from beehive import Resource, ResourceType
 from beehive.files.damaged import set_aside_unless_file
 from beehive.files.reserve import Reserve
 from metamanager import damage
 from metamanager import statements as sql
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
-from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
+from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
 from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
 
 MOST_ROWS: Final = 64
@@ -206,7 +206,7 @@ class SqliteStore:
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         wanted = sql.DELETE_OF_UID if uid else sql.DELETE
         parameters = {"key": key, "uid": uid} if uid else {"key": key}
-        if not self._remove(wanted, parameters, parse(key).type, "delete an object", key):
+        if not self._remove(wanted, parameters, Resource.read(key).type, "delete an object", key):
             return False
         self._history.note_deleted(key, now_ms, cause, uid)
         return True

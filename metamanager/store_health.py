@@ -1,16 +1,12 @@
 """Reports whether the database takes changes."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from beehive import ModuleName, Operation, Timer
+from beehive import Module, ModuleName, Operation, Timer
 from beehive.names import DISK_RESOURCE
 from metamanager.errors import StoreError
-
-if TYPE_CHECKING:
-    from metamanager.module import MetaManager
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +33,13 @@ class StoreHealth:
     Args:
         module: metamanager.
         statistics: counts failures for the metrics.
+        write_probe: writes and commits a row.
     """
 
-    def __init__(self, module: MetaManager, statistics: StoreStatistics) -> None:
+    def __init__(self, module: Module, statistics: StoreStatistics, write_probe: Callable[[], None]) -> None:
         self._module = module
         self._statistics = statistics
+        self._write_probe = write_probe
         self._problem = ""
         """Hint of the last error; empty while the database takes changes."""
         self._next_probe: Timer | None = None
@@ -71,4 +69,4 @@ class StoreHealth:
     def _probe(self) -> None:
         self._next_probe = None
         if self._problem:
-            self._module.write_probe()
+            self._write_probe()

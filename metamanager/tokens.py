@@ -12,7 +12,7 @@ import msgspec
 
 from beehive import Message
 from beehive.decoding import decode_json
-from metamanager.rows import Row, parse, row_of
+from metamanager.rows import Row, row_of
 
 _LAST_PART: Final = 0.2
 _LONGEST_USE: Final = 24 * 3600.0
@@ -50,7 +50,7 @@ def token_key(request: Message) -> str:
 
     Where names are so long that another database than SQLite refuses the key, it is a digest.
     """
-    resource = parse(request.route.resource)
+    resource = request.subject
     spec = _decode(request.content_bytes()).spec
     bound = spec.bound_object_ref or _BoundObject()
     audiences = f"{{{', '.join(map(_quoted, spec.audiences))}}}" if spec.audiences else "(nil)"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive import Module, ResourceType, Timer
+from beehive import ModuleContext, ResourceType, Timer
 from beehive.decoding import decode_json
 from metamanager.errors import StoreError
 from metamanager.replies import Outcome, StoreChanges
@@ -46,13 +46,13 @@ class Unreferenced:
     keeps an object too long, and never deletes one in use.
 
     Args:
-        module: metamanager, whose timer is used.
+        context: metamanager's; its timer is used.
         store: the database.
         changes: take the objects that a check has dropped. After a failure the next check tries again.
     """
 
-    def __init__(self, module: Module, store: Store, changes: StoreChanges) -> None:
-        self._module = module
+    def __init__(self, context: ModuleContext, store: Store, changes: StoreChanges) -> None:
+        self._context = context
         self._store = store
         self._changes = changes
         self._timer: Timer | None = None
@@ -62,7 +62,7 @@ class Unreferenced:
     def schedule_check(self) -> None:
         """Schedule a check after a change of pods, configmaps or secrets; one check serves all changes before it."""
         if self._timer is None:
-            self._timer = self._module.after(CHECK_SECONDS, self._check)
+            self._timer = self._context.after(CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
         self._timer = None
@@ -103,7 +103,7 @@ class Unreferenced:
         return owners and owners - {head_of(pod.encode()).uid for pod in self._store.get_all(ResourceType.POD)}
 
     def _drop(self, key: str) -> None:
-        self._store.delete(key, self._suspects[key].uid or "", Cause(UNUSED), self._module.clock.now_ms())
+        self._store.delete(key, self._suspects[key].uid or "", Cause(UNUSED), self._context.clock.now_ms())
         del self._suspects[key]
         _log.info("%s: dropped from the store, no pod uses it", key)
 

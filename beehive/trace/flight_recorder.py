@@ -99,9 +99,16 @@ class FlightRecorder:
     Args:
         clock: of the hive.
         seconds, size: bounds of the history: its age in seconds, and its bytes.
+        noted: called with the recorder's own notes, where another recorder receives them too; default `add`.
     """
 
-    def __init__(self, clock: Clock, seconds: float = SECONDS, size: int = BYTES) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: float = SECONDS,
+        size: int = BYTES,
+        noted: Callable[[RecorderNote], None] | None = None,
+    ) -> None:
         self._clock = clock
         self._seconds = seconds
         self._room = size
@@ -116,8 +123,7 @@ class FlightRecorder:
         self._lately: deque[int] = deque(maxlen=_PERIODS)
         """Entries of each of the last periods."""
         self._offset = clock.now() - clock.monotonic()
-        self.noted: Callable[[RecorderNote], None] = self.add
-        """Called with the recorder's own notes; replaced where another recorder receives them too."""
+        self._noted = self.add if noted is None else noted
         self._calm = 0
         """Looks since something was recorded."""
         self._closed = False
@@ -252,7 +258,7 @@ class FlightRecorder:
         jumped = offset - self._offset
         if abs(jumped) > _JUMP:
             self._offset = offset
-            self.noted(RecorderNote(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))
+            self._noted(RecorderNote(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))
 
 
 class PackedBlock(msgspec.Struct, frozen=True, gc=False):

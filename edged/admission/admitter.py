@@ -29,33 +29,38 @@ class PodAdmitter:
         self._node = node
         self._devices = devices
 
-    def rejection(self, record: PodRecord) -> KillOptions | None:
+    def rejection(self, record: PodRecord, node_info: NodeInfo | None) -> KillOptions | None:
         """Return why the node does not run a pod that was not known to edged before; None if it does.
 
         A pod that has been on the node before (its status has a start time) may be running, so its resources are not
         checked again; but it must still be valid. Ending pods do not take resources from new ones: a kubelet counts
         them, and would reject their successor for good.
+
+        Args:
+            record: of the pod.
+            node_info: the node, as `node_info_for` returns it for the pod.
         """
         if not record.may_be_killed:
             return None
-        begins = not was_admitted(record.pod)
         invalid = validate_pod(record.pod)
         if invalid is not None:
-            return replace(invalid, rejected=begins)
-        if not begins:
+            return replace(invalid, rejected=node_info is not None)
+        if node_info is None:
             return None
         others = [r.pod for r in self._pods if r is not record and not r.termination_requested]
-        return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], self.node_info())
+        return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], node_info)
 
     def fault(self, pod: Pod) -> KillOptions | None:
         """Return why the node runs a pod no longer in its new state: it must still be valid, unless it ends anyway."""
         invalid = None if pod.metadata.deletion_timestamp is not None else validate_pod(pod)
         return None if invalid is None else replace(invalid, rejected=False)
 
-    def node_info(self) -> NodeInfo:
-        """Return the state of the node that decides about a new pod. Its resources are known after the node's first
-        report.
+    def node_info_for(self, pod: Pod) -> NodeInfo | None:
+        """Return the state of the node that decides about a new pod; None for a pod that needs no admission. The node's
+        resources are known after its first report.
         """
+        if was_admitted(pod):
+            return None
         state = self._node.state
         return NodeInfo(
             self._settings.node_name,

@@ -1,6 +1,6 @@
 """Events of the node that modules other than edged record."""
 
-from beehive import Module
+from beehive import ModuleContext
 from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
@@ -15,13 +15,13 @@ class NodeEventRecorder:
     """Records events of the node, on a module's thread.
 
     Args:
-        module: records them.
+        context: of the module that records them.
         node: name of the node; without one nothing is recorded.
         meta: takes the events.
     """
 
-    def __init__(self, module: Module, node: str, meta: AsyncMetaClient) -> None:
-        self._module = module
+    def __init__(self, context: ModuleContext, node: str, meta: AsyncMetaClient) -> None:
+        self._context = context
         self._node = node
         self._meta = meta
         self._reporter: EventReporter | None = None
@@ -31,8 +31,8 @@ class NodeEventRecorder:
         if not self._node:
             return
         if self._reporter is None:
-            self._reporter = EventReporter(self._meta, self._module, self._node, *_RATE)
-        EventRecorder(self._module.clock, self._node, self._reporter.report).record_node(event_type, reason, message)
+            self._reporter = EventReporter(self._meta, self._context, self._node, *_RATE)
+        EventRecorder(self._context.clock, self._node, self._reporter.report).record_node(event_type, reason, message)
 
     def close(self) -> None:
         """Send the waiting events."""

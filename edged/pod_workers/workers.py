@@ -2,6 +2,7 @@
 
 import heapq
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 import pykka
@@ -140,13 +141,6 @@ class Worker(Actor):
             self._results.post(done)
 
 
-class Jobs(SyncEvents[Done], Protocol):
-    """The jobs of pods (`SyncLoop`), and their results."""
-
-    def job(self, work: Work) -> Job | None:
-        """Return the job of a pod for a worker that is free; None when nothing is left to do."""
-
-
 class PodWorkers:
     """Queues pods and gives their jobs to workers (kubelet's podWorkers).
 
@@ -159,19 +153,22 @@ class PodWorkers:
     Args:
         context: the module.
         syncer: carries out the jobs, on the workers' threads.
-        jobs: of the pods; `complete_work` follows a result when the pod is queued again.
+        results: take the results; `complete_work` follows when the pod is queued again.
+        next_job: returns the job of a pod for a worker that is free; None when nothing is left to do.
     """
 
     def __init__(
         self,
         context: ModuleContext,
         syncer: Syncer,
-        jobs: Jobs,
+        results: SyncEvents[Done],
+        next_job: Callable[[Work], Job | None],
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._syncer = syncer
-        self._jobs = jobs
+        self._results = results
+        self._next_job = next_job
         self._queues = WorkQueue()
         self._idle: list[pykka.ActorRef[Worker]] = []
         self._busy: dict[PodUid, pykka.ActorRef[Worker]] = {}
@@ -224,7 +221,7 @@ class PodWorkers:
 
     def _dispatch(self) -> None:
         while (work := self._queues.take(Queue.DELETION) or self._take_removal()) is not None:
-            job = self._jobs.job(work)
+            job = self._next_job(work)
             if job is None:
                 self._queues.done(work.uid)
             else:
@@ -234,7 +231,7 @@ class PodWorkers:
                 self._terminating[work.uid] = worker
                 worker.tell(job)
         while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
-            job = self._jobs.job(work)
+            job = self._next_job(work)
             if job is None:
                 self._queues.done(work.uid)
             else:
@@ -242,7 +239,7 @@ class PodWorkers:
                 worker.tell(job)
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
-        return self._context.start_actor(Worker, self._syncer, self._jobs, name=name)
+        return self._context.start_actor(Worker, self._syncer, self._results, name=name)
 
     def _take_removal(self) -> Work | None:
         """Return the next pod that is to be removed, or arm a timer if too many are."""

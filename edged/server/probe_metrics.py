@@ -1,13 +1,13 @@
 """`/metrics/probes`: the outcomes of probes, under a kubelet's name and labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from edged.pods.model import PodUid
-from edged.probes.model import ProbeOutcome
+from edged.probes.model import ProbeCounts, ProbeOutcome
 from edged.server.samples import TEXT, Sample, prometheus_text
 from edged.server.snapshots import Snapshots
 
@@ -37,12 +37,12 @@ class ProbeMetrics:
 
     def __call__(self, _request: Request) -> Response:
         """Answer Prometheus. Raise HttpStatusError where edged does not run."""
-        if self._snapshots.probes is None:
+        reports = self._snapshots.reports
+        if reports is None:
             raise HttpStatusError(503, "there are no statistics", hint="edged does not run here")
-        return Response(200, TEXT, prometheus_text(_NAMES, self._samples()).encode())
+        return Response(200, TEXT, prometheus_text(_NAMES, self._samples(reports.probes())).encode())
 
-    def _samples(self) -> Iterator[Sample]:
-        counts = self._snapshots.probes() if self._snapshots.probes is not None else {}
+    def _samples(self, counts: Mapping[PodUid, ProbeCounts]) -> Iterator[Sample]:
         for pod in self._snapshots.pods:
             for (container, kind, outcome), count in counts.get(PodUid(pod.metadata.uid), {}).items():
                 labels = {

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from beehive import trace_context
 from beehive.http.errors import HttpStatusError
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
@@ -20,6 +22,17 @@ _STATUS = {
 }  # fmt: skip
 
 
+class EdgedReports(Struct, frozen=True):
+    """What edged reports while it runs, on any thread."""
+
+    work: Callable[[], WorkFigures]
+    """Returns the figures of the pod workers' queues."""
+    chain: Callable[[str, str], bytes | None]
+    """Returns the chain of a pod by namespace and name, as JSON."""
+    probes: Callable[[], Mapping[PodUid, ProbeCounts]]
+    """Returns how often the probes of each pod had each outcome."""
+
+
 class Snapshots:
     """Snapshots of pods and node, and the container runtime, left by the modules and read by the server's threads.
 
@@ -35,14 +48,8 @@ class Snapshots:
     stats: StatsProvider | None = None
     """Measures CPU, memory and disk; None where edged does not run."""
 
-    work: Callable[[], WorkFigures] | None = None
-    """Returns the figures of the pod workers' queues, on any thread; None where edged does not run."""
-
-    chain: Callable[[str, str], bytes | None] | None = None
-    """Returns the chain of a pod by namespace and name, as JSON, on any thread; None where edged does not run."""
-
-    probes: Callable[[], Mapping[PodUid, ProbeCounts]] | None = None
-    """Returns how often the probes of each pod had each outcome, on any thread; None where edged does not run."""
+    reports: EdgedReports | None = None
+    """Reports of edged; None where it does not run."""
 
     relisted_at: float | None = None
     """Monotonic seconds at the end of the last relist, with an error or without."""

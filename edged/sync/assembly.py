@@ -45,7 +45,7 @@ from edged.probes.network import Network
 from edged.probes.runner import ContainerProbeRunner
 from edged.probes.sockets import SocketNetwork
 from edged.probes.worker_pool import ProbeWorkerPool
-from edged.server.snapshots import Snapshots
+from edged.server.snapshots import EdgedReports, Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource, ShutdownWatch
 from edged.shutdown.shutdown_manager import ShutdownManager
@@ -53,7 +53,7 @@ from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
 from edged.sync.events import SyncEvent
-from edged.sync.loop import SyncLoop
+from edged.sync.loop import NodeParts, PodParts, PodSources, SyncLoop
 from edged.sync.orphans import Orphans
 from edged.sync.store import LocalPods, PodStore
 from edged.volume_manager import VolumeManager
@@ -128,10 +128,8 @@ class Assembly:
         taints decide about its pods.
         """
         module, settings, snapshots = self._module, self._settings, self._given.snapshots
-        snapshots.probes = self._probes.counts
         self._start_actors()
-        snapshots.work = self.sync_loop.figures
-        snapshots.chain = self._chains.find
+        snapshots.reports = EdgedReports(self.sync_loop.figures, self._chains.find, self._probes.counts)
         module.every(settings.status_period, self.sync_loop.handle_status_period)
         module.every(settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
         self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
@@ -146,9 +144,7 @@ class Assembly:
         """Release everything, the runtime first: a worker whose wait ends must change nothing in it."""
         snapshots = self._given.snapshots
         snapshots.runtime = None
-        snapshots.work = None
-        snapshots.chain = None
-        snapshots.probes = None
+        snapshots.reports = None
         if self._machine is not None:
             self._machine.close()
         self._puller.close()
@@ -280,29 +276,32 @@ class Assembly:
 
     def _make_sync_loop(self) -> SyncLoop:
         settings, snapshots, hooks = self._settings, self._given.snapshots, self._lifecycle.post_start_hooks
+        statuses = StatusGenerator(
+            self._module.clock, self.pods, self._probes, hooks, self._statuses, self._pod_events, snapshots
+        )
         return SyncLoop(
             self._module,
             settings,
-            syncer=self._make_syncer(),
-            pods=self.pods,
-            orphans=self._orphans,
-            admitter=PodAdmitter(settings, self.pods, self.node, self._devices),
-            lifecycle=self._lifecycle,
-            backoffs=self._backoffs,
-            probes=self._probes,
-            status_generator=StatusGenerator(
-                self._module.clock, self.pods, self._probes, hooks, self._statuses, self._pod_events, snapshots
+            self._make_syncer(),
+            of_pods=PodParts(
+                self.pods,
+                self._lifecycle,
+                self._backoffs,
+                self._probes,
+                statuses,
+                self._statuses,
+                self._pod_events,
+                self._chains,
             ),
-            status_manager=self._statuses,
-            events=self._pod_events,
-            chains=self._chains,
-            store=self._pod_store,
-            static_pods=self.static_pods,
-            node_reporter=self.node_reporter,
-            runtime_watch=self._runtime_watch,
-            housekeeping=self.housekeeping,
-            snapshots=snapshots,
-        )  # fmt: skip
+            of_node=NodeParts(
+                PodAdmitter(settings, self.pods, self.node, self._devices),
+                self.node_reporter,
+                self._runtime_watch,
+                self.housekeeping,
+                snapshots,
+            ),
+            sources=PodSources(self._pod_store, self.static_pods, self._orphans),
+        )
 
     def _start_actors(self) -> None:
         module, settings, host = self._module, self._settings, self._given.host

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from beehive import ModuleContext, Timer
-from edged.admission.admit import refusal_by_node
-from edged.admission.admitter import PodAdmitter, was_admitted
+from edged.admission.admit import NodeInfo, refusal_by_node
+from edged.admission.admitter import PodAdmitter
 from edged.chains.chains import Chains
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
@@ -48,6 +48,37 @@ from modules.apimachinery.types.versions import version_number
 _log = logging.getLogger(__name__)
 
 
+class PodParts(msgspec.Struct, frozen=True):
+    """The parts that keep what edged knows of its pods, and carry out effects of their machines."""
+
+    pods: PodManager
+    lifecycle: PodLifecycle
+    backoffs: BackOffs
+    probes: ProbeManager
+    status_generator: StatusGenerator
+    status_manager: StatusManager
+    events: PodEvents
+    chains: Chains
+
+
+class NodeParts(msgspec.Struct, frozen=True):
+    """The parts that observe the node and its runtime, and decide which pods it admits."""
+
+    admitter: PodAdmitter
+    reporter: NodeReporter
+    runtime_watch: RuntimeWatch
+    housekeeping: Housekeeping
+    snapshots: Snapshots
+
+
+class PodSources(msgspec.Struct, frozen=True):
+    """Where pods come from, and what belongs to none of them."""
+
+    store: PodStore
+    static_pods: StaticPodManager
+    orphans: Orphans
+
+
 class _Deadline(msgspec.Struct, frozen=True):
     at: Nanoseconds
     """Wall clock."""
@@ -66,44 +97,18 @@ class SyncLoop:
         self,
         context: ModuleContext,
         settings: EdgedSettings,
-        *,
         syncer: PodSyncer,
-        pods: PodManager,
-        orphans: Orphans,
-        admitter: PodAdmitter,
-        lifecycle: PodLifecycle,
-        backoffs: BackOffs,
-        probes: ProbeManager,
-        status_generator: StatusGenerator,
-        status_manager: StatusManager,
-        events: PodEvents,
-        chains: Chains,
-        store: PodStore,
-        static_pods: StaticPodManager,
-        node_reporter: NodeReporter,
-        runtime_watch: RuntimeWatch,
-        housekeeping: Housekeeping,
-        snapshots: Snapshots,
+        *,
+        of_pods: PodParts,
+        of_node: NodeParts,
+        sources: PodSources,
     ) -> None:
         self._context = context
         self._settings = settings
-        self._pods = pods
-        self._orphans = orphans
-        self._admitter = admitter
-        self._lifecycle = lifecycle
-        self._backoffs = backoffs
-        self._probes = probes
-        self._status_generator = status_generator
-        self._status_manager = status_manager
-        self._events = events
-        self._chains = chains
-        self._store = store
-        self._static_pods = static_pods
-        self._node_reporter = node_reporter
-        self._runtime_watch = runtime_watch
-        self._housekeeping = housekeeping
-        self._snapshots = snapshots
-        self._workers = PodWorkers(context, syncer, self)
+        self._of_pods = of_pods
+        self._of_node = of_node
+        self._sources = sources
+        self._workers = PodWorkers(context, syncer, self, self._next_job)
         self._records: dict[PodUid, PodSyncRecord] = {}
         """Pods and orphans."""
         self._deadlines: dict[PodUid, _Deadline] = {}
@@ -118,7 +123,7 @@ class SyncLoop:
 
     def start(self) -> None:
         """Start the workers."""
-        self._snapshots.pods_are_complete = False
+        self._of_node.snapshots.pods_are_complete = False
         self._workers.start(self._settings.workers)
 
     def handle(self, event: SyncEvent) -> None:
@@ -157,10 +162,10 @@ class SyncLoop:
 
     def handle_pod_update(self, pod: Pod, *, is_stored: bool = True) -> None:
         """Take a pod that a message adds or changes. A mirror pod is not run: it stands for a static pod."""
-        if self._static_pods.is_mirror(pod):
+        if self._sources.static_pods.is_mirror(pod):
             return
         self._update_pod(pod, is_stored=is_stored)
-        self._static_pods.pod_added(pod)
+        self._sources.static_pods.pod_added(pod)
         self._check_sources()
 
     def handle_pod_remove(
@@ -185,8 +190,8 @@ class SyncLoop:
         """
         if is_stored:
             self._note_message(PodUid(uid))
-        self._pods.drop_held(namespace, name, uid, static=static)
-        for record in self._pods.by_name(namespace, name, static=static):
+        self._of_pods.pods.drop_held(namespace, name, uid, static=static)
+        for record in self._of_pods.pods.by_name(namespace, name, static=static):
             if uid in ("", record.ref.uid):
                 self._step(record.ref.uid, machine.RemovePod(grace_period, is_stored))
 
@@ -195,22 +200,22 @@ class SyncLoop:
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._updated:
                 self._update_pod(pod)
-                self._status_manager.mark_from_store(ref_of(pod).uid)
+                self._of_pods.status_manager.mark_from_store(ref_of(pod).uid)
         self._complete = True
         self._updated.clear()
-        self._status_generator.publish()
+        self._of_pods.status_generator.publish()
         self._check_sources()
 
     def handle_released_pod(self, pod: Pod, *, is_stored: bool = True) -> None:
         """Take a pod that was held back or requested until the cloud answered, unless a newer one has arrived."""
-        known = self._pods.get(ref_of(pod).uid)
+        known = self._of_pods.pods.get(ref_of(pod).uid)
         version = version_number(pod.metadata.resource_version)
         if known is None or version >= version_number(known.pod.metadata.resource_version):
             self._update_pod(pod, is_stored=is_stored)
 
     def handle_static_pods(self, changes: StaticPodChanges) -> None:
         """Send the static pods that were added to or removed from their directory over the bus."""
-        self._static_pods.handle_changes(changes)
+        self._sources.static_pods.handle_changes(changes)
         self._check_sources()
 
     def handle_dependency_change(self, key: ObjectKey, delivered: DeliveredObject | None) -> None:
@@ -220,7 +225,7 @@ class SyncLoop:
             key: of the configmap or secret.
             delivered: the object; None when the message does not have it.
         """
-        for record in self._pods.referencing(*key):
+        for record in self._of_pods.pods.referencing(*key):
             self._step(record.ref.uid, machine.DependencyChanged(key, delivered))
 
     # events of the runtime and the workers
@@ -229,8 +234,8 @@ class SyncLoop:
         """Take the facts of pods that the PLEG has read. While a worker has a pod most changes are the worker's own, so
         the pod is not queued: it is checked again when the job is done.
         """
-        self._snapshots.relisted_at = self._context.clock.monotonic()
-        self._runtime_watch.note(event)
+        self._of_node.snapshots.relisted_at = self._context.clock.monotonic()
+        self._of_node.runtime_watch.note(event)
         match event:
             case PodInspection():
                 self._step(event.facts.ref.uid, event)
@@ -241,25 +246,27 @@ class SyncLoop:
         """Take a relist of the PLEG, and remove the orphans that it shows (kubelet's HandlePodCleanups)."""
         for inspection in relisted.changed:
             self._step(inspection.facts.ref.uid, inspection)
-        for record in self._pods:
+        for record in self._of_pods.pods:
             if not record.observed and record.ref.uid not in relisted.snapshots:
                 self._step(record.ref.uid, machine.NotListed(relisted.at))
-        for ref in self._orphans.find(relisted.snapshots, self._records):
+        for ref in self._sources.orphans.find(relisted.snapshots, self._records):
             _log.info("removing %s: no pod accounts for it", ref)
             self._records[ref.uid] = PodSyncRecord(ref)
             self._workers.add(ref.uid, Queue.DELETION)
-        self._store.handle_relist()
-        if self._store.recovers:
-            self._runtime_watch.relist_soon()
+        self._sources.store.handle_relist()
+        if self._sources.store.recovers:
+            self._of_node.runtime_watch.relist_soon()
 
     def handle_work_done(self, done: Done) -> None:
         """Take the result of a job: the pod is queued again, retried, or removed. The worker is freed last, when the
         record has all that its next job needs.
         """
         if done.error is not None and found_no_room(done.error):
-            self._housekeeping.check_now()
+            self._of_node.housekeeping.check_now()
         if done.facts is not None:
-            self._runtime_watch.add_inspection(WorkerInspection(done.facts, self._settings.owner, done.facts_at))
+            self._of_node.runtime_watch.add_inspection(
+                WorkerInspection(done.facts, self._settings.owner, done.facts_at)
+            )
         self._step(done.job.ref.uid, machine.WorkCompleted(done))
         self._step(done.job.ref.uid, machine.Requeue(done))
         self._workers.complete_work(done)
@@ -268,30 +275,30 @@ class SyncLoop:
 
     def handle_node_report(self, report: NodeReport) -> None:
         """Take a report of the machine and the runtime."""
-        self._snapshots.node_reported(report, Nanoseconds(self._context.clock.now_ns()))
+        self._of_node.snapshots.node_reported(report, Nanoseconds(self._context.clock.now_ns()))
         runtime_name = report.runtime_version.partition("://")[0]
-        if self._status_generator.set_node(NodeView(report.machine.addresses, runtime_name)):
-            for record in self._pods:
+        if self._of_pods.status_generator.set_node(NodeView(report.machine.addresses, runtime_name)):
+            for record in self._of_pods.pods:
                 self._regenerate(record, working=self._workers.is_working(record.ref.uid))
-        self._node_reporter.set_report(report)
+        self._of_node.reporter.set_report(report)
 
     def handle_plugins_changed(self) -> None:
         """Report the drivers and devices of the node, and retry the pods that may have waited for them."""
-        self._node_reporter.sync_node_status()
+        self._of_node.reporter.sync_node_status()
         self.retry_failed_pods()
 
     def handle_cloud_connected(self) -> None:
         """Send the statuses that the cloud has not acknowledged, and retry the pods that failed meanwhile."""
-        self._node_reporter.connected()
-        self._status_manager.connected()
+        self._of_node.reporter.connected()
+        self._of_pods.status_manager.connected()
         self.retry_failed_pods()
-        self._store.connected()
+        self._sources.store.connected()
 
     def handle_status_period(self) -> None:
         """Send unacknowledged statuses again; called every status period."""
-        self._node_reporter.sync_node_status()
-        self._static_pods.sync_mirrors()
-        self._status_manager.sync_all()
+        self._of_node.reporter.sync_node_status()
+        self._sources.static_pods.sync_mirrors()
+        self._of_pods.status_manager.sync_all()
 
     def retry_failed_pods(self) -> None:
         """Sync the pods whose last job failed, without waiting for their retry."""
@@ -313,28 +320,30 @@ class SyncLoop:
         predecessor = self._static_predecessor(pod)
         if predecessor is not None:
             self._step(predecessor.uid, machine.RemovePod())
-            self._pods.hold(pod, behind=predecessor.uid, is_stored=is_stored)
+            self._of_pods.pods.hold(pod, behind=predecessor.uid, is_stored=is_stored)
         elif record is not None and record.pod is not None:
             self._step(ref.uid, self._update_of(record.pod, pod))
             if is_stored:
                 self._remove_older(ref, pod)
-        elif was_admitted(pod) or not self._holds_back(pod, is_stored=is_stored):
-            self._add_pod(ref, pod, is_stored=is_stored)
+        else:
+            node_info = self._of_node.admitter.node_info_for(pod)
+            if node_info is None or not self._holds_back(pod, node_info, is_stored=is_stored):
+                self._add_pod(ref, pod, node_info, is_stored=is_stored)
 
-    def _add_pod(self, ref: PodRef, pod: Pod, *, is_stored: bool) -> None:
-        added = self._pods.put(pod)
+    def _add_pod(self, ref: PodRef, pod: Pod, node_info: NodeInfo | None, *, is_stored: bool) -> None:
+        added = self._of_pods.pods.put(pod)
         self._records[ref.uid] = PodSyncRecord(ref, added)
-        self._events.taken(pod)
+        self._of_pods.events.taken(pod)
         if is_stored:
-            self._pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
+            self._of_pods.pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
             self._remove_older(ref, pod)
-        self._step(ref.uid, machine.AddPod(pod, self._admitter.rejection(added)))
+        self._step(ref.uid, machine.AddPod(pod, self._of_node.admitter.rejection(added, node_info)))
 
     def _update_of(self, known: PodRecord, pod: Pod) -> PodEvent:
         """Return the event of a known pod's new state (kubelet's UPDATE and RECONCILE)."""
         if same_spec(known.pod, pod) and not terminated_by_cloud(known.pod, pod):
             return machine.ReconcilePod(pod)
-        return machine.UpdatePod(pod, rejection=self._admitter.fault(pod))
+        return machine.UpdatePod(pod, rejection=self._of_node.admitter.fault(pod))
 
     def _static_predecessor(self, pod: Pod) -> PodRef | None:
         """Return the still running predecessor of a static pod whose file has changed. It is removed first, as in a
@@ -342,10 +351,10 @@ class SyncLoop:
         """
         if not is_static(pod):
             return None
-        others = self._pods.by_name(pod.metadata.namespace, pod.metadata.name, static=True)
+        others = self._of_pods.pods.by_name(pod.metadata.namespace, pod.metadata.name, static=True)
         return next((other.ref for other in others if other.ref.uid != pod.metadata.uid), None)
 
-    def _holds_back(self, pod: Pod, *, is_stored: bool) -> bool:
+    def _holds_back(self, pod: Pod, node_info: NodeInfo, *, is_stored: bool) -> bool:
         """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels,
         taints or extended resources of the node keep the pod out. It is released later in its newest form, unless it is
         deleted.
@@ -355,17 +364,17 @@ class SyncLoop:
         """
         uid = ref_of(pod).uid
         if uid not in self._node_requests:
-            doubtful = not is_static(pod) and refusal_by_node(pod, self._admitter.node_info()) is not None
-            if not doubtful or not self._node_reporter.request_node(lambda: self._handle_requested_node(uid)):
+            doubtful = not is_static(pod) and refusal_by_node(pod, node_info) is not None
+            if not doubtful or not self._of_node.reporter.request_node(lambda: self._handle_requested_node(uid)):
                 return False
             self._node_requests[uid] = False
         if self._node_requests[uid]:
             return False
-        self._pods.hold(pod, is_stored=is_stored)
+        self._of_pods.pods.hold(pod, is_stored=is_stored)
         return True
 
     def _handle_requested_node(self, uid: PodUid) -> None:
-        held = self._pods.release(uid)
+        held = self._of_pods.pods.release(uid)
         self._node_requests[uid] = True
         if held is not None:
             self.handle_released_pod(held.pod, is_stored=held.is_stored)
@@ -375,7 +384,7 @@ class SyncLoop:
         """Remove the older pods of the name of one whose state is in the store, in their place: a cluster has one pod
         of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
         """
-        for other in self._pods.by_name(ref.namespace, ref.name, static=is_static(pod)):
+        for other in self._of_pods.pods.by_name(ref.namespace, ref.name, static=is_static(pod)):
             if other.ref.uid != ref.uid and not other.deletion_stored and not is_newer(other.pod, pod):
                 _log.info("pod %s: another of its name has come", other.ref)
                 self._step(other.ref.uid, machine.RemovePod())
@@ -397,16 +406,16 @@ class SyncLoop:
         return SyncFacts(
             clock.monotonic(),
             Nanoseconds(clock.now_ns()),
-            self._probes.facts(uid),
-            self._lifecycle.post_start_hooks.facts(uid),
-            self._backoffs,
+            self._of_pods.probes.facts(uid),
+            self._of_pods.lifecycle.post_start_hooks.facts(uid),
+            self._of_pods.backoffs,
             settings.relist_period,
             settings.resync_period,
             self._workers.is_working(uid),
-            self._pods.is_held(uid),
+            self._of_pods.pods.is_held(uid),
         )
 
-    def job(self, work: Work) -> Job | None:
+    def _next_job(self, work: Work) -> Job | None:
         """Return the job of a pod for a worker that is free; None when nothing is left to do."""
         record = self._records.get(work.uid)
         return None if record is None else machine.next_job(record, self._now(work.uid))
@@ -424,19 +433,19 @@ class SyncLoop:
                 _log.log(level, "pod %s: %s; again in %.0f s", record.ref, error, seconds)
                 self._workers.add_after(uid, queue, seconds)
             case machine.Kill(grace_period):
-                self._lifecycle.terminate_pod(uid, grace_period)
+                self._of_pods.lifecycle.terminate_pod(uid, grace_period)
             case machine.Hold(held, is_stored):
-                self._pods.hold(held, is_stored=is_stored)
+                self._of_pods.pods.hold(held, is_stored=is_stored)
             case machine.Forget():
                 self._forget_pod(record)
             case machine.DeletePod():
-                self._status_manager.terminate_pod(uid)
+                self._of_pods.status_manager.terminate_pod(uid)
             case machine.TakeStatus(sent):
-                self._status_manager.add_pod(record.ref, sent)
+                self._of_pods.status_manager.add_pod(record.ref, sent)
             case machine.CorrectStatus():
-                self._status_manager.correct_pod_status(uid)
+                self._of_pods.status_manager.correct_pod_status(uid)
             case machine.Publish():
-                self._status_generator.publish()
+                self._of_pods.status_generator.publish()
             case _ if pod is not None:
                 self._carry_out_for_pod(pod, effect)
 
@@ -445,14 +454,14 @@ class SyncLoop:
             case machine.UpdateStatus(is_final):
                 self._regenerate(pod, working=not is_final and self._workers.is_working(pod.ref.uid))
             case machine.StopStatus():
-                self._status_generator.stop(pod)
+                self._of_pods.status_generator.stop(pod)
             case machine.RecordBackOff(container):
-                self._events.back_off(pod.pod, container)
+                self._of_pods.events.back_off(pod.pod, container)
             case machine.RecordEnd(event):
                 self._record_end(pod, event)
 
     def _regenerate(self, pod: PodRecord, *, working: bool) -> None:
-        if self._status_generator.regenerate(pod, working=working):
+        if self._of_pods.status_generator.regenerate(pod, working=working):
             self._set_deadline(pod)
 
     def _record_end(self, pod: PodRecord, event: KillPod) -> None:
@@ -460,29 +469,29 @@ class SyncLoop:
         _log.warning("pod %s is ended: %s: %s", pod.ref, options.reason, options.message)
         match event.cause:
             case KillCause.EVICTION:
-                self._events.evicted(pod.pod, options.message)
+                self._of_pods.events.evicted(pod.pod, options.message)
             case KillCause.DEADLINE:
-                self._events.deadline_exceeded(pod.pod, options.message)
+                self._of_pods.events.deadline_exceeded(pod.pod, options.message)
             case KillCause.REJECTION:
-                self._events.refused(pod.pod, options.reason, options.message)
+                self._of_pods.events.refused(pod.pod, options.reason, options.message)
 
     def _forget_pod(self, record: PodSyncRecord) -> None:
         """Forget a pod that is removed from the node."""
         uid = record.ref.uid
         del self._records[uid]
-        self._chains.forget(record.ref)
+        self._of_pods.chains.forget(record.ref)
         if record.pod is not None:
-            self._pods.forget(uid)
+            self._of_pods.pods.forget(uid)
             self._workers.forget_pod(uid)
-            self._backoffs.forget_pod(uid)
-            self._lifecycle.forget_pod(uid)
-            self._status_generator.forget_pod(uid)
+            self._of_pods.backoffs.forget_pod(uid)
+            self._of_pods.lifecycle.forget_pod(uid)
+            self._of_pods.status_generator.forget_pod(uid)
             self._drop_deadline(uid)
             _log.info("pod %s is gone", record.ref)
 
     def _begin_held_pod(self, uid: PodUid) -> None:
         """Begin the pod that was held until the one of its uid or name was removed."""
-        held = self._pods.release(uid)
+        held = self._of_pods.pods.release(uid)
         if held is not None:
             self._update_pod(held.pod, is_stored=held.is_stored)
 
@@ -514,17 +523,17 @@ class SyncLoop:
 
     def _check_complete(self) -> None:
         """Publish once that the pods are all of the node's, and as the runtime has them."""
-        if self._snapshots.pods_are_complete or not self._sources_ready:
+        if self._of_node.snapshots.pods_are_complete or not self._sources_ready:
             return
-        if all(record.observed for record in self._pods):
-            self._snapshots.pods_are_complete = True
-            self._status_generator.publish()
+        if all(record.observed for record in self._of_pods.pods):
+            self._of_node.snapshots.pods_are_complete = True
+            self._of_pods.status_generator.publish()
 
     def _check_sources(self) -> None:
         """Start to look for orphans once every source has sent all its pods (kubelet's sourcesReady)."""
-        if self._store.listed and self._static_pods.all_ready and not self._sources_ready:
+        if self._sources.store.listed and self._sources.static_pods.all_ready and not self._sources_ready:
             self._sources_ready = True
-            self._store.sources_ready()
-            self._runtime_watch.relist_soon()
-            self._static_pods.cloud_pods_listed()
+            self._sources.store.sources_ready()
+            self._of_node.runtime_watch.relist_soon()
+            self._sources.static_pods.cloud_pods_listed()
             self._check_complete()

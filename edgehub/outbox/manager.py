@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import pykka
 
-from beehive import Actor, FrameError, Timer, decode
+from beehive import Actor, FrameError, ModuleContext, Timer, decode
 from edgehub.classes import Entry, classify
 from edgehub.counters import LinkCounters
 from edgehub.errors import OutboxError
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from edgehub.outgoing import OutboxChanges, Outgoing
-
-if TYPE_CHECKING:
-    from edgehub.module import EdgeHub
 
 
 class Write(OutboxChanges):
@@ -77,20 +74,23 @@ class OutboxManager:
     It runs on the module's thread and leaves writing to the `OutboxWriter`.
 
     Args:
-        module: edgehub.
+        context: edgehub.
         outgoing: the messages for the cloud.
         open_outbox: opens the store; None keeps messages in memory only.
         counters: of the link.
+        send_waiting: sends the messages that may leave now.
     """
 
     def __init__(
         self,
-        module: EdgeHub,
+        context: ModuleContext,
         outgoing: Outgoing,
         open_outbox: OpenOutbox | None,
         counters: LinkCounters,
+        send_waiting: Callable[[], None],
     ) -> None:
-        self._module = module
+        self._context = context
+        self._send_waiting = send_waiting
         self._outgoing = outgoing
         self._ledger = outgoing.ledger
         self._open_outbox = open_outbox
@@ -112,7 +112,7 @@ class OutboxManager:
             found = store.load()
         except OutboxError as error:
             self._fail(error)
-            self._module.after(RETRY_AFTER, self._start_again)
+            self._context.after(RETRY_AFTER, self._start_again)
             return
         self._attach(store, found)
 
@@ -137,10 +137,10 @@ class OutboxManager:
 
     def settle(self) -> None:
         """Release the messages that have settled, and schedule the next release."""
-        now = self._module.clock.monotonic()
+        now = self._context.clock.monotonic()
         until = self._outgoing.settled(now)
         if self._settling is None and (until is not None or self._ledger.removals):
-            self._settling = self._module.after(max(REMOVAL_INTERVAL, (until or now) - now), self._settle_again)
+            self._settling = self._context.after(max(REMOVAL_INTERVAL, (until or now) - now), self._settle_again)
 
     def stop(self) -> None:
         """Release all confirmed messages and write the last change, before the process ends."""
@@ -150,14 +150,14 @@ class OutboxManager:
 
     def _settle_again(self) -> None:
         self._settling = None
-        self._outgoing.settled(self._module.clock.monotonic())
+        self._outgoing.settled(self._context.clock.monotonic())
         if self._writer is not None and not self._writing and self._ledger.removals:
             self._write(self._writer)
         self.settle()
 
     def _start_again(self) -> None:
         self.start()
-        self._module.send_waiting()
+        self._send_waiting()
 
     def _attach(self, store: OutboxStore, found: list[StoredMessage]) -> None:
         entries = [entry for entry in map(self._entry, found) if entry is not None]
@@ -165,7 +165,7 @@ class OutboxManager:
         self._counters.outbox_restored += len(entries)
         if entries:
             _log.info("%d messages of an earlier run wait for the cloud", len(entries))
-        self._writer = self._module.start_actor(OutboxWriter, store, self)
+        self._writer = self._context.start_actor(OutboxWriter, store, self)
         self.changed()
 
     def _entry(self, kept: StoredMessage) -> Entry | None:
@@ -175,13 +175,13 @@ class OutboxManager:
         except FrameError as error:
             _log.error("in the outbox is what is no message (%s); it is left out", error)
             return None
-        clock = self._module.clock
+        clock = self._context.clock
         age = max(0.0, clock.now() - kept.accepted / 1000) if kept.accepted > _NO_CLOCK else 0.0
         return Entry(message.with_content(None), kept.frame, classify(message), clock.monotonic() - age, kept.serial)
 
     def to_wall(self, accepted: float) -> int:
         """Convert monotonic seconds to milliseconds since the Unix epoch."""
-        clock = self._module.clock
+        clock = self._context.clock
         return int((clock.now() - (clock.monotonic() - accepted)) * 1000)
 
     def _write(self, writer: pykka.ActorRef[OutboxWriter]) -> None:
@@ -191,14 +191,14 @@ class OutboxManager:
 
     def report_write(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         """Take a result, on the writer's thread."""
-        self._module.call_soon(lambda: self._go_on(changes, error))
+        self._context.call_soon(lambda: self._go_on(changes, error))
 
     def _go_on(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         self._writing = False
         if error is not None:
             self._ledger.refused(changes, self._outgoing.all_entries())
             self._fail(error)
-            self._module.after(RETRY_AFTER, self.changed)
+            self._context.after(RETRY_AFTER, self.changed)
         else:
             if self._failed:
                 _log.warning("the outbox is written again")
@@ -207,7 +207,7 @@ class OutboxManager:
             self._ledger.wrote(changes)
             self._report_written()
             self.changed()
-        self._module.send_waiting()
+        self._send_waiting()
 
     def _report_written(self) -> None:
         """Report the messages of the last write; while the store is not open, messages have no serials yet."""

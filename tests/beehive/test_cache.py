@@ -26,7 +26,7 @@ def test_long_texts_are_worked_out_each_time() -> None:
 def test_a_table_of_handlers_keeps_no_long_resource() -> None:
     table = HandlerTable(object, Side.EDGE)
     for number in range(50):
-        assert table.find(Message(route=Route(resource=f"default/pod/{number}{'x' * 2_000}"))) is None
-    assert not table._cache
+        assert table.find(Message(route=Route(resource=f"default/{number}{'x' * 2_000}/a"))) is None
+    assert not table.known
     assert table.find(Message(route=Route(resource="default/pod/a"))) is None
-    assert len(table._cache) == 1
+    assert len(table.known) == 1

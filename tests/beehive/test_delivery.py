@@ -1,5 +1,8 @@
 """Messages between modules: one, to a group, with an answer; on both runtimes."""
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -330,3 +333,33 @@ def test_states_to_a_request_handler_are_commands_when_requested() -> None:
         futures = [bee.future("stateful", bee.message("default/podstatus", "query")) for _ in range(3)]
         bee.settle()
         assert [future.get().content for future in futures] == ["OK"] * 3
+
+
+def test_a_hop_takes_three_calls() -> None:
+    """Into the hive, to the module's slot, into the inbox: also for an object that was never sent before."""
+    log, calls = Log(), list[str]()
+
+    def called(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and Path(frame.f_code.co_filename).name in ("hive.py", "handlers.py", "inbox.py"):
+            calls.append(frame.f_code.co_name)
+
+    with Harness() as bee:
+        bee.add(Worker, log)
+        bee.start()
+        bee.send("worker", bee.message("default/pod/first", "insert"))
+        before = sys.getprofile()
+        for broadcast, last in ((False, "put"), (True, "put_deferred")):
+            message = bee.message(f"default/pod/{last}", "insert")
+            assert message.subject.type == ResourceType.POD  # whoever has made the message has read it
+            calls.clear()
+            sys.setprofile(called)
+            try:
+                if broadcast:
+                    bee.hive.broadcast("workers", message)
+                else:
+                    bee.hive.send("worker", message)
+            finally:
+                sys.setprofile(before)
+            assert calls == ["broadcast" if broadcast else "send", "_deliver", last]
+        bee.settle()
+    assert len(log.entries) == 3

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import ContentError, Header, Message, Operation, Route, decode, encode
+from beehive import ContentError, Header, Message, Operation, Resource, Route, decode, encode
+from beehive.resource import Form
 from beehive.simulation import EPOCH, Simulation
 
 CLOCK = Simulation(7).clock
@@ -151,3 +152,27 @@ def test_half_a_character_in_a_content_is_an_error_not_a_crash(text: str) -> Non
     if text[0] == '"':
         with pytest.raises(ContentError):
             message.content_bytes()
+
+
+def test_the_subject_is_parsed_once_and_does_not_travel() -> None:
+    """Each module on a message's way reads it; the wire has the string alone."""
+    message = decode(encode(REQUEST))
+    assert message.subject == Resource(type="pod", namespace="default", name="a")
+    assert message.subject is message.subject
+    assert encode(message) == encode(REQUEST) and message == REQUEST.with_content(message.content)
+
+
+def test_a_changed_route_has_another_subject() -> None:
+    """cloudhub adds the node to what a node sends, and the grammar of the cloud finds it."""
+    assert REQUEST.subject.name == "a"
+    there = REQUEST.with_route(resource="node/n1/default/pod/b")
+    assert there.subject_on_cloud == Resource(type="pod", namespace="default", name="b", node="n1")
+    assert there.subject.type == ""
+
+
+@pytest.mark.parametrize("text", ["", "a//b", "/", "node"])
+def test_a_subject_outside_the_grammar_has_no_type(text: str) -> None:
+    """A peer chooses the text: it is kept whole, and reading it never fails."""
+    message = REQUEST.with_route(resource=text)
+    assert (message.subject.type, message.subject.tail) == ("", text)
+    assert message.subject.form in (Form.OTHER, Form.NODE) and message.subject_on_cloud.node == ""

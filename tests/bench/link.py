@@ -29,7 +29,7 @@ from beehive.message import Header, Route
 from edgehub import EdgeHubSettings, install
 
 FRAMES = 1_000
-"""Frames of one round to the node: 1.7 MB, less than edgehub takes without an answer (`edgehub.inbound.MOST`)."""
+"""Frames of one round to the node: 1.7 MB, less than may be in flight (`edgehub.in_flight.MOST_BYTES`)."""
 
 REQUESTS = 2_000
 """Requests of one round."""

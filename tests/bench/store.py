@@ -157,7 +157,7 @@ class _Bench:
 
 
 def _parameters(message: Message) -> dict[str, Any]:
-    return msgspec.structs.asdict(row_of_message(message, 0))
+    return msgspec.structs.asdict(row_of_message(message, message.content_bytes(), 0))
 
 
 def _frame(pod: int, version: int) -> bytes:

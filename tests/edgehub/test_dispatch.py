@@ -3,7 +3,7 @@
 import pytest
 
 from beehive import Message
-from edgehub.inbound import Decision, Step, decide, late_object
+from edgehub.dispatch import Decision, Step, decide, late_object
 from tests.edgehub.messages import message
 
 

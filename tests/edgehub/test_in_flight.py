@@ -7,8 +7,8 @@ import pytest
 from beehive import ModuleName, Operation, encode
 from beehive.runtime import Threads
 from beehive.testing import Harness
-from edgehub import inbound
-from edgehub.inbound import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
+from edgehub import in_flight
+from edgehub.in_flight import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
 from edgehub.module import EdgeHub
 from tests.edgehub.beds import started
 from tests.edgehub.messages import message
@@ -38,7 +38,7 @@ def test_a_message_above_the_limit_may_be_in_flight_alone() -> None:
 
 def test_a_message_without_room_waits_until_half_of_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """On real threads an answer admits it immediately."""
-    monkeypatch.setattr(inbound, "LONGEST_WAIT", 600.0)
+    monkeypatch.setattr(in_flight, "LONGEST_WAIT", 600.0)
     runtime = Threads()
     flight = InFlight(runtime, most=100)
     for each in ("a1", "a2"):

@@ -1,6 +1,6 @@
 """The counters as Prometheus reads them."""
 
-from beehive import Route
+from beehive import Message, Route
 from beehive.exposition import CollectorRegistry
 from edgehub.counters import LinkCounters, Refusal, Rejection
 from edgehub.metrics import LinkCollector
@@ -8,7 +8,7 @@ from edgehub.metrics import LinkCollector
 
 def test_every_counter_is_exported_under_its_reason() -> None:
     """Names and labels are what dashboards are made of."""
-    counters, registry = LinkCounters(), CollectorRegistry()
+    counters, registry = LinkCounters(lambda: {"state": (8, 900)}), CollectorRegistry()
     LinkCollector(counters, registry)
     counters.connected = True
     counters.connections, counters.received, counters.received_bytes = 2, 3, 400
@@ -17,9 +17,8 @@ def test_every_counter_is_exported_under_its_reason() -> None:
     counters.rejected[Rejection.TOO_LARGE] += 1
     counters.refused[Refusal.NO_ROOM] += 6
     for resource in ("kube-node-lease/lease/n", "kube-node-lease/lease/m", "a/b/c/d", "node"):
-        counters.count("sent", Route(operation="update", resource=resource), 50)
-    counters.count("received", Route(operation="nonsense", resource="default/pod/p"), 7)
-    counters.waiting = lambda: {"state": (8, 900)}
+        counters.count("sent", Message(route=Route(operation="update", resource=resource)), 50)
+    counters.count("received", Message(route=Route(operation="nonsense", resource="default/pod/p")), 7)
     counters.outbox_writes, counters.outbox_failures, counters.outbox_restored = 10, 11, 12
     lines = registry.text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [

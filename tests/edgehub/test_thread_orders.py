@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-import edgehub.inbound
+import edgehub.in_flight
 import edgehub.transport
 from beehive.runtime import Threads
-from edgehub.inbound import InFlight
+from edgehub.in_flight import InFlight
 from edgehub.transport import Transport
 from edgehub.upgrade import Target
 from tests.support.interleaving import SEEDS, Interleaving, explore
@@ -26,7 +26,7 @@ def test_an_answer_makes_room_without_a_time_out(seed: int) -> None:
         flight.leave("c")
         assert flight.bytes == 0
 
-    explore(scenario, edgehub.inbound, seed=seed)
+    explore(scenario, edgehub.in_flight, seed=seed)
 
 
 def test_a_ring_is_never_missed(seed: int) -> None:

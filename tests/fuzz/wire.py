@@ -13,7 +13,7 @@ from typing import Any, Final
 from beehive.codec import decode, encode
 from beehive.errors import ContentError, FrameError, ResourceError
 from beehive.resource import Resource, Side, trim_node, type_of
-from edgehub import inbound
+from edgehub import dispatch
 from edgehub.deflate import inflate
 from edgehub.errors import ProtocolError, UpgradeError
 from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_reason
@@ -70,8 +70,8 @@ def _check_message(data: bytes, random: Random) -> None:
     except ContentError:
         return
     must((again.header, again.route) == (message.header, message.route), "what is written is read the same")
-    inbound.decide(message)
-    inbound.late_object(message)
+    dispatch.decide(message)
+    dispatch.late_object(message)
     destination = routing.destination_of(message)
     must(isinstance(destination, routing.Destination), "every message of a node has a destination")
 

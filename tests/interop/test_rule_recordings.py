@@ -18,7 +18,7 @@ import pytest
 
 from beehive import Message
 from beehive.decoding import convert
-from edgehub.inbound import Decision, Step, decide
+from edgehub.dispatch import Decision, Step, decide
 from modules.cloud.router import status_writer
 from modules.processes.cloudcore.config import RouterConfig
 from tests.end_to_end.processes import wait_until

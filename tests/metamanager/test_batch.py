@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from beehive import Group, Message, Module, ModuleName, Operation, handles
 from beehive.names import DISK_RESOURCE
 from beehive.trace import Delivered
+from metamanager.batch import Batch
 from metamanager.errors import StoreWriteError
-from metamanager.replies import Batch, Outcome, Reply, to_cloud
+from metamanager.replies import Outcome, Reply, to_cloud
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from modules.lab.replay.recorder import Recorder

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beehive import Operation
-from metamanager.module import EVENTS_KEPT, EventStore
+from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.rows import Row, order_of_event
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, from_edged, node, store_of

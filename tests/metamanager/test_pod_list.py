@@ -14,6 +14,7 @@ import pytest
 from beehive import Group, Message, ModuleName, Operation
 from beehive.names import DISK_RESOURCE
 from beehive.testing import Harness
+from metamanager.batch import Batch
 from metamanager.errors import StoreWriteError
 from metamanager.pod_list import (
     AFTER_REGISTRATION,
@@ -26,7 +27,6 @@ from metamanager.pod_list import (
     pods_in,
     request_of,
 )
-from metamanager.replies import Batch
 from metamanager.sqlite_store import SqliteStore
 from modules.apimachinery.application import Application, Progress, StatusError
 from tests.metamanager.support import (

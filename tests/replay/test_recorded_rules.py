@@ -10,8 +10,8 @@ from beehive import ModuleName, Source
 from beehive.trace import CriCall, StoreCommit
 from edged.cri.contract import SERVER_ACTOR
 from edged.node.recording import MACHINE_NOTES
-from edgehub import inbound
-from edgehub.inbound import Decision, Step
+from edgehub import dispatch
+from edgehub.dispatch import Decision, Step
 from modules.lab.replay.outputs import MODULES, NODE
 from modules.lab.replay.recorded import Recorded, load_runs
 from modules.lab.replay.run import replay
@@ -58,7 +58,7 @@ def test_it_happens_again(module: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("module", [NODE, ModuleName.EDGEHUB])
 def test_a_message_of_a_rule_that_goes_elsewhere_is_found(runs: list[Recorded], module: str, tmp_path: Path) -> None:
     wrong = {Source.ROUTER_EVENTBUS.value: Decision(Step.SEND, ModuleName.SERVICEBUS)}
-    with mock.patch.dict(inbound._BY_USER_SOURCE, wrong):
+    with mock.patch.dict(dispatch._BY_USER_SOURCE, wrong):
         texts = [one.render() for one in replay(runs[0], tmp_path, module).differences]
     assert any("recorded, but not done now:\n- send publish capt/b to eventbus" in text for text in texts), texts
     assert any("done now, but not recorded:\n+ send publish capt/b to servicebus" in text for text in texts), texts

@@ -12,8 +12,9 @@ from edged.sync.loop import SyncLoop
 from edged.sync.orphans import Orphans
 from edgehub.outbox.sqlite import SqliteOutbox
 from metamanager import sqlite_open
+from metamanager.batch import Batch
 from metamanager.client import AsyncMetaClient, CallError
-from metamanager.replies import Batch, Outcome
+from metamanager.replies import Outcome
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 

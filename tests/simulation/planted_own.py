@@ -91,7 +91,7 @@ def older_facts_win() -> Iterator[None]:
     observe = SyncLoop.handle_pleg_event
 
     def forgetful(self: SyncLoop, seen: PodInspection) -> None:
-        record = self._pods.get(seen.facts.ref.uid)
+        record = self._of_pods.pods.get(seen.facts.ref.uid)
         if record is not None:
             record.facts_at = float("-inf")
         observe(self, seen)
@@ -155,19 +155,17 @@ def an_object_made_anew_takes_the_sync_of_its_namesake() -> Iterator[None]:
 @contextmanager
 def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
     """The cloud never learns of an object whose first acknowledgement was lost."""
-    from metamanager import replies  # noqa: PLC0415
-    from metamanager.rules import Step  # noqa: PLC0415
-    from metamanager.steps import STEPS, Steps  # noqa: PLC0415
+    from metamanager.steps import Steps  # noqa: PLC0415
 
-    seen: set[str] = set()
+    acknowledge, seen = Steps.ok_to_cloud, set[str]()
 
-    def once(steps: Steps, message: Message) -> list[Any]:
+    def once(self: Steps, message: Message) -> list[Any]:
         if message.id in seen:
             return []
         seen.add(message.id)
-        return [replies.ok_to_cloud(message, steps.clock)]
+        return list(acknowledge(self, message))
 
-    with patch.dict(STEPS, {Step.OK_TO_CLOUD: once}):
+    with patch.object(Steps, "ok_to_cloud", once):
         yield
 
 

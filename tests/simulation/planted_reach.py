@@ -11,7 +11,7 @@ from edged.pleg.hints import Hints
 from edged.pods import actions
 from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
-from edgehub.inbound import InFlight
+from edgehub.in_flight import InFlight
 from edgehub.outbox.manager import OutboxManager
 from modules.apimachinery.types import ContainerStatus, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri

@@ -137,9 +137,9 @@ def a_deletion_is_confirmed_before_the_pod_has_ended() -> Iterator[None]:
 
     def hasty(self: SyncLoop, pod: Pod, **how: bool) -> None:
         update_pod(self, pod, **how)
-        record = self._pods.get(PodUid(pod.metadata.uid))
+        record = self._of_pods.pods.get(PodUid(pod.metadata.uid))
         if record is not None and record.deletion_requested and not record.deleted:
-            self._status_manager.terminate_pod(record.ref.uid)
+            self._of_pods.status_manager.terminate_pod(record.ref.uid)
 
     with patch.object(SyncLoop, "_update_pod", hasty):
         yield
@@ -153,7 +153,7 @@ def a_deletion_is_confirmed_although_the_runtime_refused_it() -> Iterator[None]:
     def hasty(self: SyncLoop, done: Done) -> None:
         complete_work(self, done)
         if done.error is not None and done.job.state is PodState.TERMINATING:
-            self._status_manager.terminate_pod(done.job.ref.uid)
+            self._of_pods.status_manager.terminate_pod(done.job.ref.uid)
 
     with patch.object(SyncLoop, "handle_work_done", hasty):
         yield

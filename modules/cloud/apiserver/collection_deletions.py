@@ -12,8 +12,8 @@ from beehive.module import Module
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.verbs.deletion import collection_to_delete
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 PART: Final = 50
@@ -55,7 +55,7 @@ class CollectionDeletions:
         if not isinstance(call, ApiCall) or call.verb != "deletecollection" or call.node:
             return False
         try:
-            found = api_calls.collection_to_delete(self._cluster, call)
+            found = collection_to_delete(self._cluster, call)
         except (ApiError, ApiStatusError):
             return False  # it is refused
         if len(found) <= PART:

@@ -1,5 +1,7 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
+from typing import Final
+
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
@@ -118,3 +120,11 @@ def _as_target(pod: JsonObject, now: str) -> JsonObject:
 def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:
     """Return a TokenRequest of a service account with its status; raises what `TokenIssuer.issue` raises."""
     return cluster.tokens.issue(cluster.storage, cluster.clock, namespace or "default", name, request)
+
+
+CREATED: Final = {
+    ("v1", "pods", "binding"): bind_pod,
+    ("v1", "pods", "eviction"): evict_pod,
+    ("v1", "serviceaccounts", "token"): request_token,
+}
+"""The subresources that are created; nodes have no right to them here."""

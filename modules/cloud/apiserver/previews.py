@@ -15,6 +15,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.short_turns import short_turns
+from modules.cloud.apiserver.verbs.requests import find_kind
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.storage.object_storage import LARGE
 
@@ -124,7 +125,7 @@ class Previews:
 
     def _key_of(self, call: ApiCall) -> ObjectKey | None:
         """Return the key of the object that a request names, None if it names none."""
-        found = api_calls.find_kind(self._cluster.storage.kinds, call) if call.name else None
+        found = find_kind(self._cluster.storage.kinds, call) if call.name else None
         return None if found is None else key_for(found, call.namespace, call.name)
 
     def _enqueue(self, waiting: _Waiting) -> None:

@@ -12,7 +12,6 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.message import Message
 from beehive.names import OK, Group, ModuleName, Operation, ResourceType, Source
-from beehive.resource import Resource, Side
 
 _NEVER_IN = re.compile("podlist|membership|twin/cloud_updated|serviceaccounttoken|k8s/ca[.]crt").search
 """Plain substrings of the resource, as in KubeEdge: an object whose name contains one is never
@@ -56,7 +55,7 @@ def _is_ok_or_error(message: Message) -> bool:
 
 def _is_answered(message: Message) -> bool:
     """Return whether the message is a response of edgecontroller whose loss the edge repairs by another request."""
-    kind = Resource.parse(message.route.resource, Side.CLOUD).type
+    kind = message.subject_on_cloud.type
     operation = message.route.operation
     if kind == ResourceType.NODE:
         return operation != Operation.UPDATE

@@ -9,7 +9,6 @@ import msgspec
 from beehive.decoding import json_decoder
 from beehive.message import Message
 from beehive.names import Operation
-from beehive.resource import Resource, Side
 from beehive.whole_numbers import whole_number
 from modules.cloud.cloudhub.acknowledgement import plain_content
 
@@ -246,7 +245,7 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 
 def object_version_of(message: Message) -> ObjectVersion:
     """Return the object of a message, from its content or else from its resource."""
-    resource = str(Resource.parse(message.route.resource, Side.CLOUD).on_edge())
+    resource = str(message.subject_on_cloud.on_edge())
     version = whole_number(message.header.resourceversion)
     is_delete = message.route.operation == Operation.DELETE
     return ObjectVersion(

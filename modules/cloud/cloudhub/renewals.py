@@ -6,7 +6,6 @@ from typing import Final
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Operation, ResourceType
-from beehive.resource import Side, type_of
 from modules.cloud.cloudhub.messages_without_room import Passing
 
 RENEWAL_DELAY: Final = 0.1
@@ -59,4 +58,4 @@ class Renewals:
 
 def _is_renewal(message: Message) -> bool:
     route = message.route
-    return route.operation == Operation.UPDATE and type_of(route.resource, Side.CLOUD) == ResourceType.LEASE
+    return route.operation == Operation.UPDATE and message.subject_on_cloud.type == ResourceType.LEASE

@@ -8,10 +8,8 @@ calls of dynamiccontroller. The source of a passed message is the node of the co
 import re
 from enum import Enum
 
-from beehive.errors import ResourceError
 from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Resource, Side, type_of
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
 _TASK_OPERATIONS = ("prepull", "upgrade", Operation.NODE_ACTION_STATUS)
@@ -134,14 +132,14 @@ def _is_allowed(message: Message, destination: Destination) -> bool:
     if destination is Destination.DYNAMIC:
         return route.resource in _APPLICATIONS
     if destination is Destination.OBJECTS:
-        asked = (type_of(route.resource, Side.EDGE), route.operation)
+        asked = (message.subject.type, route.operation)
         return route.group in _OBJECT_GROUPS and asked in OBJECT_REQUESTS
     return True
 
 
 def resource_type_of(message: Message) -> str:
     """Return the resource type of a refused message, for its counter; `other` for types that no edge sends."""
-    kind = type_of(message.route.resource, Side.EDGE)
+    kind = message.subject.type
     return kind if kind in {known for known, _ in OBJECT_REQUESTS} else "other"
 
 
@@ -164,15 +162,12 @@ def node_of(message: Message) -> str:
     if message.route.group == Group.USER:  # the rest is a topic, a URL or a path, perhaps with empty parts
         tokens = message.route.resource.split("/", 2)
         return tokens[1] if len(tokens) == 3 and tokens[0] == "node" else ""
-    try:
-        return Resource.parse(message.route.resource, Side.CLOUD).node
-    except ResourceError:
-        return ""
+    return message.subject_on_cloud.node
 
 
 def is_deletion_of_node(message: Message) -> bool:
     """Return whether a message reports that a Node was deleted."""
     if message.route.group == Group.USER:
         return False
-    resource = Resource.parse(message.route.resource, Side.CLOUD)
+    resource = message.subject_on_cloud
     return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

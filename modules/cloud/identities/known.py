@@ -51,10 +51,12 @@ class KnownIdentities:
 
     Args:
         clock: for the times of refusals, and how long the records have been loading.
+        note_use: called with an accepted certificate that changes its node's record; never blocks.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, note_use: Callable[[CertifiedPeer], None] = lambda _: None) -> None:
         self._clock = clock
+        self._note_use = note_use
         self._began = clock.monotonic()
         self._lock = threading.Lock()
         self._records: dict[Key, Record] = {}
@@ -63,8 +65,6 @@ class KnownIdentities:
         self._changed: list[Callable[[], None]] = []
         self.is_complete = False
         """Whether all records are known."""
-        self.note_use: Callable[[CertifiedPeer], None] = lambda _: None
-        """Told of an accepted certificate that changes its node's record; never blocks."""
 
     @property
     def is_loading(self) -> bool:
@@ -169,7 +169,7 @@ class KnownIdentities:
             identity = self._records.get(("node", peer.node))
         known = identity if isinstance(identity, NodeIdentity) else None
         if rules.used(peer, known, self._clock.now()) is not None:
-            self.note_use(peer)
+            self._note_use(peer)
 
     def refuses_token(self, node: str, issued_at: float) -> bool:
         """Return whether a service account's token is refused because of its pod's node (`rules.refuses_token`).

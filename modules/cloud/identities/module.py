@@ -8,6 +8,7 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
+from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.printable import printable
@@ -81,6 +82,15 @@ _AGAIN: Final = 60.0
 T = TypeVar("T")
 
 
+def known_identities(hive: Hive) -> KnownIdentities:
+    """Return the records that the servers of a process ask, and that its module `identities` keeps up to date."""
+
+    def note_use(peer: CertifiedPeer) -> None:
+        hive.send(NAME, Message.new(hive.clock, source=NAME, resource=NAME, operation=USED, content=peer))
+
+    return KnownIdentities(hive.clock, note_use)
+
+
 class IdentitiesModule(Module):
     """Watches the records of identities, and is the only writer of them in this process.
 
@@ -110,7 +120,6 @@ class IdentitiesModule(Module):
 
     def on_start(self) -> None:
         """Begin to watch."""
-        self._known.note_use = lambda peer: self.hive.send(NAME, self.message(NAME, USED, peer))
         self._client = KubeClient(self._connect(self.runtime), self, self.clock.random)
         selection = Selection(kind=kind_named("ConfigMap"), namespace=self._namespace, label_selector=LABEL)
         self._client.watch(selection, self._told)

@@ -1,7 +1,7 @@
 """The transactions of the API server: group commit of the storage and its database."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.storage.database.database import Database, ObjectReader, RemoteChanges
@@ -9,6 +9,8 @@ from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_store import ObjectStore
 from modules.cloud.storage.object_sync import Holder
+
+_Result = TypeVar("_Result")
 
 _MANY = 1_000
 """ObjectSyncs to write and calls to make at the end of a transaction: 0.03 s of processor time."""
@@ -89,8 +91,8 @@ class Transactions:
             self._adopt(pulled)
         self._begun_at = self._storage.version
 
-    def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
-        """Do the work of one message in the transaction.
+    def attempt(self, work: Callable[[], _Result], *, begins: bool = True) -> _Result:
+        """Do the work of one message in the transaction, and return its result.
 
         If it raises, its changes, pending writes and after-commit calls are rolled back; the changes of
         the transaction's other messages stay.
@@ -112,7 +114,7 @@ class Transactions:
         acts, changes = len(self._later), len(self._changes)
         was_working, self._is_working = self._is_working, True
         try:
-            work()
+            result = work()
             self.note_changes()
         except DatabaseError:
             self._pulled = None
@@ -125,6 +127,7 @@ class Transactions:
             self._is_working = was_working
             if not was_working:
                 self._adopt_late()
+        return result
 
     def note_changes(self) -> None:
         """Add the changes since the last call to the transaction, and call `changed` with them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from beehive import Message, Operation, ResourceType
-from metamanager.rows import parse
 from modules.edge.devicetwin import answers, changes
 from modules.edge.devicetwin.answers import Voice
 from modules.edge.devicetwin.changes import Change, Models, Rules
@@ -113,7 +112,7 @@ class Members:
 
     def take_object(self, message: Message, voice: Voice) -> Notes:
         """Take a Device or DeviceModel that metamanager has stored, or whose deletion it has stored."""
-        resource = parse(message.route.resource)
+        resource = message.subject
         key = f"{resource.namespace}/{resource.name}"
         if message.route.operation == Operation.DELETE:
             return self._delete_object(resource.type, key, voice)
@@ -129,7 +128,7 @@ class Members:
 
     def is_late_deletion(self, message: Message) -> bool:
         """Return whether a message deletes an earlier object with the name of the present one, which stays."""
-        resource = parse(message.route.resource)
+        resource = message.subject
         found = (self._models if resource.type == ResourceType.DEVICE_MODEL else self._objects).get(
             f"{resource.namespace}/{resource.name}"
         )

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
-from beehive.resource import Form
+from beehive.resource import Form, Resource
 from metamanager.errors import StoreError, StoreWriteError
-from metamanager.rows import UNNOTED, Cause, Row, head_of, parse
+from metamanager.rows import UNNOTED, Cause, Row, head_of
 from metamanager.store import Store
 from modules.edge.metaserver.compose import normalize
 from modules.edge.metaserver.resources import RESOURCES, TOKENS, of_token
@@ -80,7 +80,7 @@ class WatchCacheStore:
         self._store.close()
 
     def _note(self, address: str, value: bytes | None) -> None:
-        resource = parse(address)
+        resource = Resource.read(address)
         if resource.form is not Form.OBJECT or resource.type not in self._tokens or not resource.name:
             return
         kind = of_token(resource.type)

@@ -31,11 +31,11 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
@@ -90,9 +90,9 @@ def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None])
     process.run(start)
 
 
-def add_identities(hive: Hive, process: Process, cluster: RemoteCluster) -> KnownIdentities:
+def add_identities(hive: Hive, cluster: RemoteCluster) -> KnownIdentities:
     """Add the module that knows the revoked nodes of a cluster."""
-    known = KnownIdentities(process.clock)
+    known = known_identities(hive)
     hive.add(IdentitiesModule, known, cluster.connect)
     return known
 
@@ -178,7 +178,7 @@ class SimulatedCloud:
         hive = self.hive = CheckedHive(process)
         self._turn = Turns()
         cluster = self._make_cluster(process, hive)
-        self.identities = add_identities(hive, process, cluster) if self.has_identities else None
+        self.identities = add_identities(hive, cluster) if self.has_identities else None
         database = self._open_database(stores_objects=False)
         self._lists_are_complete = not database.is_new
         self._deliveries = {}

@@ -9,9 +9,9 @@ from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database.database import Database
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.api_network import ApiNetwork
@@ -67,7 +67,7 @@ class SecondCloudcore:
 
         hive = CheckedHive(process)
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
-        identities = add_identities(hive, process, cluster) if self._cloud.has_identities else None
+        identities = add_identities(hive, cluster) if self._cloud.has_identities else None
         hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known, NodeWatches())

@@ -1,6 +1,7 @@
 """The embedded API server in the process of cloudcore."""
 
-from beehive.clock import Clock
+from typing import TYPE_CHECKING
+
 from beehive.hive import Hive
 from modules.cloud import api_messages
 from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
@@ -11,26 +12,28 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.tokens.verification import RefusesTokens
 from modules.cloud.authorization.rbac.index import RbacIndex
-from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.controllers.application_definitions import ADMISSIONS as APPLICATION_ADMISSIONS
 from modules.cloud.controllers.application_definitions import definitions as application_definitions
-from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
+
+if TYPE_CHECKING:
+    from modules.cloud.cloudhub.certificates.authority import Authority
 
 
 class EmbeddedApiServer:
@@ -40,15 +43,13 @@ class EmbeddedApiServer:
         hive: of cloudcore.
         config: settings.
         known: the live cloudcores that share the database.
-        clock: the time.
-        refusals: counts refused requests of nodes.
+        counters: of its requests and its transactions, and of refused requests of nodes.
         turn: held during transactions, by all users of the database.
         room: on the database's disk, for all of them.
-        counters: of its requests and its transactions.
-        authority: the certificate authority, PEM, if pods have tokens for the API server; "" if not.
+        authority: signs certificate requests of clients, and is the one of pods with tokens for the API server; None:
+            there is none.
         service: where pods reach the API server; None: nowhere.
         refuses: tokens of a node's pods.
-        sign: signs certificate requests of clients; None: nobody does.
 
     Raises:
         DatabaseError: the database cannot be used.
@@ -59,16 +60,17 @@ class EmbeddedApiServer:
         hive: Hive,
         config: CloudCoreConfig,
         known: KnownCloudcores,
-        clock: Clock,
         counters: Counters,
+        *,
         turn: Turns,
         room: Room,
-        *,
-        authority: str,
+        authority: "Authority | None",
         service: KubernetesService | None,
         refuses: RefusesTokens,
-        sign: SignClient | None,
     ) -> None:
+        clock = hive.clock
+        has_tokens = config.secure_port is not None and config.tokens.mounted
+        pem = authority.pem if authority is not None and has_tokens else ""
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
         """Has the objects."""
@@ -82,7 +84,7 @@ class EmbeddedApiServer:
             admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
             schedules=schedules,
             service_ranges=ranges,
-            plugins=PLUGINS_WITH_TOKENS if authority else PLUGINS,
+            plugins=PLUGINS_WITH_TOKENS if pem else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),
             room=room_of_namespaces(config.node_limit),
             takes_validations=config.store_unevaluated_validations,
@@ -90,22 +92,22 @@ class EmbeddedApiServer:
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         api = EmbeddedKubeApi(hive, clock)
-        self.cluster = RemoteCluster(
-            api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api, limits=IN_PROCESS_LIMITS
-        )
+        self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
-        own = (config.lease.namespace,)
-        hive.add(
-            ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers,
-            service=service,
-        )  # fmt: skip
+        control_plane = ControlPlane((config.lease.namespace,), pem, service, collects=has_controllers)
+        hive.add(ApiServer, *parts, index=self.rbac, control_plane=control_plane)
         if has_controllers:
             counters.work = WorkMeter(clock)
             hive.add(
-                Controllers, api.subscriptions, known, counters.work, may_be_several=self.database.shared, sign=sign
+                Controllers,
+                api.subscriptions,
+                known,
+                counters.work,
+                may_be_several=self.database.shared,
+                sign=authority.sign_client if authority is not None else None,
             )

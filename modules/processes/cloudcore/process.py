@@ -35,11 +35,10 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.messages import (
@@ -93,7 +92,7 @@ _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
 """
-_API_CONNECTIONS = 16
+_API_CONNECTIONS = 64
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _MEGABYTE = 1024 * 1024
 _log = logging.getLogger(__name__)
@@ -163,70 +162,109 @@ class CloudCore:
         check_socket(config.control_socket)
         if config.manifests_dir:
             check_directory(config.manifests_dir)
-        selected = _selected(config)
-        self._clock = clock = RealClock()
-        self._is_embedded = selected is None
-        self._servers: list[WebsocketServer] = []
         self._config = config
+        self._selected = _selected(config)
+        self._clock = clock = RealClock()
         self.hive = Hive(Threads(clock))
-        name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
-        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
-        self._counters = counters = Counters(refusals, known, _audit_log(config, clock))
-        turn, room, service = Turns(), Room(file_of(config.database_url)), _kubernetes_service(config)
+        self._name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
+        self._refusals, self._known, self._identities = (
+            Refusals(clock),
+            KnownCloudcores(self._name),
+            known_identities(self.hive),
+        )
+        self._counters = Counters(self._refusals, self._known, _audit_log(config, clock))
+        self._service = _kubernetes_service(config)
+        self._authority = self._open_authority(config.tls) if config.tls is not None else None
+        self._turn = Turns()
+        self._room = Room(file_of(config.database_url))
         self._databases: list[Database] = []
-        self._authority = self._open_authority(config.tls, service.names if service else ()) if config.tls else None
-        ca_pem = self._authority.pem if self._authority is not None else ""
-        if selected is None:
-            server = EmbeddedApiServer(
-                self.hive, config, known, clock, counters, turn, room,
-                authority=ca_pem if config.secure_port is not None and config.tokens.mounted else "", service=service,
-                refuses=self._identities.refuses_token,
-                sign=self._authority.sign_client if self._authority is not None else None,
-            )  # fmt: skip
-            self._databases.append(server.database)
-            cluster, rbac = server.cluster, server.rbac
-        else:
-            cluster, rbac = _remote(selected, config, counters), RbacIndex()
-        database = Database(
-            config.database_url, name, stores_objects=False, turn=turn, room=room,
-            meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
-        )  # fmt: skip
-        self._databases.append(database)
-        self._tokens = ApiTokens(config, self.hive, clock, self._identities, lambda: self.api_port)
+        self._servers: list[WebsocketServer] = []
         self._https: list[tuple[str, int]] = []
+        self._metrics: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
+        self._tunnels = Tunnels(clock)
+        self._tokens = ApiTokens(config, self.hive, clock, self._identities, lambda: self.api_port)
+        self._add_modules()
+
+    def _add_modules(self) -> None:
+        """Add the modules, in the order in which they start; they stop in the opposite one."""
+        config, cluster, rbac = self._config, *self._add_api_server()
+        database = self._open_database()
+        may_be_several = self._selected is not None or database.shared
         self._add_registrar()
-        self._callers: RestListener | None = None
-        may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
-        labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
         self.hive.add(
-            EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known, NodeWatches()
+            EdgeController,
+            msgspec.structs.replace(cluster, labels_of=self._identities.labels_of),
+            database,
+            refusals=self._refusals,
+            lease=config.lease if may_be_several else None,
+            known=self._known,
+            watches=NodeWatches(),
         )
         self.hive.add(
-            Journal, lambda: JournalDatabase(config.database_url, turn), name, lambda: room.is_short,
-            keeps_writes=selected is None, most_values=config.device_history,
-        )  # fmt: skip
-        self._add_cloudhub(ca_pem, refusals)
+            Journal,
+            lambda: JournalDatabase(config.database_url, self._turn),
+            self._name,
+            is_short=lambda: self._room.is_short,
+            keeps_writes=self._is_embedded,
+            most_values=config.device_history,
+        )
+        self._add_cloudhub()
         self.hive.add(DynamicController)
-        self.hive.add(DeviceController, refusals, known, is_embedded=selected is None)
-        self._tunnels = Tunnels(clock)
-        others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
-        if selected is None or config.router is not None:
-            received = ReceivedStreams(self._tunnels, NodeStreams(self._tunnels, clock))
-            self._callers = rest_listener(config, self._tokens.authenticator, clock, self._identities, received)
-            timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
-            self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others, self._own_ports)
+        self.hive.add(DeviceController, self._refusals, self._known, is_embedded=self._is_embedded)
+        others = other_cloudcores(config, self._authority, self._known, self._clock) if may_be_several else None
+        self._add_router(cluster, others)
         nodes = self._add_streams(others, may_be_several=may_be_several)
-        self._listeners = self._api_listeners(selected)
-        api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
+        self._listeners = self._api_listeners()
         self.hive.add(
-            Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities,
-            rbac=rbac, tokens=self._tokens if selected is None else None,
-            audit=AuditTrail(counters.audit, clock) if counters.audit is not None else None,
-        )  # fmt: skip
-        self._metrics: list[tuple[str, int]] = []
+            Control,
+            config.control_socket,
+            self._counters,
+            listeners=self._listeners,
+            api_server=api_messages.MODULE if self._is_embedded else ModuleName.EDGECONTROLLER,
+            nodes=nodes,
+            identities=self._identities,
+            rbac=rbac,
+            tokens=self._tokens if self._is_embedded else None,
+            audit=AuditTrail(self._counters.audit, self._clock) if self._counters.audit is not None else None,
+        )
         self._add_health_server()
+
+    def _add_api_server(self) -> tuple[RemoteCluster, RbacIndex]:
+        """Add the embedded API server, unless there is a cluster; return how its clients reach it, and its roles."""
+        if self._selected is not None:
+            return _remote(self._selected, self._config, self._counters), RbacIndex()
+        server = EmbeddedApiServer(
+            self.hive,
+            self._config,
+            self._known,
+            self._counters,
+            turn=self._turn,
+            room=self._room,
+            authority=self._authority,
+            service=self._service,
+            refuses=self._identities.refuses_token,
+        )
+        self._databases.append(server.database)
+        return server.cluster, server.rbac
+
+    def _open_database(self) -> Database:
+        """Return the database of edgecontroller."""
+        database = Database(
+            self._config.database_url,
+            self._name,
+            stores_objects=False,
+            turn=self._turn,
+            room=self._room,
+            meter=self._counters.meter(ModuleName.EDGECONTROLLER, self._clock),
+        )
+        self._databases.append(database)
+        return database
+
+    @property
+    def _is_embedded(self) -> bool:
+        return self._selected is None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -341,10 +379,11 @@ class CloudCore:
             for database in self._databases:
                 database.close()
 
-    def _open_authority(self, tls: TlsConfig, names: tuple[str, ...]) -> "Authority":
+    def _open_authority(self, tls: TlsConfig) -> "Authority":
         from modules.cloud.cloudhub.certificates import authority_files  # noqa: PLC0415 - cryptography is 17 MB
 
         files = authority_files.AuthorityFiles(tls.directory)
+        names = self._service.names if self._service is not None else ()
         return authority_files.open_authority(files, (*tls.names, *names), self._clock.now())
 
     def _add_registrar(self) -> None:
@@ -366,12 +405,32 @@ class CloudCore:
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, self._counters, self._metrics)
 
-    def _add_cloudhub(self, ca_pem: str, refusals: Refusals) -> None:
+    def _add_cloudhub(self) -> None:
         config, counters = self._config, self._counters.cloudhub
         settings = CloudHubSettings(
-            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
+            keepalive_interval=config.keepalive_interval,
+            ack_resend_interval=config.ack_resend_interval,
+            ca_pem=self._authority.pem if self._authority is not None else "",
         )
-        self.hive.add(CloudHub, settings, self._make_server, counters.sessions, refusals, counters)
+        self.hive.add(CloudHub, settings, self._make_server, counters.sessions, self._refusals, counters)
+
+    def _add_router(self, cluster: RemoteCluster, others: "OtherCloudcores | None") -> None:
+        """Add the router: always beside the embedded API server, else if callers of nodes have a port."""
+        config = self._config
+        self._callers: RestListener | None = None
+        if not self._is_embedded and config.router is None:
+            return
+        received = ReceivedStreams(self._tunnels, NodeStreams(self._tunnels, self._clock))
+        self._callers = rest_listener(config, self._tokens.authenticator, self._clock, self._identities, received)
+        self.hive.add(
+            CloudRouter,
+            self._refusals,
+            cluster.connect,
+            listener=self._callers,
+            rest_seconds=config.router.rest_timeout if config.router is not None else REST_SECONDS,
+            others=others,
+            own_ports=self._own_ports,
+        )
 
     def _add_streams(self, others: "OtherCloudcores | None", *, may_be_several: bool) -> NodeStreams:
         """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
@@ -401,17 +460,17 @@ class CloudCore:
         self._servers[:] = [server]
         return server
 
-    def _api_listeners(self, selected: "Selected | None") -> list[ApiListener]:
+    def _api_listeners(self) -> list[ApiListener]:
         """Return the TCP ports of the Kubernetes API, or of a cluster's page; the registrar has made the authority."""
         config, listeners = self._config, list[ApiListener]()
         if config.secure_port is not None and config.tls is not None:
             from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
             files, port = authority_files.AuthorityFiles(config.tls.directory), config.secure_port
-            if selected is not None:
+            if self._selected is not None:
                 context = contexts.page_context(files)
                 names = config.tls.names
-                return [PageListener(config.bind_address, port, context, config.max_streams, names, selected)]
+                return [PageListener(config.bind_address, port, context, config.max_streams, names, self._selected)]
             context = contexts.https_context(files)
             listeners.append(
                 SecureListener(

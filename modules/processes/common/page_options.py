@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.common.exit_codes import ExitCode
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import argparse
 
     from modules.page.server import PageServer
+
+ALLOW_HELP: Final = "what the page may do beside reading: `exec` opens shells in containers (default: nothing)"
 
 
 def add_page(commands: argparse._SubParsersAction[Any], text: str, command: str) -> argparse.ArgumentParser:
@@ -24,15 +26,9 @@ def add_page(commands: argparse._SubParsersAction[Any], text: str, command: str)
     """
     parser: argparse.ArgumentParser = commands.add_parser("page", help=text, description=text)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
-    add_allow(parser, "--allow")
+    parser.add_argument("--allow", action="append", choices=("exec",), default=[], help=ALLOW_HELP)
     parser.set_defaults(command=command)
     return parser
-
-
-def add_allow(group: argparse._ActionsContainer, option: str) -> None:
-    """Add the option for what a page may do beside reading."""
-    text = "what the page may do beside reading: `exec` opens shells in containers (default: nothing)"
-    group.add_argument(option, action="append", choices=("exec",), default=[], help=text)
 
 
 def serve_page(page: PageServer) -> int:

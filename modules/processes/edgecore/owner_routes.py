@@ -106,11 +106,11 @@ def chain_route(snapshots: Snapshots) -> HttpRoute:
     """
 
     def serve(request: Request) -> Response:
-        find = snapshots.chain
-        if find is None:
+        reports = snapshots.reports
+        if reports is None:
             raise HttpStatusError(503, "edged does not run", hint="it starts, or was stopped")
         *_, namespace, name = request.parts
-        found = find(namespace, name)
+        found = reports.chain(namespace, name)
         if found is None:
             raise HttpStatusError(404, f"no steps of a pod {namespace}/{name} are known")
         return json(found)

@@ -123,8 +123,7 @@ class Tracing:
             FORMAT, f"edgecore {VERSION}", config.node_name, clock.now(), None, configuration(config),
             int.from_bytes(os.urandom(8), "big"), why="record",
         )  # fmt: skip
-        self._flight = FlightRecorder(clock)
-        self._flight.noted = self.add
+        self._flight = FlightRecorder(clock, noted=self.add)
         self._adders: list[Callable[[AnyEntry], None]] = [self._flight.add]
         self._lock = threading.Lock()
         self._last_failure: float | None = None

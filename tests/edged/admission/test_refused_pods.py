@@ -1,10 +1,12 @@
 """Admission as edged does it, alone on the bus."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
+from edged.node.state import LocalNode
 from tests.edged.conftest import Bench, pod
 
 
@@ -28,6 +30,18 @@ def test_a_node_knows_whether_its_kernel_has_apparmor(bench: Bench, monkeypatch:
     bench.start()
     bench.tell("insert", pod("confined", securityContext={"appArmorProfile": {"type": "RuntimeDefault"}}))
     assert bench.meta.statuses("confined")[-1]["reason"] == "AppArmor"
+
+
+def test_the_resources_of_the_node_are_computed_once_for_a_pod(bench: Bench) -> None:
+    """For its labels and taints, and for its admission; not at all for a pod that needs none."""
+    bench.start()
+    with patch.object(LocalNode, "allocatable", autospec=True, side_effect=LocalNode.allocatable) as computed:
+        bench.tell("insert", pod("new"))
+        assert computed.call_count == 1
+        status = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
+        bench.tell("insert", {**pod("known"), "status": status})
+        assert computed.call_count == 1
+    assert bench.runtime.running() == ["main", "main"]
 
 
 def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:

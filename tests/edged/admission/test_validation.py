@@ -254,7 +254,9 @@ def test_an_invalid_pod_is_rejected_ended_or_left_to_its_end(
     """
     made = read(metadata=meta, **container(ports=[{"containerPort": -1}]))
     record = PodManager().put(replace(made, status=from_value(PodStatus, status)))
-    options = admitter().rejection(record) if is_new else admitter().fault(record.pod)
+    decider = admitter()
+    node_info = decider.node_info_for(record.pod)
+    options = decider.rejection(record, node_info) if is_new else decider.fault(record.pod)
     assert (options.rejected if options is not None else None) is rejected
 
 

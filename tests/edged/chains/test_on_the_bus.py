@@ -21,8 +21,8 @@ def make(tmp_path: Path) -> Make:
 
 
 def steps(bench: Bench, name: str = "web") -> list[ChainStep]:
-    assert bench.snapshots.chain is not None
-    content = bench.snapshots.chain("default", name)
+    assert bench.snapshots.reports is not None
+    content = bench.snapshots.reports.chain("default", name)
     return [] if content is None else decode_json(content, Chain).steps
 
 

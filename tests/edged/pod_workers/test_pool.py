@@ -45,7 +45,7 @@ class Yard:
         self.fired: list[float] = []
         """Seconds of the timers that have come."""
         self.context = Mock(clock=clock, after=self._after, start_actor=self._start_actor)
-        self.pool = PodWorkers(self.context, Mock(), Mock(job=self.job_of))
+        self.pool = PodWorkers(self.context, Mock(), Mock(), self.job_of)
         self.pool.start(2)
 
     def given(self) -> list[str]:
@@ -236,7 +236,7 @@ def test_a_timer_that_an_earlier_one_replaces_does_not_come(yard: Yard) -> None:
 
 
 def test_pods_that_waited_before_there_were_workers_are_given_to_them(yard: Yard) -> None:
-    pool = PodWorkers(yard.context, Mock(), Mock(job=yard.job_of))
+    pool = PodWorkers(yard.context, Mock(), Mock(), yard.job_of)
     pool.add(PodUid("a"), Queue.ADDITION)
     pool.start(1)
     assert yard.given() == ["a"]

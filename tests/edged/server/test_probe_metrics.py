@@ -4,10 +4,10 @@ import pytest
 
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
-from edged.pods.model import PodUid
+from edged.pods.model import PodUid, WorkFigures
 from edged.probes.model import ProbeKind, ProbeOutcome
 from edged.server.probe_metrics import ProbeMetrics
-from edged.server.snapshots import Snapshots
+from edged.server.snapshots import EdgedReports, Snapshots
 from modules.apimachinery.types import ObjectMeta, Pod
 from tests.edged.conftest import Bench, pod
 
@@ -22,7 +22,10 @@ def test_outcomes_have_a_kubelets_labels() -> None:
         ("main", ProbeKind.LIVENESS, ProbeOutcome.SUCCESS): 3,
         ("main", ProbeKind.READINESS, ProbeOutcome.FAILURE): 1,
     }
-    snapshots.probes = lambda: {PodUid("u"): counts, PodUid("gone"): counts}
+    all_counts = {PodUid("u"): counts, PodUid("gone"): counts}
+    snapshots.reports = EdgedReports(
+        lambda: WorkFigures(0, 0, {}, frozenset()), lambda _namespace, _name: None, lambda: all_counts
+    )
     lines = ProbeMetrics(snapshots)(REQUEST).body.decode().splitlines()
     labels = 'container="main",namespace="default",pod="web",pod_uid="u"'
     assert lines[1:] == [
@@ -44,11 +47,11 @@ def test_probes_are_counted_until_the_pod_is_removed(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", probed)
     bench.run(10)
-    assert bench.snapshots.probes is not None
-    [counts] = bench.snapshots.probes().values()
+    assert bench.snapshots.reports is not None
+    [counts] = bench.snapshots.reports.probes().values()
     [((container, kind, _), count)] = counts.items()
     assert (container, kind) == ("main", ProbeKind.LIVENESS)
     assert count >= 5
     bench.tell("delete", probed)
     bench.run(60)
-    assert bench.snapshots.probes() == {}
+    assert bench.snapshots.reports.probes() == {}

@@ -14,6 +14,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.demand import Amounts, pod_requests
 from modules.apimachinery.pods.general_predicates import Port, host_ports
 from modules.apimachinery.types import Node, Pod, QuantityError, parse_quantity
+from modules.cloud.apiserver.scheduling.volume_nodes import Find
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.unbound_pods import priority_of
 
@@ -251,17 +252,20 @@ def _images(node: JsonObject) -> Iterator[tuple[str, int]]:
 
 
 class NodeRooms:
-    """All nodes with their pods; unchanged objects are not read again."""
+    """All nodes with their pods; unchanged objects are not read again.
 
-    def __init__(self) -> None:
+    Args:
+        find: returns an object, such as a claim of a pod or its volume, or None.
+    """
+
+    def __init__(self, find: Find = lambda _: None) -> None:
+        self.find = find
         self.rooms: dict[str, NodeRoom] = {}
         self._nodes: list[JsonObject] = []
         self._seen: dict[str, int] = {}
         """The number of the latest change of a node's pods that is known."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of the namespaces."""
-        self.find: Callable[[ObjectKey], JsonObject | None] = lambda _: None
-        """Returns an object, such as a claim of a pod or its volume, or None."""
 
     def set_nodes(self, nodes: list[JsonObject]) -> None:
         """Take the present nodes."""
@@ -292,9 +296,8 @@ class NodeRooms:
 
     def with_room(self, room: NodeRoom) -> NodeRooms:
         """Return the nodes with another state of one of them."""
-        rooms = NodeRooms()
+        rooms = NodeRooms(self.find)
         rooms.rooms, rooms.namespaces = {**self.rooms, room.name: room}, self.namespaces
-        rooms.find = self.find
         return rooms
 
     def assume(self, node: str, pod: JsonObject, demand: PodDemand) -> None:

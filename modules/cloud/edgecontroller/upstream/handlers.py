@@ -7,7 +7,6 @@ from typing import TypeVar
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
-from beehive.resource import Side, type_of
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse, error_response, status_error
@@ -88,7 +87,7 @@ def refusal_responses(request: Message, error: ApiError) -> list[UpstreamResult]
 
 def _forbidden(request: Message, error: ApiError) -> list[UpstreamResult]:
     """Return the responses to a forbidden request, in KubeEdge's form for its type."""
-    resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
+    resource_type, operation = request.subject_on_cloud.type, request.route.operation
     if (resource_type, operation) in _NOT_ANSWERED:
         return []
     if resource_type == ResourceType.NODESTATUS:
@@ -102,5 +101,5 @@ def _forbidden(request: Message, error: ApiError) -> list[UpstreamResult]:
 
 def handler_of(request: Message) -> UpstreamHandler:
     """Return the handler of a request."""
-    resource_type = type_of(request.route.resource, Side.CLOUD)
+    resource_type = request.subject_on_cloud.type
     return HANDLERS[resource_type, request.route.operation]

@@ -142,9 +142,11 @@ def prepare(connection: Connection, where: str) -> bool:
     """Create missing tables, and return whether nothing was ever stored in them.
 
     Raises:
-        DatabaseError: a newer version of cloudcore has made the tables, or names do not fit into the database.
+        DatabaseError: a newer version of cloudcore has made the tables, names do not fit into the database, or a table
+            is another user's.
     """
     _check_encoding(connection, where)
+    _check_owners(connection, where)
     if not inspect(connection).has_table(state.name):
         for statement in _creation(connection.engine.url.drivername):
             connection.exec_driver_sql(statement)
@@ -169,6 +171,25 @@ def _check_encoding(connection: Connection, where: str) -> None:
         if encoding != "UTF8":
             why = f"its encoding is {encoding}: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and load a dump"
             raise DatabaseError("open the database", where, why)
+
+
+_FOREIGN: Final = """
+SELECT relname || ' belongs to ' || pg_catalog.pg_get_userbyid(relowner) FROM pg_catalog.pg_class
+WHERE relname = ANY (%(names)s) AND pg_catalog.pg_table_is_visible(oid)
+AND NOT pg_catalog.pg_has_role(relowner, 'USAGE') ORDER BY relname LIMIT 1
+"""
+
+
+def _check_owners(connection: Connection, where: str) -> None:
+    """Refuse tables of another user of PostgreSQL: their triggers would run with cloudcore's rights, and their owner
+    could write any object. Whoever may create tables in a schema of the `search_path` can put them there before
+    cloudcore does, or in front of its own.
+    """
+    if connection.dialect.name == "postgresql":
+        found = connection.exec_driver_sql(_FOREIGN, {"names": list(tables.tables)}).scalar()
+        if found is not None:
+            hint = "make its tables cloudcore's (ALTER TABLE … OWNER TO), or let nobody else CREATE in the search_path"
+            raise DatabaseError("open the database", where, f"table {found}: {hint}")
 
 
 @functools.cache

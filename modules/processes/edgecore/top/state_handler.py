@@ -54,7 +54,7 @@ class AgentStateHandler:
     def state(self) -> AgentState:
         """Return the state as it is now; any thread."""
         status = self._snapshots.node_status
-        counters, work = self.counters, self._snapshots.work
+        counters, reports = self.counters, self._snapshots.reports
         now = self._clock.monotonic()
         return AgentState(
             now=self._clock.now(),
@@ -67,7 +67,7 @@ class AgentStateHandler:
             modules=self._modules(),
             link=LinkReport() if counters is None else _link(counters, self._server, now),
             held={} if counters is None else {kind: HeldMessages(*used) for kind, used in counters.waiting().items()},
-            work=None if work is None else _work(work(), now),
+            work=None if reports is None else _work(reports.work(), now),
             asked=self._asked(),
         )
 

@@ -5,9 +5,9 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from beehive import Resource
 from beehive.decoding import decode_json
 from beehive.names import ResourceType
-from metamanager.rows import parse
 from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.state import Device, decode
 from modules.edge.devicetwin.store import UNREADABLE
@@ -85,7 +85,7 @@ def _protocol_of(key: str, row: bytes) -> str:
 
 
 def _id(key: str) -> str:
-    resource = parse(key)
+    resource = Resource.read(key)
     return f"{resource.namespace}/{resource.name}" if resource.type in KINDS[:2] else ""
 
 

@@ -272,7 +272,7 @@ def test_a_generated_name_that_is_taken_is_tried_again(
 ) -> None:
     """Eight times, as by kube-apiserver since 1.31; the name has at most 63 characters."""
     attempts = iter([*("taken",) * taken, "fresh"])
-    monkeypatch.setattr("modules.cloud.apiserver.api_calls.suffix_of", lambda _: next(attempts))
+    monkeypatch.setattr("modules.cloud.apiserver.verbs.creation.suffix_of", lambda _: next(attempts))
     prefix = "a" * 80
     api("create", body={"metadata": {"name": f"{prefix[:58]}taken"}})
     made = api("create", body={"metadata": {"generateName": prefix}})

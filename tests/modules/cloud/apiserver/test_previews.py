@@ -17,8 +17,9 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.strategic_merge import merge_json
 from modules.cloud.api_messages import MODULE
 from modules.cloud.apiextensions.objects import prepared_object
-from modules.cloud.apiserver import api_calls, custom_resource_controller, previews
+from modules.cloud.apiserver import custom_resource_controller, previews
 from modules.cloud.apiserver.previews import Previews
+from modules.cloud.apiserver.verbs import patching
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage import object_storage
 from modules.cloud.storage.database.errors import DatabaseError
@@ -147,7 +148,7 @@ def test_a_preview_spares_the_computation(bee: Harness, monkeypatch: pytest.Monk
         merged: Json = merge_json(live, patch)
         return merged
 
-    monkeypatch.setattr(api_calls, "merge_json", merge)
+    monkeypatch.setattr(patching, "merge_json", merge)
     server = Server(bee)
     server.apply(large(), "configmaps")
     server.call("patch", "configmaps", "large", patch_type=MERGE, body={"data": {"a": "b"}})
@@ -304,7 +305,7 @@ def test_an_object_that_changes_meanwhile_gets_another_preview_three_times_at_mo
 
 def test_nothing_is_computed_for_a_node_that_may_not_ask(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[Any] = []
-    monkeypatch.setattr(api_calls, "merge_json", lambda *_: merged.append(1))
+    monkeypatch.setattr(patching, "merge_json", lambda *_: merged.append(1))
     server = Server(bee)
     server.apply(large(), "configmaps")
     patch = {"verb": "patch", "plural": "configmaps", "namespace": "default", "name": "large", "patch_type": MERGE}

@@ -117,9 +117,8 @@ def test_a_pod_goes_where_the_volume_of_its_claim_is(volume: JsonObject, bound: 
         ObjectKey("PersistentVolumeClaim", "default", "data"): claim,
         ObjectKey("PersistentVolume", "", "disk"): volume,
     }
-    fleet = rooms.NodeRooms()
+    fleet = rooms.NodeRooms(objects.get)
     fleet.set_nodes([a_node(name, labels={"host": name}) for name in "abc"])
-    fleet.find = objects.get
     pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
     pod["metadata"]["namespace"] = "default"
     placer = Placer(fleet)
@@ -141,10 +140,9 @@ _ENDING = {"metadata": {"name": "data", "deletionTimestamp": "2026-01-01T00:00:0
 )
 def test_a_pod_waits_until_its_claims_have_volumes(claim: JsonObject | None, why: str) -> None:
     """A volume that is bound afterwards may be out of the chosen node's reach; and nobody makes room meanwhile."""
-    fleet = rooms.NodeRooms()
-    fleet.set_nodes([a_node("a"), a_node("b")])
     found = {} if claim is None else {ObjectKey("PersistentVolumeClaim", "default", "data"): claim}
-    fleet.find = found.get
+    fleet = rooms.NodeRooms(found.get)
+    fleet.set_nodes([a_node("a"), a_node("b")])
     fleet.set_pods("a", [a_pod("other", nodeName="a")])
     pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}], priority=9)
     pod["metadata"]["namespace"] = "default"
@@ -165,11 +163,10 @@ def test_a_pod_waits_until_its_claims_have_volumes(claim: JsonObject | None, why
 def test_a_claim_for_one_pod_keeps_other_pods_waiting(
     modes: list[str], namespace: str, phase: str, *, is_taken: bool
 ) -> None:
-    fleet = rooms.NodeRooms()
-    fleet.set_nodes([a_node("a"), a_node("b")])
     spec = {"accessModes": modes, "volumeName": "disk"}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
-    fleet.find = {ObjectKey("PersistentVolumeClaim", "default", "data"): claim}.get
+    fleet = rooms.NodeRooms({ObjectKey("PersistentVolumeClaim", "default", "data"): claim}.get)
+    fleet.set_nodes([a_node("a"), a_node("b")])
     pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
     pod["metadata"]["namespace"] = "default"
     fleet.set_pods("a", [{**pod, "metadata": {"name": "first", "namespace": namespace}, "status": {"phase": phase}}])

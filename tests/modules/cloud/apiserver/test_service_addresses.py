@@ -152,7 +152,7 @@ BALANCED: JsonObject = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"
 def test_a_port_for_health_checks_stays_and_goes_with_the_policy(cluster: Cluster) -> None:
     """Only a load balancer with `externalTrafficPolicy: Local` has one, even if it has no other node port."""
     assert "healthCheckNodePort" not in cluster.create(service("other", type="LoadBalancer"))["spec"]
-    bare = {**BALANCED, "allocateLoadBalancerNodePorts": False}
+    bare: JsonObject = {**BALANCED, "allocateLoadBalancerNodePorts": False}
     spec = cluster.create(service(**bare))["spec"]
     number = spec["healthCheckNodePort"]
     assert number in range(30000, 32768)
@@ -178,7 +178,7 @@ def test_no_port_for_health_checks_is_given_twice(cluster: Cluster) -> None:
     assert {spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]} == {30000, 30001}
     full = "failed to allocate a nodePort: range is full"
     assert full in refusal(small, service("next", **BALANCED))
-    bare = {**BALANCED, "allocateLoadBalancerNodePorts": False}
+    bare: JsonObject = {**BALANCED, "allocateLoadBalancerNodePorts": False}
     assert "failed to allocate a HealthCheck NodePort: range is full" in refusal(small, service("next", **bare))
 
 

@@ -46,10 +46,24 @@ def test_a_place_goes_to_the_first_lane_that_waits() -> None:
 def test_a_full_lane_of_events_delays_no_lease() -> None:
     """The lease is sent immediately, and an event without room is refused."""
     traffic = LaneTraffic()
-    events = [traffic.submit(EVENT) for _ in range(5003)]
+    events = [traffic.submit(EVENT) for _ in range(5009)]
     assert [_ended(traffic, number) for number in events[-2:]] == [type(None), LaneFull]
     lease = traffic.submit(LEASE, "e1")
     assert traffic.sent[-1] == lease
+
+
+def test_a_thousand_nodes_do_not_wait_for_a_slow_api_server() -> None:
+    """Each renews its lease every ten seconds and reports as often; each answer takes 0.2 s: 40 in flight. With 16 at a
+    time more and more waited.
+    """
+    traffic, ends_at = LaneTraffic(), dict[int, float]()
+    for step in range(1000):
+        for lane in (LEASE, POD):
+            traffic.submit(lane, f"e{step}")
+        for number in [each for each in traffic.flying if ends_at.setdefault(each, traffic.now + 0.2) <= traffic.now]:
+            traffic.answer(number)
+        traffic.pass_time(0.01)
+        assert [traffic.lanes.waiting(lane) for lane in (LEASE, POD)] == [0, 0]
 
 
 def test_bodies_that_wait_are_bounded() -> None:

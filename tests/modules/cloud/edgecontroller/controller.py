@@ -13,12 +13,11 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
-from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,
@@ -54,7 +53,7 @@ def add_api_server(
     api = EmbeddedKubeApi(bee.hive, bee.clock)
     kinds = [*device_definitions(), *rule_definitions()]
     bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), api.subscriptions)
-    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, limits=IN_PROCESS_LIMITS)
+    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
 
 
 def check_turn_is_over(bee: Harness, name: str) -> None:

@@ -76,9 +76,8 @@ def test_late_news_undoes_no_revocation() -> None:
 
 
 def test_a_key_that_is_new_is_noted_and_a_known_one_is_not() -> None:
-    known = KnownIdentities(Simulation(0).clock)
     noted: list[CertifiedPeer] = []
-    known.note_use = noted.append
+    known = KnownIdentities(Simulation(0).clock, noted.append)
     known.complete([])
     known.accepted(PEER)
     known.put(OWN)

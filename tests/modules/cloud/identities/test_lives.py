@@ -10,7 +10,6 @@ from beehive.names import Operation
 from beehive.testing import Harness
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.messages import (
     ALLOW,
     ENROL,
@@ -24,7 +23,7 @@ from modules.cloud.identities.messages import (
     TokenSettings,
     Withdrawal,
 )
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken
 from tests.modules.cloud.edgecontroller.controller import add_api_server
@@ -50,7 +49,7 @@ class Site:
 
     def __init__(self, bee: Harness, random: Random) -> None:
         self.bee, self.random = bee, random
-        self.known = KnownIdentities(bee.clock)
+        self.known = known_identities(bee.hive)
         api = add_api_server(bee, Cluster(bee.clock))
         bee.add(EdgeController, api, in_memory(), None, None)
         bee.add(IdentitiesModule, self.known, api.connect, "kube-system")

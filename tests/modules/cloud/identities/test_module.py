@@ -31,7 +31,7 @@ from modules.cloud.identities.messages import (
     TokenSettings,
     Withdrawal,
 )
-from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, Record, RevokedCertificate, object_name, object_of
 from modules.cloud.object_writes import JOURNAL, ObjectWrite
@@ -134,7 +134,7 @@ def bee() -> Iterator[Harness]:
 
 def started(bee: Harness, server: ApiServer) -> KnownIdentities:
     """The module, which knows the server's records."""
-    known = KnownIdentities(bee.clock)
+    known = known_identities(bee.hive)
     bee.add(IdentitiesModule, known, lambda _: server)
     bee.start()
     bee.run_for(1.0)
@@ -188,7 +188,7 @@ def test_a_record_that_another_cloudcore_deletes_meanwhile_is_made_again(bee: Ha
 
 def test_the_first_list_ends_what_was_known_from_an_earlier_life_of_the_module(bee: Harness) -> None:
     """A revocation that was ended while the module did not run; and who is refused now is looked for."""
-    known = KnownIdentities(bee.clock)
+    known = known_identities(bee.hive)
     looked: list[str] = []
     known.on_change(lambda: looked.append("at the connections"))
     known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), 3)
@@ -202,7 +202,7 @@ def test_the_first_list_ends_what_was_known_from_an_earlier_life_of_the_module(b
 
 def test_a_revocation_that_was_stored_while_the_first_list_was_on_its_way_stays_in_force(bee: Harness) -> None:
     """The list does not have it, and the watch tells of it later."""
-    known, server = KnownIdentities(bee.clock), ApiServer(bee)
+    known, server = known_identities(bee.hive), ApiServer(bee)
     known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), server.version + 1)
     bee.add(IdentitiesModule, known, lambda _: server)
     bee.start()

@@ -2,16 +2,18 @@
 
 import itertools
 import os
+import re
 import sqlite3
 import stat
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 from sqlalchemy import delete, inspect, select, update
+from sqlalchemy.exc import ProgrammingError
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
@@ -511,6 +513,33 @@ def test_a_database_that_cannot_keep_each_name_is_refused(postgresql: str, encod
     engine.dispose()
     with pytest.raises(DatabaseError, match=f"its encoding is {encoding}: .* ENCODING 'UTF8'"):
         Database(postgresql.replace("/postgres?", f"/{encoding.lower()}?"), "a")
+
+
+@needs_postgresql
+@pytest.mark.parametrize("table", ["cluster_objects", "cluster_state", "cluster_changes"])
+@pytest.mark.parametrize("is_used", [True, False])
+def test_tables_of_another_user_are_refused(postgresql: str, table: str, *, is_used: bool) -> None:
+    """Before the first start, or later in front of cloudcore's own: a trigger of theirs would run with its rights."""
+    engine = make_engine(url_of(postgresql))
+    url = re.sub(r"//[^@]+@", "//cloud@", postgresql)
+    statements = (
+        "DROP OWNED BY cloud, evil", "DROP SCHEMA IF EXISTS first CASCADE", "DROP ROLE IF EXISTS cloud, evil",
+        "CREATE ROLE cloud LOGIN", "CREATE ROLE evil", "GRANT CREATE ON SCHEMA public TO cloud",
+        "CREATE SCHEMA first AUTHORIZATION evil", "GRANT USAGE ON SCHEMA first TO cloud",
+    )  # fmt: skip
+    tables.drop_all(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for statement in statements:
+            with suppress(ProgrammingError) if statement.startswith("DROP OWNED") else nullcontext():
+                connection.exec_driver_sql(statement)
+        if is_used:
+            Database(url, "a").close()
+        connection.exec_driver_sql("ALTER ROLE cloud SET search_path = first, public")
+        connection.exec_driver_sql(f"CREATE TABLE first.{table} (id integer)")
+        connection.exec_driver_sql(f"ALTER TABLE first.{table} OWNER TO evil")
+    engine.dispose()
+    with pytest.raises(DatabaseError, match=f"table {table} belongs to evil"):
+        Database(url, "a")
 
 
 def test_a_database_is_new_until_something_is_in_it(url: str) -> None:

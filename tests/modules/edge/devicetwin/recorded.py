@@ -9,7 +9,7 @@ from typing import Any
 from beehive import Message, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from edgehub.inbound import Step, decide
+from edgehub.dispatch import Step, decide
 from metamanager.errors import StoreWriteError
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store, open_store

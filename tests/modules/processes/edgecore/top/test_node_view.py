@@ -16,7 +16,7 @@ from beehive.http.responses import Reply, Stream, json, text
 from beehive.http.router import HttpRoute, Router
 from beehive.testing import Harness
 from edged.pods.model import PodUid, WorkFigures
-from edged.server.snapshots import Snapshots
+from edged.server.snapshots import EdgedReports, Snapshots
 from edgehub.counters import LinkCounters, LinkState
 from modules.apimachinery.types import NodeStatus, Pod, encode, from_value
 from modules.apimachinery.types.nodes import NodeSystemInfo
@@ -79,10 +79,10 @@ def test_the_state_of_an_agent() -> None:
         info = NodeSystemInfo(container_runtime_version="containerd://2.0")
         snapshots.node_status = NodeStatus(conditions=READY, node_info=info, capacity={"cpu": "4", "pods": 110})
         due = {PodUid("later"): now + 9.5, PodUid("now"): now - 1}
-        snapshots.work = lambda: WorkFigures(1, 2, due, frozenset({PodUid("later")}))
-        made.counters = counters = LinkCounters()
+        figures = WorkFigures(1, 2, due, frozenset({PodUid("later")}))
+        snapshots.reports = EdgedReports(lambda: figures, lambda _namespace, _name: None, dict)
+        made.counters = counters = LinkCounters(lambda: {"state": (2, 300)})
         counters.link = LinkState(None, 5.0, 3, "refused", now + 4)
-        counters.waiting = lambda: {"state": (2, 300)}
         bee.hive.send(ModuleName.METAMANAGER, Message.new(bee.hive.clock, source="test", resource="x", operation="y"))
         bee.settle()
         state = made.state()

@@ -1,0 +1,100 @@
+"""The group commit: the replies to many messages wait for one commit of their changes."""
+
+from typing import Protocol
+
+from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
+from metamanager.errors import StoreError, StoreWriteError
+from metamanager.replies import Outcome, Reply
+from metamanager.store import Store
+
+
+class Delivers(Protocol):
+    """Sends replies (`MetaManager`)."""
+
+    def deliver(self, reply: Reply) -> None:
+        """Send a reply."""
+
+
+class Reports(Protocol):
+    """Reports whether the database takes changes (`StoreHealth`)."""
+
+    def report(self, error: StoreError | None) -> None:
+        """Take the result of a commit; None for success."""
+
+
+class Batch:
+    """Collects the outcomes of messages, commits their changes together, then sends their replies in order.
+
+    So one fsync serves many messages, and no acknowledgement leaves before its object is on the disk. The module ends a
+    batch when its inbox is empty, or after `Module.batch_limit` messages.
+
+    Args:
+        store: the database.
+        module: sends the replies.
+        health: learns of each commit whether it failed; then `failure_replies` are sent.
+    """
+
+    def __init__(self, store: Store, module: Delivers, health: Reports) -> None:
+        self._store = store
+        self._module = module
+        self._health = health
+        self._waiting: list[Outcome] = []
+        self._causes: list[Cause] = []
+
+    def add(self, outcome: Outcome) -> None:
+        """Add an outcome. Its replies leave immediately if it has no change and no other outcome waits."""
+        if self._waiting or outcome.changed:
+            self._waiting.append(outcome)
+            self._causes.append(current_cause())
+        else:
+            self._send(outcome)
+
+    def flush(self) -> None:
+        """Commit, then send all waiting replies."""
+        if any(outcome.changed and not outcome.lost for outcome in self._waiting):
+            self._commit()
+        if any(outcome.lost for outcome in self._waiting):
+            self._retry_deletions()
+        waiting, self._waiting = self._waiting, []
+        causes, self._causes = self._causes, []
+        with resumed(NO_CAUSE):
+            context = own_context()
+            for outcome, cause in zip(waiting, causes, strict=True):
+                context.span, context.trace = cause
+                self._send(outcome)
+
+    def lose(self, *, for_good: bool = False) -> None:
+        """Roll back: the waiting changes are lost. `flush` repeats deletions, unless the loss is `for_good`."""
+        self._store.rollback()
+        self._waiting = [self._mark_lost(one, for_good=for_good) if one.changed else one for one in self._waiting]
+
+    def _mark_lost(self, outcome: Outcome, *, for_good: bool) -> Outcome:
+        if outcome.retry is None or for_good:
+            return Outcome(outcome.failure_replies())
+        return outcome._replace(lost=True)
+
+    def _retry_deletions(self) -> None:
+        """Repeat the lost deletions, which free room on the disk."""
+        self._store.make_room()
+        try:
+            for outcome in self._waiting:
+                if outcome.lost and outcome.retry is not None:
+                    outcome.retry()
+            self._store.commit()
+        except StoreWriteError as error:
+            self._store.rollback()
+            self._waiting = [Outcome(one.failure_replies()) if one.lost else one for one in self._waiting]
+            self._health.report(error)
+
+    def _commit(self) -> None:
+        try:
+            self._store.commit()
+        except StoreWriteError as error:
+            self.lose()
+            self._health.report(error)
+        else:
+            self._health.report(None)
+
+    def _send(self, outcome: Outcome) -> None:
+        for reply in outcome.replies:
+            self._module.deliver(reply)

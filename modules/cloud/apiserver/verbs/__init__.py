@@ -1,0 +1,1 @@
+"""The verbs of the Kubernetes API, by subject."""

@@ -1,0 +1,165 @@
+"""Patches of objects, and server-side apply."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from modules.apimachinery.api_errors import ApiError, BadRequestError, InvalidError, UnsupportedMediaTypeError
+from modules.apimachinery.computed import computed
+from modules.apimachinery.event_versions import check_update
+from modules.apimachinery.go_values import go_text
+from modules.apimachinery.json_patch import apply_json_patch
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
+from modules.apimachinery.protobuf.empty_members import without_empty_members
+from modules.apimachinery.strategic_merge import merge_json, merge_strategic
+from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.apimachinery.validation.causes import shown
+from modules.apimachinery.validation.pods import ephemeral_containers_update
+from modules.cloud.apiextensions.calls import subresources_of
+from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
+from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
+from modules.cloud.apiserver.fields.types import DecodingError
+from modules.cloud.apiserver.fields.validation import unknown_metadata, unknown_paths
+from modules.cloud.apiserver.kind_defaults import encode_string_data
+from modules.cloud.apiserver.verbs.requests import (
+    LONGEST_SHOWN,
+    is_event,
+    misnamed,
+    named,
+    object_of,
+    patch_of,
+    stored_version,
+)
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
+
+_IDENTITY: Final = ("name", "namespace")
+_EPHEMERAL: Final = "ephemeralcontainers"
+_APPROVAL: Final = "approval"
+_SECRET: Final = kind_named("Secret")
+
+
+def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
+    """Carry out a server-side apply. Nodes may not: it is no write that NodeRestriction knows. Calls inside cloudcore
+    name no manager, and what they apply is merged with their last manifest.
+    """
+    if request.node or request.subresource not in ("", "status"):
+        raise UnsupportedMediaTypeError(f"patches of type {APPLY} are not served here by this cloud")
+    name = str(request.options.get("fieldManager") or "")
+    if name:
+        _check_object_type(object_of(request), kind)
+    wanted = named(object_of(request), kind, request)
+    if not name:
+        made, outcome = cluster.apply(wanted)
+        return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+    custom = cluster.storage.kinds.custom().get((kind.api_version, kind.plural))
+    unknown = (
+        unknown_paths(kind, wanted)
+        if custom is None
+        else computed(unknown_fields, wanted, custom.schema, unknown_metadata)
+    )
+    if unknown:
+        raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
+    if kind == _SECRET:
+        encode_string_data(wanted)
+    manager = Manager(name, APPLIED, request.subresource, stored_version(request))
+    wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
+    made, outcome = cluster.apply_as(manager, wanted, object_of(request), force=bool(request.options.get("force")))
+    return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def is_managed_apply(request: ApiCall) -> bool:
+    """Return whether it is a server-side apply, which refuses fields that the schema does not have in any mode."""
+    return request.patch_type == APPLY and bool(request.options.get("fieldManager"))
+
+
+class UntypedPatchError(ApiError):
+    """A manifest of a server-side apply does not have the schema of its kind. kube-apiserver calls it its own failure.
+
+    Args:
+        request: the request.
+        kind: the kind.
+        faults: each with its path.
+    """
+
+    def __init__(self, request: ApiCall, kind: Kind, faults: Sequence[str]) -> None:
+        group, _, version = kind.api_version.rpartition("/")
+        of = f"{request.namespace}/{request.name}; {group}/{version}, Kind={kind.name}"
+        told = faults[0] if len(faults) == 1 else "\n  ".join(("errors:", *faults))
+        super().__init__("cannot apply a manifest", f"failed to create typed patch object ({of}): {told}")
+
+
+def _check_object_type(manifest: JsonObject, kind: Kind) -> None:
+    """Check that a manifest of a server-side apply names the kind of its path; other bodies may leave it out."""
+    given, version = (str(manifest.get(field) or "")[:LONGEST_SHOWN] for field in ("kind", "apiVersion"))
+    if given != kind.name or (not kind.is_custom and version != kind.api_version):
+        raise BadRequestError(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={given}")
+
+
+def _without(cluster: Cluster, kind: Kind) -> str:
+    """Return the field that a manifest does not set: a status that is a subresource."""
+    return "status" if "status" in subresources_of(cluster.storage.kinds, kind) else ""
+
+
+def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
+    _check_uid_of_patch(cluster, request, key)
+    live = cluster.to_change(key)
+    match request.patch_type:
+        case "application/strategic-merge-patch+json" if cluster.storage.kinds.custom_of(live) is None:
+            merged = computed(merge_strategic, live, patch_of(request, ""), schema_of(key.kind))
+        case "application/merge-patch+json":
+            merged = computed(merge_json, live, patch_of(request, "error decoding patch: "))
+        case "application/json-patch+json":
+            managed = listed(live["metadata"].get("managedFields"))
+            merged = computed(apply_json_patch, with_entries(live, managed), request.body)
+        case _:
+            strategic = () if cluster.storage.kinds.custom_of(live) else (STRATEGIC,)
+            known = ", ".join((JSON_PATCH, MERGE, *strategic, APPLY))
+            why = "the body of the request was in an unknown format - accepted media types include:"
+            raise UnsupportedMediaTypeError(f"{why} {known}")
+    if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
+        raise BadRequestError("the patch takes the object's metadata away")
+    for field in _IDENTITY:
+        given, value = merged["metadata"].get(field), live["metadata"].get(field)
+        if given != value:
+            raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
+    _check_uid(live, merged)
+    if request.subresource == "status":
+        return cluster.update_status(key, computed(without_empty_members, merged, live))
+    if request.subresource == _EPHEMERAL:
+        return with_ephemeral_containers(cluster, key, merged)
+    if request.subresource == _APPROVAL:
+        return cluster.update_approval(key, merged)
+    changes = check_update if is_event(request) else None
+    try:
+        return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
+    except DecodingError as error:
+        told = go_text(request.body) if request.patch_type == STRATEGIC else msgspec.json.encode(request.body).decode()
+        raise InvalidError("", "", "patch", f"Invalid value: {shown(told)}: {error.why}") from error
+
+
+def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:
+    """Store the ephemeral containers of a pod, as `kubectl debug` adds them, and nothing else of it."""
+    live, spec = cluster.to_change(key), wanted.get("spec")
+    added = spec.get("ephemeralContainers") if isinstance(spec, dict) else None
+    metadata = {**live["metadata"], "resourceVersion": version_of(wanted) or version_of(live)}
+    wanted = {**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}}
+    return cluster.update(wanted, ephemeral_containers_update)
+
+
+def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
+    """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
+    by a pod with the same name on another node.
+    """
+    live, metadata = cluster.storage.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
+    if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
+        _check_uid(live, {"metadata": metadata})
+
+
+def _check_uid(live: JsonObject, merged: JsonObject) -> None:
+    uid = merged["metadata"].get("uid", uid_of(live))
+    if uid != uid_of(live):
+        why = f'Invalid value: "{str(uid)[:40]}": field is immutable'
+        raise InvalidError(live["kind"], live["metadata"]["name"], "metadata.uid", why)

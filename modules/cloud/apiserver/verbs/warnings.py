@@ -1,0 +1,109 @@
+"""The warnings in the answers to requests: what is not as the client may think."""
+
+from typing import Final
+
+from modules.apimachinery.computed import computed
+from modules.apimachinery.kinds import JsonObject, key_for, key_kind, kind_named
+from modules.apimachinery.resources import SCALE
+from modules.apimachinery.structural_schema.rules import has_validations
+from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.created_subresources import CREATED
+from modules.cloud.apiserver.fields.types import decoded
+from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_metadata
+from modules.cloud.apiserver.pod_scheduled import waits_because
+from modules.cloud.apiserver.verbs.patching import is_managed_apply
+from modules.cloud.apiserver.verbs.requests import WITH_OBJECT, is_of, kind_of
+from modules.cloud.client.calls import APPLY, JSON_PATCH, ApiCall, ApiResult
+
+_POD: Final = "Pod"
+_DEFINITION: Final = "CustomResourceDefinition"
+_HALF_SERVED: Final = {
+    ("v1", "services"): "only nodes with a proxy of services answer at its address and its name (hostPort or "
+    "hostNetwork of a pod opens a port of its node)",
+    ("v1", "podtemplates"): "nothing here acts on a PodTemplate (a Deployment has its template in itself)",
+    **dict.fromkeys(
+        (("networking.k8s.io/v1", "ingresses"), ("networking.k8s.io/v1", "ingressclasses")),
+        "nothing here acts on an Ingress: run a controller for them that answers on a node's port",
+    ),
+    **dict.fromkeys(
+        (("flowcontrol.apiserver.k8s.io/v1", plural) for plural in ("flowschemas", "prioritylevelconfigurations")),
+        "nothing here acts on it: requests are limited by this API server's own rules",
+    ),
+    ("storage.k8s.io/v1", "storageclasses"): "no volumes are provisioned (a PersistentVolume is bound to claims of "
+    "its storageClassName)",
+    ("resource.k8s.io/v1", "resourceclaims"): "no devices are allocated (device plug-ins give extended resources)",
+}
+"""The kinds that are only stored, each with its warning to clients."""
+_NODE: Final = kind_named("Node")
+
+
+def placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a new or applied pod has no node yet, or a node that has never registered."""
+    obj = result.object
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    if request.node or not is_asked or obj is None or key_kind(obj) != _POD:
+        return ()
+    node = obj["spec"].get("nodeName")
+    if node and cluster.storage.find(key_for(_NODE, "", node)) is None:
+        return (f"pod {obj['metadata']['name']}: there is no node {node} (it waits until one of that name registers)",)
+    why = waits_because(obj)
+    advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
+    return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
+
+
+def definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a written definition has rules that are not evaluated."""
+    obj, is_write = result.object, request.verb in ("create", "update", "patch") and not request.subresource
+    if request.node or not is_write or obj is None or key_kind(obj) != _DEFINITION or not has_validations(obj):
+        return ()
+    why = "its rules in CEL (x-kubernetes-validations) are stored and not evaluated: objects that break them are taken"
+    return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
+
+
+def kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that no node, or nobody at all, acts on a new or applied object of its kind."""
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    about = _HALF_SERVED.get((request.api_version, request.plural))
+    if request.node or not is_asked or about is None or result.object is None or request.subresource:
+        return ()
+    if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
+        number = result.object["spec"].get("healthCheckNodePort")
+        about = f"no node answers at its healthCheckNodePort {number}" if number else ""
+    return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",) if about else ()
+
+
+def _has_proxy(node: JsonObject) -> bool:
+    """Return whether a node answers for Services, as it reports."""
+    return bool(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeProxyVersion"))
+
+
+def deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a node that is alive registers again."""
+    if request.verb != "delete" or not is_of(request, _NODE) or request.node or result.refusal is not None:
+        return ()
+    return (
+        f"node {request.name} registers again if it is alive: `cloudcore revoke node {request.name}` locks it out, and "
+        f"`cloudcore allow node {request.name}` ends that",
+    )
+
+
+def field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
+    """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
+    mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
+    if mode == IGNORE:
+        return ()
+    is_other = (request.api_version, request.plural, request.subresource) in CREATED or request.subresource == SCALE
+    is_checked = request.verb in WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
+    kind = kind_of(kinds, request)
+    custom = kinds.custom().get((kind.api_version, kind.plural))
+    is_whole = request.verb in ("create", "update")
+    if not is_checked:
+        return ()
+    unknown: tuple[str, ...] = ()
+    if custom is not None and not is_managed_apply(request):
+        unknown = computed(unknown_fields, request.body, custom.schema, unknown_metadata)
+    if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
+        computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
+    return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
