@@ -1,7 +1,9 @@
 """The reconcilers of the API server, whose writes share the transaction of the changes that they follow from.
 
 No client sees the one without the other: a namespace without its account, a node under pressure without its taint, an
-owner that is gone beside its dependents. What may be written later belongs to `modules.cloud.controllers`.
+owner that is gone beside its dependents. Pods get their nodes here, too: the answer to a creation says why a pod waits,
+and a transaction of its own would double the commits of each pod. What may be written later belongs to
+`modules.cloud.controllers`.
 """
 
 from collections.abc import Callable
