@@ -23,7 +23,15 @@ from tests.docs import REPOSITORY
 from tests.end_to_end.processes import comes_true, failed_modules
 from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.closing import Closing, left_behind
-from tests.support.leftovers import CNI, clear, remove_cni_cache, remove_shared_rules, unmount_under
+from tests.support.leftovers import (
+    CNI,
+    LOOPBACK_RULE,
+    clear,
+    remove_cni_cache,
+    remove_loopback_rule,
+    remove_rules_for_ports,
+    unmount_under,
+)
 from tests.support.patience import PATIENCE
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
@@ -140,8 +148,10 @@ class WholeRun:
         """Remove what the runs of a machine share and this one has made, if no other run goes on."""
         if remains.others_run(directories.mark()):
             return
-        if not remains.has_rules(self._before):
-            remove_shared_rules()
+        if not remains.had_rule(self._before, LOOPBACK_RULE):
+            remove_loopback_rule()
+        if not remains.had_rule(self._before, "CNI"):
+            remove_rules_for_ports()
         if f"directory {CNI}" not in self._before.present:
             remove_cni_cache()
         if "directory /run/edgecore" not in self._before.present:

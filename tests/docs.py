@@ -1,17 +1,9 @@
-"""Reads the pages in docs/: the tests and files that their tables name.
-
-A table with a column `test` promises that each of its rows is shown by a test. A reference is written in backticks:
-
-    `tests/edged/pods/test_env.py`   a file or a directory
-    `test_env.py::test_a_name`       a file in the directory that the table's head, or the text before it, names
-    `::test_a_name`                  in the last named file; at the beginning of a row the table head's
-    `::test_a_long_na…`              the beginning of a name
-"""
+"""Reads the pages in docs/: their tables, links, and the code and files that they name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,10 +15,8 @@ TOP_PAGES: Final = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md
 PRODUCT: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
 
 _QUOTED = re.compile(r"`([^`]+)`")
-_TEST = re.compile(r"^(tests/\S+|(?:\w+/)*test_\w+\.py(?:::\S+)?|::test_\S+)$")
 _CODE = re.compile(rf"(?:{'|'.join(PRODUCT)})/[\w/]+\.py|[A-Z]\w+\.[a-z]\w+(?:\(\))?")
 _DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)|^(?:class )?(Test\w+)", re.MULTILINE)
-_CUT = "…"
 
 
 class Row(NamedTuple):
@@ -43,15 +33,6 @@ class Row(NamedTuple):
     head: tuple[str, ...]
 
 
-class Claim(NamedTuple):
-    """A row of a table with a column `test`, and the tests that it names; `tests` is empty when it names no test."""
-
-    line: int
-    what: str
-    tests: tuple[tuple[Path | None, str], ...]
-    """File or directory (None: not named) and the test's name, or its beginning with an ellipsis."""
-
-
 def tables(text: str) -> Iterator[Row]:
     """Yield all rows of all tables, without their heads."""
     head: tuple[str, ...] | None = None
@@ -62,45 +43,6 @@ def tables(text: str) -> Iterator[Row]:
             head = _cells(line)
         elif set(line) - set("|-: "):
             yield Row(number, _cells(line), head)
-
-
-def claims(text: str, root: Path = REPOSITORY) -> Iterator[Claim]:
-    """Yield the rows of all tables with a column `test`, with the tests that they name."""
-    lines = re.sub(r"(\b[Tt]ests are in)\n(`tests/[^`]*`)", r"\1 \2\n", text).splitlines()
-    base: Path | None = None
-    last: Path | None = None
-    read = depth = depth_of_base = 0
-    for row in tables(text):
-        column = _test_column(row.head)
-        if column is None:
-            continue
-        for line in lines[read : row.line]:
-            if line.startswith("#"):
-                depth = len(line) - len(line.lstrip("#"))
-                if depth <= depth_of_base:
-                    base = last = None
-            elif (named := _base_named(line)) is not None:
-                base, last, depth_of_base = root / named, None, depth
-        read = row.line
-        last = base if base is not None and base.suffix == ".py" else last
-        tests = []
-        for token in _QUOTED.findall(row.cells[column]):
-            if _TEST.match(token):
-                path, _, name = token.partition("::")
-                last = _resolved(path, base, root) if path else last
-                tests.append((last, name))
-        yield Claim(row.line, row.cells[0], tuple(tests))
-
-
-def missing(claim: Claim) -> list[str]:
-    """Return the errors of a claim: it names no test, a file does not exist, or a test is not in its file."""
-    if not claim.tests:
-        return ["names no test"]
-    return [
-        wrong
-        for path, name in claim.tests
-        for wrong in ([f"{name or 'a file'}, but where?"] if path is None else _absent(path, name))
-    ]
 
 
 def files_named(text: str, column: str) -> Iterator[tuple[int, str]]:
@@ -159,40 +101,10 @@ def defined(path: Path) -> frozenset[str]:
     return frozenset(name for file in files for pair in _DEFINED.findall(file.read_text()) for name in pair if name)
 
 
+def absent(path: Path, name: str) -> bool:
+    """Whether a test, or without a name its file or directory, does not exist."""
+    return not path.exists() or (name != "" and name not in defined(path))
+
+
 def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
-
-
-def _test_column(head: Iterable[str]) -> int | None:
-    return next((n for n, cell in enumerate(head) if re.match(r"(shown by )?tests?\b", cell)), None)
-
-
-def _base_named(line: str) -> str | None:
-    """Return the directory or file that a table's head, or a sentence about tests, names."""
-    is_head = line.startswith("|") and _test_column(_cells(line)) is not None
-    if is_head or (not line.startswith("|") and re.search(r"\b[Tt]ests?\b.*`tests/", line)) or "in `tests/" in line:
-        found = re.search(r"`(tests/[\w/.]+)`", line)
-        return found.group(1) if found else None
-    return None
-
-
-def _resolved(path: str, base: Path | None, root: Path) -> Path | None:
-    if path.startswith("tests/"):
-        return root / path
-    if base is None:
-        return None
-    return (base if base.suffix != ".py" else base.parent) / path
-
-
-def _absent(path: Path, name: str) -> list[str]:
-    if not path.exists():
-        return [f"{path} is not there"]
-    if not name:
-        return []
-    names = defined(path)
-    wanted = name.partition("[")[0]
-    if wanted.endswith(_CUT):
-        there = any(each.startswith(wanted.removesuffix(_CUT)) for each in names)
-    else:
-        there = wanted in names
-    return [] if there else [f"no {name} in {path}"]

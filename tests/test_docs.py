@@ -1,4 +1,4 @@
-"""The tests, links, files and sections that the pages in docs/ and docstrings name exist."""
+"""The links, files and sections that the pages in docs/ and docstrings name exist, and the tests of threats."""
 
 from __future__ import annotations
 
@@ -9,95 +9,25 @@ from typing import Final
 
 import pytest
 
+from modules.lab.site.behaviours import threats
 from tests.docs import (
     PAGES,
     REPOSITORY,
     TOP_PAGES,
+    absent,
     anchors,
-    claims,
     code_named,
-    defined,
     files_named,
     is_code,
     links,
-    missing,
-    tables,
 )
 
 _WITH_DOCSTRINGS: Final = ("beehive", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests")
 """Directories with tracked files only: others come and go while tests run."""
 
-_BEHAVIOURS: Final = [page for page in PAGES if page.parent.name == "behaviours"]
-
-_PAGE = """\
-# Page
-Rules. Tests are in `tests/area` unless they say otherwise.
-
-| behaviour | test |
-|---|---|
-| whole | `test_a.py::test_one` |
-| of the same file, cut | `::test_tw…`, `tests/other` |
-| gone | `test_a.py::test_three` |
-| without | by looking at it |
-| no file | `test_b.py` |
-
-## Below it
-| behaviour | test |
-|---|---|
-| below | `test_a.py::test_two` |
-
-| what | other |
-|---|---|
-| not a claim | `test_b.py` |
-
-# Another
-| behaviour | test (`tests/area/test_a.py`) |
-|---|---|
-| by the head | `::test_one` |
-
-# No file is named
-| behaviour | test |
-|---|---|
-| lost | `::test_one` |
-"""
-
 
 def _name(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
-
-
-def test_a_page_is_read_as_its_author_means_it(tmp_path: Path) -> None:
-    area = tmp_path / "tests" / "area"
-    area.mkdir(parents=True)
-    (tmp_path / "tests" / "other").mkdir()
-    (area / "test_a.py").write_text("def test_one() -> None: ...\ndef test_two() -> None: ...\n")
-    found = {claim.what: missing(claim) for claim in claims(_PAGE, tmp_path)}
-    assert found == {
-        "whole": [],
-        "of the same file, cut": [],
-        "gone": [f"no test_three in {area}/test_a.py"],
-        "without": ["names no test"],
-        "no file": [f"{area}/test_b.py is not there"],
-        "below": [],
-        "by the head": [],
-        "lost": ["test_one, but where?"],
-    }
-
-
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_every_row_of_a_table_of_behaviours_is_shown_by_a_test_that_is_there(page: Path) -> None:
-    wrong = [f"{page.name}:{claim.line}: {claim.what}: {each}" for claim in claims(page.read_text())
-             for each in missing(claim)]  # fmt: skip
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("page", _BEHAVIOURS, ids=_name)
-def test_every_row_of_a_page_of_behaviours_names_its_tests(page: Path) -> None:
-    """Such a page has no table without a column `test`, which the check above would pass over."""
-    text = page.read_text()
-    rows = [row.line for row in tables(text)]
-    assert rows
-    assert [claim.line for claim in claims(text)] == rows
 
 
 @pytest.mark.parametrize("page", [*TOP_PAGES, *PAGES], ids=_name)
@@ -147,8 +77,8 @@ def test_every_section_that_a_docstring_cites_is_there() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_case_of_the_crowd_is_on_the_page_of_behaviours() -> None:
-    page = (REPOSITORY / "docs" / "kubelet-behaviours.md").read_text()
-    named = {name for claim in claims(page) for _, name in claim.tests}
-    cases = defined(REPOSITORY / "tests" / "end_to_end" / "crowd")
-    assert cases - named == set()
+def test_every_test_that_a_threat_names_is_there() -> None:
+    named = [test.partition("::") for each in threats() for test in each.tests]
+    wrong = [f"{path}::{name}" for path, _, name in named if absent(REPOSITORY / path, name)]
+    assert not wrong, "\n".join(wrong)
+    assert all(each.tests for each in threats())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, AdmittingService, HttpService, admit
 
 OTHER_SITE = "a page of another site may not use the certificate of its reader's browser"
 _LOCAL = "localhost"
@@ -59,7 +59,7 @@ def _is_of_browser(request: Request) -> bool:
     )
 
 
-class BrowserGuard:
+class BrowserGuard(AdmittingService):
     """Refuses requests of pages in browsers and passes all others to another `HttpService`.
 
     A page may send requests to its own machine, and reads the answers when its own host name resolves
@@ -74,12 +74,12 @@ class BrowserGuard:
         self._service = service
         self._names = frozenset(names)
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply. Raise HttpStatusError with 403 for a request that may come from a page."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`. Raise HttpStatusError with 403 for a request that may come from a page."""
         if is_from_page(request, self._names):
             hint = f"ask by an address, localhost or {', '.join(sorted(self._names))}"
             raise HttpStatusError(403, "pages of browsers are not served, nor other names of this server", hint=hint)
-        return self._service.serve(request)
+        return admit(self._service, request)
 
 
 def _is_address(name: str) -> bool:

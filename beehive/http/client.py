@@ -119,14 +119,25 @@ class ClientExchange:
             body += event.data
         return bytes(body)
 
-    def read_piece(self, receive: Receive) -> bytes:
-        """Return the next piece of the body, `b""` after the last.
+    def read_pieces(self, receive: Receive, most: int = 1) -> tuple[bytes, int]:
+        """Return the next pieces of the body as one, and how many they are; `b""` after the last.
+
+        Args:
+            receive: as elsewhere; called only if no piece has been received.
+            most: pieces, such as chunks.
 
         Raises:
             HttpError: as `read_body`.
         """
-        event = next_event(self._connection, receive)
-        return bytes(event.data) if isinstance(event, h11.Data) else b""
+        body, count = bytearray(), 0
+        event = h11.PAUSED if self.complete else next_event(self._connection, receive)
+        while isinstance(event, h11.Data):
+            body += event.data
+            count += 1
+            if count == most:
+                break
+            event = next_event(self._connection, receive, waits=False)
+        return bytes(body), count
 
 
 def _head(event: h11.Response | h11.InformationalResponse) -> ResponseHead:

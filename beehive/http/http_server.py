@@ -13,9 +13,10 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,9 +25,9 @@ from beehive.http.connection_server import ConnectionServer
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, peer_address
 from beehive.http.errors import HttpStatusError
 from beehive.http.lingering_close import linger
-from beehive.http.request import MAX_HEAD, Request, read_request
+from beehive.http.request import MAX_HEAD, Request, read_body, read_request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, Takeover, text
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, HttpService, admit
 from beehive.rate import TokenBucket
 from beehive.sockets.tls import peer_certificate
 
@@ -47,6 +48,8 @@ REFUSALS: Final = 100
 """Answers to clients without rights in a second, and in a burst, after which further ones are held back."""
 PAUSE_SECONDS: Final = 0.25
 """Seconds that such a refusal is held back, and up to twice as long."""
+_SKIPPED_BYTES: Final = 64 * 1024
+"""Longest body that is read although its request is refused: a new connection would cost both sides more."""
 _SHARES: Final = 16
 _REFUSED: Final = (401, 403, 429)
 
@@ -55,6 +58,7 @@ _PIECE_BYTES: Final = 256 * 1024
 """Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
 _INSTANT: Final = 0.001
 """Seconds; a socket's time-out of 0 would mean that it does not block."""
+_Result = TypeVar("_Result")
 
 
 class HttpServer(ConnectionServer):
@@ -67,12 +71,12 @@ class HttpServer(ConnectionServer):
 
     Args:
         listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
-        service: a router, for instance. It is called on the connections' threads.
+        service: a router, for instance. It is called on the connections' threads. An `AdmittingService` decides on each
+            request before its body is read.
         clock: for the deadline of a request.
-        max_body: bytes of a request's body that are read before the service is called; 0 leaves bodies unread.
+        max_body: bytes of a request's body that are read before the service serves it; 0 leaves bodies unread.
         context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
         idle_seconds: keeps a connection for further requests until none has come for so long; 0 closes it after one.
-        admit: is given each request before its body is read; a HttpStatusError refuses it.
         refusal: makes the response to a request that is not read or not admitted, or that the service fails to answer;
             default plain text.
         max_connections: at one time, beside streams; one address has three quarters of them at most.
@@ -88,12 +92,10 @@ class HttpServer(ConnectionServer):
         max_body: int = 0,
         context: ssl.SSLContext | None = None,
         idle_seconds: float = 0.0,
-        admit: Callable[[Request], None] | None = None,
         refusal: Callable[[HttpStatusError], Response] = lambda error: text(error.status, f"{error}\n"),
         max_connections: int = MAX_CONNECTIONS,
         max_streams: int = MAX_STREAMS,
     ) -> None:
-        self._admit = admit
         self._refusal = refusal
         self._service = service
         self._clock = clock
@@ -143,12 +145,11 @@ class HttpServer(ConnectionServer):
         """Answer a request; return whether the connection can carry another."""
         client, is_stranger = "", self._context is not None
         try:
-            request = connection.read_request(self._max_body, self._admit)
+            request = connection.read_request()
             client = _client_of(request, connection.open.address)
             connection.open.credentials = request.header("authorization")
             is_stranger = is_stranger and not (request.certificate or connection.open.credentials)
-            self._open.enter(connection.open, Phase.ANSWERED)
-            reply = self._call_service(request)
+            reply = self._served(connection, request)
         except HttpStatusError as error:
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = self._refusal(error)
@@ -170,14 +171,26 @@ class HttpServer(ConnectionServer):
             connection.pause(PAUSE_SECONDS * (1 + share))  # else all would go on at the same moment
             self._open.enter(connection.open, Phase.ANSWERED)
 
-    def _call_service(self, request: Request) -> Reply:
+    def _served(self, connection: "_Connection", request: Request) -> Reply:
+        """Return the reply of the service, which decides on the request before its body is read."""
+        takes_body = bool(self._max_body) and request.has_body
+        if not takes_body:
+            self._open.enter(connection.open, Phase.ANSWERED)
+        with connection.time_out():
+            decided = self._decided(request)
+        if self._max_body and isinstance(decided, Admitted):
+            request = connection.read_body(request, min(self._max_body, decided.most_body or self._max_body))
+        elif self._max_body:
+            connection.skip_body(request)
+        if takes_body:
+            self._open.enter(connection.open, Phase.ANSWERED)
+        return _guarded(decided.serve, request) if isinstance(decided, Admitted) else decided
+
+    def _decided(self, request: Request) -> Admitted | Reply:
         try:
-            return self._service.serve(request)
-        except HttpStatusError:
-            raise
-        except Exception:  # noqa: BLE001 - one path that fails must not end the server
-            _log.exception("the handler of %s failed", request.path)
-            raise HttpStatusError(500, "internal error", hint="see the log") from None
+            return _guarded(partial(admit, self._service), request)
+        except HttpStatusError as error:
+            return self._refusal(error)
 
     def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> None:
         with contextlib.ExitStack() as stack:
@@ -193,6 +206,17 @@ class HttpServer(ConnectionServer):
                 reply.carry_on(connection.socket)
             else:
                 connection.send_stream(reply)
+
+
+def _guarded(handler: Callable[[Request], _Result], request: Request) -> _Result:
+    """Return the result of a handler. Raise HttpStatusError for any failure."""
+    try:
+        return handler(request)
+    except HttpStatusError:
+        raise
+    except Exception:  # noqa: BLE001 - one path that fails must not end the server
+        _log.exception("the handler of %s failed", request.path)
+        raise HttpStatusError(500, "internal error", hint="see the log") from None
 
 
 class _Connection:
@@ -216,20 +240,33 @@ class _Connection:
             self.socket.settimeout(max(self._seconds_left(), _INSTANT))
             self.socket.do_handshake()
 
-    def read_request(self, max_body: int, admit: Callable[[Request], None] | None) -> Request:
-        """Return the request. Raise HttpStatusError when it cannot be read, or is not admitted."""
-
-        def admitted(request: Request) -> None:
-            if admit is not None:
-                admit(self._certified(request))
-
-        return self._certified(read_request(self._exchange, self._receive, max_body, admitted, self.socket.sendall))
-
-    def _certified(self, request: Request) -> Request:
+    def read_request(self) -> Request:
+        """Return the request, by its head. Raise HttpStatusError when it cannot be read."""
+        request = read_request(self._exchange, self._receive)
         certificate = peer_certificate(self.socket) if isinstance(self.socket, ssl.SSLSocket) else None
         if certificate is None and not self._address:
             return request
         return msgspec.structs.replace(request, certificate=certificate, address=self._address)
+
+    def read_body(self, request: Request, most: int) -> Request:
+        """Return the request with its body. Raise HttpStatusError when it cannot be read."""
+        return read_body(request, self._exchange, self._receive, most, self.socket.sendall)
+
+    def skip_body(self, request: Request) -> None:
+        """Read the body of a request that is refused, if it is short and on its way, so that the connection can carry
+        another one.
+        """
+        if request.header("expect") or request.header("transfer-encoding"):
+            return
+        with contextlib.suppress(HttpStatusError):
+            read_body(request, self._exchange, self._receive, _SKIPPED_BYTES)
+
+    @contextlib.contextmanager
+    def time_out(self) -> Iterator[None]:
+        """Leave the seconds that the context takes out of the request's own."""
+        since = self._clock.monotonic()
+        yield
+        self._deadline += self._clock.monotonic() - since
 
     def wait(self, seconds: float) -> bool:
         """Wait for the first bytes of another request; return False if they do not come within `seconds`."""

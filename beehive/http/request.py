@@ -53,6 +53,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The path, decoded, without a slash at its end."""
         return "/" + "/".join(self.parts)
 
+    @property
+    def has_body(self) -> bool:
+        """Whether there is a body, read or not. What follows a request that upgrades the connection is none."""
+        is_announced = bool(self.header("transfer-encoding")) or self.header("content-length") not in ("", "0")
+        return bool(self.body) or (is_announced and not self.header("upgrade"))
+
     def first(self, name: str) -> str:
         """Return the first value of a field of the query, "" without one."""
         return next((value for key, value in self.query if key == name), "")
@@ -71,50 +77,59 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return next((value for key, value in self.headers if key == name), "")
 
 
-def read_request(
-    exchange: "ServerExchange",
-    receive: "Receive",
-    max_body: int = 0,
-    admit: Callable[[Request], None] | None = None,
-    send: Callable[[bytes], object] = lambda _: None,
-) -> Request:
-    """Return the request of an exchange.
+def read_request(exchange: "ServerExchange", receive: "Receive") -> Request:
+    """Return the request of an exchange, by its head; what has come after the head is in `Request.rest`.
 
     Args:
         exchange: with a bound of `MAX_HEAD`.
         receive: returns the connection's next bytes.
-        max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`, as does a request that upgrades
-            the connection.
-        admit: is given the request before its body is read; a HttpStatusError refuses it.
+
+    Raises:
+        HttpStatusError: 400 for a malformed request, 404 for a path with too many parts, 431 for a head that is too
+            long.
+    """
+    try:
+        return request_from(exchange.read_head(receive), exchange.rest)
+    except HttpError as error:
+        if error.status == 431:
+            raise HttpStatusError(431, "the request is too long", hint=f"at most {MAX_HEAD} bytes") from error
+        raise _unread(error) from error
+
+
+def read_body(
+    request: Request,
+    exchange: "ServerExchange",
+    receive: "Receive",
+    most: int,
+    send: Callable[[bytes], object] = lambda _: None,
+) -> Request:
+    """Return a request with its body. That of a request that upgrades the connection is left in `Request.rest`.
+
+    Args:
+        request: as `read_request` has returned it.
+        exchange: its exchange.
+        receive: returns the connection's next bytes.
+        most: bytes that the body may have.
         send: sends bytes to a client that waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
 
     Raises:
-        HttpStatusError: 400 for a malformed request, 404 for a path with too many parts, 413 and 431 for a body and
-            a head that are too long.
+        HttpStatusError: 413 for a body that is too long, in kube-apiserver's words; 400 for a malformed one.
     """
-    from beehive.http.server import body_length  # noqa: PLC0415 - h11, with the first request
+    from beehive.http.server import stated_length  # noqa: PLC0415 - h11, with the first request
 
+    if request.header("upgrade"):
+        return request
     try:
-        head = exchange.read_head(receive)
-        request = request_from(head, exchange.rest)
-        if admit is not None:
-            admit(request)
-        if not max_body or request.header("upgrade"):
-            return request
-        if not head.header("transfer-encoding"):  # a body in chunks has no length before its end
-            body_length(head, max_body)
+        stated_length(request.header("content-length"), most)
         send(exchange.go_ahead())
-        return msgspec.structs.replace(request, body=exchange.read_body(receive, max_body), rest=b"")
+        return msgspec.structs.replace(request, body=exchange.read_body(receive, most), rest=b"")
     except HttpError as error:
-        raise _refusal(error, max_body) from error
+        if error.status == 413:
+            raise HttpStatusError(413, "Request entity too large", f"limit is {most}") from error
+        raise _unread(error) from error
 
 
-def _refusal(error: HttpError, max_body: int) -> HttpStatusError:
-    """Return the answer to a request that breaks the protocol or a bound; of a body, in kube-apiserver's words."""
-    if error.status == 413:
-        return HttpStatusError(413, "Request entity too large", f"limit is {max_body}")
-    if error.status == 431:
-        return HttpStatusError(431, "the request is too long", hint=f"at most {MAX_HEAD} bytes")
+def _unread(error: HttpError) -> HttpStatusError:
     return HttpStatusError(error.status, "this is an HTTP/1.1 server", hint=error.reason)
 
 

@@ -1,7 +1,8 @@
 """Routes of paths to handlers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,6 +17,37 @@ class HttpService(Protocol):
 
     def serve(self, request: Request) -> Reply:
         """Return the reply. An HttpStatusError becomes the response."""
+
+
+class Admitted(NamedTuple):
+    """A request that may be made, as far as its head tells."""
+
+    serve: Handler
+    """Returns the reply to the request with its body."""
+    most_body: int | None = None
+    """Bytes that the body may have, if that is less than the server's bound."""
+
+
+class AdmittingService(ABC):
+    """An `HttpService` that decides on a request by its head, before its body is read."""
+
+    @abstractmethod
+    def admit(self, request: Request) -> Admitted | Reply:
+        """Return what serves a request, or the reply that refuses it; an HttpStatusError refuses it, too.
+
+        Args:
+            request: without its body.
+        """
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply to a request whose body has been read."""
+        decided = self.admit(request)
+        return decided.serve(request) if isinstance(decided, Admitted) else decided
+
+
+def admit(service: HttpService, request: Request) -> Admitted | Reply:
+    """Return what a service decides on a request by its head; one that decides nothing then serves it."""
+    return service.admit(request) if isinstance(service, AdmittingService) else Admitted(service.serve)
 
 
 class HttpRoute(msgspec.Struct, frozen=True):

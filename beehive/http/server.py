@@ -181,7 +181,11 @@ def body_length(head: RequestHead, limit: int) -> int:
     """
     if head.header("transfer-encoding"):
         raise HttpError(411, "a body needs a Content-Length")
-    text = head.header("content-length") or "0"
-    if len(text) > _LENGTH_DIGITS or int(text) > limit:
+    return stated_length(head.header("content-length"), limit)
+
+
+def stated_length(text: str, limit: int) -> int:
+    """Return the number in the header `Content-Length`, 0 for "". Raise HttpError, 413, for more than `limit`."""
+    if len(text) > _LENGTH_DIGITS or int(text or "0") > limit:
         raise HttpError(413, f"a body has at most {limit} bytes")
-    return int(text)
+    return int(text or "0")

@@ -28,8 +28,8 @@ DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
 OWNER = "edgecore.io/owner"
-"""Annotation with the agent that made a sandbox. An agent removes only sandboxes with its own mark (docs/containerd.md,
-"Point edgecore to it").
+"""Annotation with the agent that made a sandbox. An agent removes only sandboxes with its own mark (docs/runtimes.md,
+"Two agents on one containerd").
 """
 
 

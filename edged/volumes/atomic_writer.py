@@ -10,7 +10,7 @@ A crash between any two steps leaves the old or the new version in force; the ne
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,11 +37,15 @@ class AtomicWriter:
     Args:
         directory: the volume; it must exist, and have no other writer.
         prepare: called with a new version's directory before it comes into force, to set owners.
+        mount_points: directories to make for mounts within the volume; they hide files of their names.
     """
 
-    def __init__(self, directory: Path, prepare: Callable[[Path], None] | None = None) -> None:
+    def __init__(
+        self, directory: Path, prepare: Callable[[Path], None] | None = None, mount_points: Iterable[str] = ()
+    ) -> None:
         self._directory = directory
         self._prepare = prepare
+        self._mount_points = tuple(mount_points)
 
     def write(self, payload: Payload, now: Nanoseconds) -> bool:
         """Make the directory hold exactly the payload's files; return False when it already does.
@@ -53,6 +57,7 @@ class AtomicWriter:
         if changed:
             current = self._new_version(payload, now)
             self._put_in_force(current)
+        self._make_mount_points()
         self._show(payload)
         self._clean(payload, current)
         return changed
@@ -101,21 +106,38 @@ class AtomicWriter:
         following.symlink_to(version.name)
         following.replace(self._directory / DATA)
 
+    def _make_mount_points(self) -> None:
+        """Make the missing mount points; one below a link is in a version, where no directory would stay."""
+        for point in self._mount_points:
+            path = self._directory
+            for name in point.split("/"):
+                path /= name
+                if path.is_symlink():
+                    break
+                with suppress(FileExistsError):
+                    path.mkdir()
+                    path.chmod(_OPEN)
+
     def _show(self, payload: Payload) -> None:
-        """Make a link at the top for the first component of each path; correct links are kept."""
+        """Make a link at the top for the first component of each path; correct links and mount points are kept."""
+        mounted = _tops(self._mount_points)
         for name in _tops(payload):
             link = self._directory / name
             target = Path(DATA, name)
             if link.is_symlink() and link.readlink() == target:
                 continue
+            if name in mounted and link.is_dir() and not link.is_symlink():
+                continue
             remove_tree(link)
             link.symlink_to(target)
 
     def _clean(self, payload: Payload, current: Path | None) -> None:
-        """Remove links to missing files, and versions that are no longer in force."""
+        """Remove links to missing files, and versions that are no longer in force. Other files and directories are
+        mount points: the kernel would end the mounts of running containers with them.
+        """
         keep = _tops(payload) | {DATA} | ({current.name} if current else set())
         for entry in list(self._directory.iterdir()):
-            if entry.name not in keep:
+            if entry.name not in keep and (entry.is_symlink() or entry.name.startswith(_HIDDEN)):
                 remove_tree(entry)
 
 
@@ -147,5 +169,5 @@ def _is_file(path: Path, file: VolumeFile) -> bool:
         return False
 
 
-def _tops(payload: Payload) -> set[str]:
-    return {path.partition("/")[0] for path in payload}
+def _tops(paths: Iterable[str]) -> set[str]:
+    return {path.partition("/")[0] for path in paths}

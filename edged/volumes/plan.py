@@ -1,6 +1,7 @@
 """The plan of each volume of a pod on the node; pure, `set_up` carries it out."""
 
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from msgspec import Struct
 
@@ -17,7 +18,15 @@ from edged.volumes.payload import (
     secret_payload,
 )
 from modules.apimachinery.pods.demand import all_limited, pod_limits
-from modules.apimachinery.types import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
+from modules.apimachinery.types import (
+    EmptyDirVolumeSource,
+    HostPathVolumeSource,
+    Pod,
+    Quantity,
+    Volume,
+    VolumeMount,
+    whole_value,
+)
 
 
 def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
@@ -76,6 +85,8 @@ class Files(Struct, frozen=True):
     payload: Payload
     memory: int | None = None
     """Limit of its memory in bytes, 0 for the kernel's default; None for a directory on the disk."""
+    mount_points: tuple[str, ...] = ()
+    """Directories in it for other mounts of the pod."""
 
 
 VolumePlan = EmptyDirectory | MemoryDirectory | HostPath | Files
@@ -95,7 +106,34 @@ def plan_volume(
         return _empty_directory(pod, volume.name, volume.empty_dir, paths, memory)
     kind, payload = _files(pod, volume, sources, view)
     size = None if kind in _ON_DISK else memory_size(pod, None, memory)
-    return Files(paths.volume(uid, kind, volume.name), payload, size)
+    return Files(paths.volume(uid, kind, volume.name), payload, size, _mount_points(pod, volume.name))
+
+
+def _mount_points(pod: Pod, name: str) -> tuple[str, ...]:
+    """Return where containers mount something directly within a volume of files, as kubelet makes these directories
+    (pkg/volume/util/nested_volumes.go): the volume is read-only for a runtime, too. Mounts of single files are left
+    out, as a directory is no mount point for them.
+    """
+    files = {each.name for each in pod.spec.volumes if _is_of_files(each)}
+    found: set[str] = set()
+    for container in pod.spec.all_containers:
+        mounts = {PurePosixPath(normpath(f"/{each.mount_path}")): each for each in container.volume_mounts}
+        for path, mount in mounts.items():
+            outer = next((each for each in path.parents if each in mounts), None)
+            if outer is None or _has_sub_path(mounts[outer]) or mounts[outer].name != name:
+                continue
+            inner = path.relative_to(outer)
+            if not (_has_sub_path(mount) and mount.name in files) and not inner.parts[0].startswith(".."):
+                found.add(str(inner))
+    return tuple(sorted(found))
+
+
+def _has_sub_path(mount: VolumeMount) -> bool:
+    return bool(mount.sub_path or mount.sub_path_expr)
+
+
+def _is_of_files(volume: Volume) -> bool:
+    return any((volume.config_map, volume.secret, volume.downward_api, volume.projected))
 
 
 def _empty_directory(

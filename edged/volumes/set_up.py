@@ -125,10 +125,10 @@ def _check_host_path(plan: HostPath) -> None:
 
 def _write_files(plan: Files, now: Nanoseconds, group: int | None) -> None:
     if group is None:
-        AtomicWriter(plan.path).write(plan.payload, now)
+        AtomicWriter(plan.path, None, plan.mount_points).write(plan.payload, now)
         return
     readable = {path: replace(file, mode=file.mode | _GROUP_READS) for path, file in plan.payload.items()}
-    AtomicWriter(plan.path, lambda version: _give_all_to_group(version, group)).write(readable, now)
+    AtomicWriter(plan.path, lambda version: _give_all_to_group(version, group), plan.mount_points).write(readable, now)
 
 
 def _give_all_to_group(directory: Path, group: int) -> None:

@@ -80,6 +80,8 @@ class Resource(msgspec.Struct, frozen=True):
     verbs: tuple[str, ...] = (*READ_VERBS, *WRITE_VERBS)
     columns: tuple[PrinterColumn, ...] = ()
     """Columns of a custom resource's table, after its name."""
+    selectable_fields: tuple[str, ...] = ()
+    """The fields of a custom resource that field selectors may name beside `metadata`."""
     schema: dict[str, Any] | None = None
     """The OpenAPI v3 schema of a custom resource."""
     has_defaults: bool = False

@@ -2,10 +2,13 @@
 
 Each kind has the API server's list of selectable fields. Other fields are refused, as by the API server: a selector
 that is not understood must not select all objects.
+
+The conditions on one label or field are merged, so that a selector costs no more for an object than its labels, and the
+fields of its kind, are many.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -60,7 +63,7 @@ changes are in one part.
 _SWITCHES: Final = ("spec.hostNetwork", "spec.unschedulable")
 
 MOST_REQUIREMENTS: Final = 256
-"""Conditions of one selector; each is checked for each object."""
+"""Conditions of one selector."""
 
 _TOKEN: Final = re.compile(r"[ \t\r\n]*([^ \t\r\n=!(),><]+|==|!=|[=!(),><]|$)")
 _END: Final = ""
@@ -75,19 +78,50 @@ _LONGEST_NUMBER: Final = 19
 
 
 class FieldTerm(NamedTuple):
-    """One condition on a field."""
+    """The conditions of one kind on a field."""
 
     field: str
-    value: str
+    values: frozenset[str]
     equal: bool
+    """Whether the field has one of the values; otherwise none of them."""
+    is_custom: bool = False
+    """Whether the field is a custom kind's own."""
+
+    def holds(self, obj: dict[str, Any]) -> bool:
+        """Return whether the conditions hold for an object."""
+        found = text_at(obj, self.field) if self.is_custom else _value(obj, self.field)
+        return (found in self.values) is self.equal
 
 
 class Requirement(NamedTuple):
-    """One condition on a label."""
+    """The conditions on a label."""
 
     key: str
-    holds: Callable[[str | None], bool]
-    """Takes the label's value, None without the label."""
+    is_wanted: bool = False
+    """Whether the object must have the label."""
+    is_refused: bool = False
+    """Whether the object must not have it."""
+    allowed: frozenset[str] | None = None
+    """Values of which the label has one; None: any."""
+    refused: frozenset[str] = frozenset()
+    """Values that the label has not."""
+    above: int | None = None
+    """A number below that of the label."""
+    below: int | None = None
+    """A number above that of the label."""
+
+    def holds(self, value: str) -> bool:
+        """Return whether the conditions hold for a value of the label."""
+        if self.is_refused or value in self.refused or (self.allowed is not None and value not in self.allowed):
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = int64(value)
+        return (
+            number is not None
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
 
 
 def read_requirements(text: str) -> Iterator[Requirement]:
@@ -154,9 +188,9 @@ def _requirement(tokens: _Tokens) -> Requirement:
     key = tokens.take()
     _check("<nil>", key, faults_of_label_key(key))
     if is_negated:
-        return Requirement(key, lambda value: value is None)
+        return Requirement(key, is_refused=True)
     if tokens.is_at_end or tokens.next == ",":
-        return Requirement(key, lambda value: value is not None)
+        return Requirement(key, is_wanted=True)
     return _restriction(key, tokens)
 
 
@@ -173,9 +207,11 @@ def _restriction(key: str, tokens: _Tokens) -> Requirement:
         _check(f"values[{number}][{key}]", value, faults_of_label_value(value))
     if operator in _COMPARISONS:
         bound = int(values[0])
-        return Requirement(key, lambda value: _compares(value, operator, bound))
-    wanted, is_wanted = frozenset(values), operator not in ("notin", "!=")
-    return Requirement(key, lambda value: (value in wanted) is is_wanted)
+        of_numbers = Requirement(key, is_wanted=True)
+        return of_numbers._replace(above=bound) if operator == ">" else of_numbers._replace(below=bound)
+    if operator in ("notin", "!="):
+        return Requirement(key, refused=frozenset(values))
+    return Requirement(key, is_wanted=True, allowed=frozenset(values))
 
 
 def _values(tokens: _Tokens) -> set[str]:
@@ -223,37 +259,41 @@ def _check_number(number: int, value: str) -> None:
         raise ValueError(f'values[{number}]: Invalid value: "{value[:_SHOWN]}": {why}')
 
 
-def _compares(value: str | None, operator: str, bound: int) -> bool:
-    number = int64(value or "")
-    if number is None:
-        return False
-    return number > bound if operator == ">" else number < bound
-
-
 class Selector(NamedTuple):
     """A conjunction of conditions."""
 
-    labels: tuple[Requirement, ...] = ()
+    wanted: tuple[Requirement, ...] = ()
+    """Of labels that an object must have; one for each label, as in `others`."""
+    others: Mapping[str, Requirement] = {}
+    """By label, of labels that it need not have."""
     fields: tuple[FieldTerm, ...] = ()
+    """At most two of each field."""
 
     @property
     def selects_all(self) -> bool:
         """Whether the selector has no condition."""
-        return not self.labels and not self.fields
+        return not (self.wanted or self.others or self.fields)
 
     def selects(self, obj: dict[str, Any]) -> bool:
         """Return whether all conditions hold for an object."""
         for term in self.fields:
-            if (_value(obj, term.field) == term.value) is not term.equal:
+            if not term.holds(obj):
                 return False
-        if not self.labels:
+        if not (self.wanted or self.others):
             return True
         labels = map_at(obj, "metadata.labels")
-        return all(one.holds(labels.get(one.key)) for one in self.labels)
+        for one in self.wanted:
+            value = labels.get(one.key)
+            if value is None or not one.holds(value):
+                return False
+        for key in labels if len(labels) < len(self.others) else self.others:
+            if key in self.others and (value := labels.get(key)) is not None and not self.others[key].holds(value):
+                return False
+        return True
 
     def named(self, name: str) -> "Selector":
         """Return this selector with a condition on the name."""
-        return Selector(self.labels, (*self.fields, FieldTerm("metadata.name", name, equal=True)))
+        return self._replace(fields=(*self.fields, FieldTerm("metadata.name", frozenset((name,)), equal=True)))
 
 
 def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
@@ -263,22 +303,28 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
         ApiStatusError: 400; it cannot be parsed, or has a field that is not selectable for the kind.
     """
     try:
-        return Selector(tuple(read_requirements(labels)), tuple(_terms(resource, _stored_names(resource, fields))))
+        by_label = _merged(read_requirements(labels))
+        terms = tuple(_merged_terms(_terms(resource, _stored_names(resource, fields))))
     except ValueError as error:
         raise ApiStatusError(400, str(error)) from error
+    wanted = tuple(one for one in by_label.values() if one.is_wanted)
+    return Selector(wanted, {key: one for key, one in by_label.items() if not one.is_wanted}, terms)
 
 
 def _stored_names(resource: Resource, fields: str) -> str:
     return core_selector(fields) if is_newer(resource) else fields
 
 
-def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+def are_selected_alike(
+    kind: str, one: dict[str, Any], other: dict[str, Any], selectable_fields: Iterable[str] = ()
+) -> bool:
     """Return whether each selector selects both or none of two states of an object.
 
     Args:
         kind: as in keys of objects.
         one: a state.
         other: another state.
+        selectable_fields: of a custom kind.
     """
     if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
         return False
@@ -291,7 +337,38 @@ def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) ->
                 continue
             if _value(one, field) != _value(other, field):
                 return False
-    return True
+    return all(text_at(one, field) == text_at(other, field) for field in selectable_fields)
+
+
+def _merged(conditions: Iterable[Requirement]) -> dict[str, Requirement]:
+    """Return the conditions on each label as one."""
+    found: dict[str, list[Requirement]] = {}
+    for one in conditions:
+        found.setdefault(one.key, []).append(one)
+    return {key: each[0] if len(each) == 1 else _all_of(each) for key, each in found.items()}
+
+
+def _all_of(conditions: Sequence[Requirement]) -> Requirement:
+    allowed = [one.allowed for one in conditions if one.allowed is not None]
+    return Requirement(
+        conditions[0].key,
+        any(one.is_wanted for one in conditions),
+        any(one.is_refused for one in conditions),
+        frozenset.intersection(*allowed) if allowed else None,
+        frozenset().union(*(one.refused for one in conditions)),
+        max((one.above for one in conditions if one.above is not None), default=None),
+        min((one.below for one in conditions if one.below is not None), default=None),
+    )
+
+
+def _merged_terms(terms: Iterable[FieldTerm]) -> Iterator[FieldTerm]:
+    """Yield the terms of one kind on each field as one."""
+    found: dict[tuple[str, bool, bool], list[frozenset[str]]] = {}
+    for term in terms:
+        found.setdefault((term.field, term.equal, term.is_custom), []).append(term.values)
+    for (field, equal, is_custom), values in found.items():
+        held = frozenset.intersection(*values) if equal else frozenset().union(*values)
+        yield FieldTerm(field, held, equal, is_custom)
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
@@ -305,11 +382,14 @@ def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
         field, value = part[: operator.start()].strip(), part[operator.end() :]
         if field not in _selectable(resource):
             raise ValueError(_unsupported(resource, field[:_SHOWN]))
-        yield FieldTerm(field, _RAW.sub(_unescaped, value), operator[0] != "!=")
+        values = frozenset((_RAW.sub(_unescaped, value),))
+        yield FieldTerm(field, values, operator[0] != "!=", field in resource.selectable_fields)
 
 
 def _selectable(resource: Resource) -> tuple[str, ...]:
-    return _OF_ANY if resource.is_custom else _FIELDS.get(resource.kind, _OF_ANY)
+    if not resource.is_custom:
+        return _FIELDS.get(resource.kind, _OF_ANY)
+    return (*(_OF_ANY if resource.namespaced else _OF_ANY[:1]), *resource.selectable_fields)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -15,6 +15,7 @@ from beehive.errors import BeehiveError
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, json, text
+from beehive.http.router import Admitted, AdmittingService
 from modules.cli.errors import KubectlError, StatusError
 from modules.page.sessions import Sessions
 from modules.page.shells import ShellDoor, Shells, ShellTarget, key_of
@@ -221,7 +222,7 @@ def guarded(response: Response) -> Response:
     return response._replace(headers=(*response.headers, *(each for each in HEADERS if each[0] not in own)))
 
 
-class PageService:
+class PageService(AdmittingService):
     """Serves the page (`HttpService`).
 
     Everything below `/page/v1` needs the key of a session, in a header that no other site can make a browser send; the
@@ -240,20 +241,27 @@ class PageService:
         self._guard = Guard(hosts, scheme)
         self._files = _files()
 
-    def serve(self, request: Request) -> Reply:
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`."""
+        try:
+            self._guard.check(request)
+        except HttpStatusError as refusal:
+            return _refusal(refusal)
+        return Admitted(self._reply, _MOST_BODY)
+
+    def _reply(self, request: Request) -> Reply:
         """Return the response, an error's too, with the headers of the page; or a shell."""
         try:
             reply = self._serve(request)
             return guarded(reply) if isinstance(reply, Response) else reply
         except HttpStatusError as refusal:
-            return guarded(text(refusal.status, f"{refusal}\n"))
+            return _refusal(refusal)
         except StatusError as refusal:
             return guarded(text(refusal.code, f"{refusal.message}\n"))
         except (KubectlError, BeehiveError) as error:
             return guarded(text(HTTPStatus.BAD_GATEWAY, f"{error}\n"))
 
     def _serve(self, request: Request) -> Reply:
-        self._guard.check(request)
         match request.parts:
             case ("page", "v1", "shell", namespace, pod, container):
                 return self._shell(request, ShellTarget(namespace, pod, container))
@@ -337,9 +345,11 @@ class PageService:
         return json(msgspec.json.encode(SessionKey(key)))
 
 
+def _refusal(error: HttpStatusError) -> Response:
+    return guarded(text(error.status, f"{error}\n"))
+
+
 def _body_of(request: Request, kind: type[_Body]) -> _Body:
-    if len(request.body) > _MOST_BODY:
-        raise HttpStatusError(413, "the body is too long")
     try:
         return decode_json(request.body, kind)
     except (msgspec.MsgspecError, UnicodeError) as error:

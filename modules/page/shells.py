@@ -365,7 +365,7 @@ class _Talk:
     def _take_input(self) -> bool | None:
         """Move bytes to the node; return whether there were any, None at the end of the browser."""
         if self._node.writes:
-            return self._node.write()
+            return self._node.write() > 0
         data = self._browser.read(_READ_BYTES)
         if data == b"":
             return None
@@ -376,7 +376,7 @@ class _Talk:
     def _give_output(self) -> bool | None:
         """Move bytes to the browser; return whether there were any, None at the end of the node."""
         if self._browser.writes:
-            return self._browser.write()
+            return self._browser.write() > 0
         said = self._node.read(_READ_BYTES)
         if said == b"":
             self._browser.end(self._clock)

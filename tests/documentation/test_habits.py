@@ -1,17 +1,18 @@
-"""What people's fingers type is done, or refused with a line that helps: each row of docs/habits.md is run."""
+"""What people's fingers type is done, or refused with a line that helps: each row of habits.md is run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from tests.documentation.blocks import REPOSITORY, Block
+from tests.documentation.blocks import Block
 from tests.documentation.session import reason_missing, run
 
-PAGE: Final = (REPOSITORY / "docs" / "habits.md").read_text()
+PAGE: Final = Path(__file__).with_name("habits.md").read_text()
 
 _ROW: Final = re.compile(r"^\| *(.*?) *\| `(.+)` \| (\d+) \| (?:`(.*)`)? *\|$", re.MULTILINE)
 _SECTION: Final = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

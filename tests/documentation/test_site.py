@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from modules.lab.site.behaviours import behaviour_page, behaviours, threat_page, threats
 from modules.lab.site.commands import command_page
 from modules.lab.site.metrics import metric_names
 from tests.documentation.blocks import REPOSITORY
@@ -78,6 +79,26 @@ def test_the_reference_has_the_metrics_with_type_and_text() -> None:
     assert found["beehive_messages_total"].kind == "counter"
     assert found["beehive_waiting_seconds"].kind == "histogram"
     assert all(each.text for each in found.values())
+
+
+def test_the_behaviours_are_the_names_and_docstrings_of_tests() -> None:
+    """A bar, as in `a | b`, does not end a cell.
+
+    Further paragraphs are for who reads the test.
+    """
+    own = next(each for each in behaviours("documentation") if each.text.startswith("the behaviours are"))
+    assert own.file == "documentation/test_site.py"
+    assert own.text.endswith(r"docstrings of tests: A bar, as in `a \| b`, does not end a cell.")
+    page = behaviour_page("behaviours-pods")
+    for text in ("a deadline ends a pod", "a path that leads out is refused until an annotation mends it"):
+        assert f"| {text} |" in page
+    assert "\n## edged/probes\n" in page
+
+
+def test_each_threat_is_in_the_reference_with_its_tests() -> None:
+    page = threat_page()
+    assert "| a pod fills the disk, is evicted, and its emptyDir keeps the disk full | a pod |" in page
+    assert page.count("\n| ") - page.count("\n## ") == len(threats())
 
 
 def _example(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The reference of the metrics, which is made from the code, has what a node and a cloud really export."""
+"""The reference of the metrics, has what a node and a cloud really export."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import re
 
 import pytest
 
-from modules.lab.site.metrics import metric_names
+from modules.lab.site.metrics import metric_advice, metric_names
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.processes import REPOSITORY, run_program
+from tests.end_to_end.processes import run_program
 
 _HELP = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE = re.compile(r"^([a-z_]+)\{([^}]*)\} ", re.MULTILINE)
 _LABEL = re.compile(r'([a-z_]+)="')
-_ROW = re.compile(r"^\| `([a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 
 
 def labels_in(text: str) -> dict[str, set[str]]:
@@ -25,12 +24,6 @@ def labels_in(text: str) -> dict[str, set[str]]:
     }
 
 
-def labels_of(page: str) -> dict[str, set[str]]:
-    """The labels that a page gives to each metric."""
-    rows = _ROW.findall((REPOSITORY / "docs" / page).read_text())
-    return {name: set(re.findall(r"`([a-z_]+)`", labels)) for name, labels in rows}
-
-
 @pytest.mark.gives_its_machine_back
 def test_every_exported_metric_is_in_the_reference_and_has_its_row_with_its_labels(machine: Machine) -> None:
     known = {each.name for each in metric_names()}
@@ -40,7 +33,7 @@ def test_every_exported_metric_is_in_the_reference_and_has_its_row_with_its_labe
     exported = set(_HELP.findall(node)) | set(_HELP.findall(cloud))
     assert len(exported) > 20
     assert exported - known == set()
-    for page, text in (("edgecore-metrics.md", node), ("cloudcore-metrics.md", cloud)):
-        documented = labels_of(page)
-        assert set(_HELP.findall(text)) - documented.keys() == set(), page
-        assert {name: documented[name] for name in labels_in(text)} == labels_in(text), page
+    for program, text in (("edgecore", node), ("cloudcore", cloud)):
+        documented = {name: set(each.labels) for name, each in metric_advice(program).items()}
+        assert set(_HELP.findall(text)) - documented.keys() == set(), program
+        assert {name: documented[name] for name in labels_in(text)} == labels_in(text), program

@@ -11,7 +11,7 @@ from edged.volumes import KernelMounts
 from modules.apimachinery.kinds import JsonObject
 from tests.edged.volumes.mounting import needs_mounts
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import mounts_below, wait_until
 from tests.support.csi_driver import CsiDriver
 
@@ -74,6 +74,30 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
     assert (machine.edge.volume(made, "empty-dir", "memory") / "greeting").read_text() == "hello\n"
     delete_and_look(machine, made)
     assert (tmp_path / "given" / "file").read_text() == "from the machine\n"
+
+
+@pytest.mark.gives_its_machine_back
+@needs_mounts
+def test_a_mount_within_a_volume_of_files(machine: Machine) -> None:
+    """KubeEdge's edgemesh-agent mounts a ConfigMap within another one. Both change, and the mounts within stay."""
+    volumes: tuple[JsonObject, ...] = (
+        {"name": "outer", "configMap": {"name": "outer"}},
+        {"name": "inner", "configMap": {"name": "inner"}},
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+    )
+    script = (
+        "echo kept > /outer/memory/file; until grep -q two /outer/key; do sleep 0.05; done;"
+        " until grep -q two /outer/inner/key; do sleep 0.05; done; cat /outer/memory/file; exec sleep 600"
+    )
+    mounts = [mount("inner", "/outer/inner"), mount("outer", "/outer"), mount("memory", "/outer/memory")]
+    for name in ("outer", "inner"):
+        machine.cloud.apply(config_map(name, key="one"))
+    machine.cloud.apply(pod("p", container(script, volumeMounts=mounts), volumes=volumes))
+    made = machine.cloud.pods.wait("p", is_ready)
+    for name in ("outer", "inner"):
+        machine.cloud.apply(config_map(name, key="two"))
+    wait_until(lambda: machine.edge.lines(made) == ["kept"], "the changes came, and the mount is still there")
+    delete_and_look(machine, made)
 
 
 def claim(machine: Machine, name: str, **source: JsonObject) -> None:

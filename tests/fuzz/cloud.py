@@ -15,9 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from beehive.http.errors import HttpStatusError
-from beehive.http.request import MAX_HEAD, read_request
 from beehive.http.responses import Response, Stream
-from beehive.http.server import ServerExchange
 from beehive.message import Message
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
@@ -45,6 +43,7 @@ from modules.processes.cloudcore.control_service import (
     NodesResponseBody,
 )
 from modules.processes.cloudcore.identity_service import IdentityService
+from tests.beehive.http.requests import parse
 from tests.fuzz.target import Target, must
 from tests.modules.cloud.cloudhub.certificates.made import Unrefused
 
@@ -159,7 +158,8 @@ def _check_enrolment(data: bytes, random: Random) -> None:
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in fields) if name}
     shown = random.random() < 0.3
     holder = random.choice(("", _NODE, "other"))
-    request = EnrolmentRequest(method, path, headers, body, CertifiedPeer("1", _NOW, holder) if shown else None)
+    peer = CertifiedPeer("1", _NOW, holder) if shown else None
+    request = EnrolmentRequest(method, path, headers, lambda: body, peer)
     enrolment = Enrolment(_authority(), Unrefused({_NODE}), _YEAR)
     answer = enrolment.answer(request, _NOW)
     if answer.status != HTTPStatus.OK:
@@ -252,9 +252,8 @@ class _Gone:
 
 def _check_control(data: bytes, _: Random) -> None:
     """Check a whole HTTP request of the control socket: what is answered is a response of the API."""
-    parts = [data[:65536]]
     try:
-        request = read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", REQUEST_BYTES)
+        request = parse(data[:65536], REQUEST_BYTES)
     except HttpStatusError as error:
         must(400 <= error.status < 500, "a request that cannot be read is the client's fault")
         return

@@ -7,10 +7,9 @@ from random import Random
 from typing import Final
 
 from beehive.http.errors import HttpError, HttpStatusError
-from beehive.http.request import MAX_HEAD, read_request
 from beehive.http.responses import Response
-from beehive.http.server import ServerExchange
 from modules.page.service import HEADERS
+from tests.beehive.http.requests import parse
 from tests.fuzz.target import Target, must
 from tests.modules.page.test_service import HOST, ORIGIN, Page
 
@@ -45,9 +44,8 @@ def _seeds() -> Sequence[bytes]:
 
 def _check(data: bytes, _random: Random) -> None:
     page, key = _page()
-    rest = [data]
     try:
-        request = read_request(ServerExchange(MAX_HEAD), lambda: rest.pop() if rest else b"", _MOST_BODY)
+        request = parse(data, _MOST_BODY)
     except (HttpError, HttpStatusError):
         return
     reply = page.service.serve(request)

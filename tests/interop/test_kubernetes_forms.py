@@ -70,7 +70,7 @@ def _forget(stub: Stub) -> None:
 
     def forget() -> None:
         module._cluster.storage.forget_past()
-        module._history = WatchHistory(module._cluster.storage)
+        module._changes._history = WatchHistory(module._cluster.storage)
 
     _do(module, forget)
 

@@ -217,8 +217,8 @@ def edge(tmp_path: Path) -> Iterator[Edge]:
 @pytest.fixture
 def nothing_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """KubeEdge's default."""
-    for module in ("edgecontroller", "apiserver"):
-        monkeypatch.setattr(f"modules.cloud.{module}.module.AccessControl", NothingRefused)
+    for module in ("edgecontroller.module", "apiserver.authorized_calls"):
+        monkeypatch.setattr(f"modules.cloud.{module}.AccessControl", NothingRefused)
 
 
 @pytest.mark.usefixtures("nothing_refused")

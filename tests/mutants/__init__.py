@@ -1,1 +1,1 @@
-"""Mutation testing of the code that decides: `python -m tests.mutants`, see docs/mutants.md."""
+"""Mutation testing of the code that decides: `python -m tests.mutants`, see docs/testing.md."""

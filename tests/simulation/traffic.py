@@ -83,7 +83,7 @@ def _settings(config: EdgeCoreConfig, counters: LinkCounters) -> Iterator[None]:
 
 
 def main() -> None:
-    """Print both tables, as docs/edgehub.md has them."""
+    """Print both tables, as docs/node.md, "Traffic", has them."""
     for name, config in (("default", EdgeCoreConfig.default()), ("saver", SAVER.applied(EdgeCoreConfig.default()))):
         usage = measured(config, 24.0)
         sys.stdout.write(f"{name}: {usage.megabytes:.2f} MB a day\n")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.support.directories import AT_END
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
@@ -94,8 +95,8 @@ class Browser:
         """Run the body of a JavaScript function and return its value."""
         return self._post("execute/sync", {"script": script, "args": list(arguments)})
 
-    def wait(self, script: str, seconds: float = 90.0) -> Any:
-        """Wait until a JavaScript expression is true and return its value.
+    def wait(self, script: str, seconds: float = PATIENCE) -> Any:
+        """Wait until a JavaScript expression is true and return its value; load again what was broken off.
 
         Raises:
             AssertionError: it did not become true in time.
@@ -106,6 +107,8 @@ class Browser:
         while time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError):
                 return self._post("execute/async", {"script": done, "args": []})
+            if _BROKEN_OFF.removeprefix("net::") in self.run("return document.body?.innerText ?? ''"):
+                self._post("refresh", {})  # a link of the page, or a form, has led to a load that was broken off
         shown = self.run("return `${document.readyState}: ${document.body.innerText.slice(0, 500)}`")
         raise AssertionError(f"not so within {seconds} s: {script}; console {self.console()}, document {shown}")
 

@@ -22,6 +22,8 @@ from tests.support.remains import ancestors, is_of_run, remains
 
 _CGROUPS = Path("/sys/fs/cgroup")
 CNI = Path("/var/lib/cni")
+LOOPBACK_RULE = "loopback from elsewhere"
+"""A part of the comment of the rule that keeps 127.0.0.0/8 to the machine."""
 _HOST_PORTS = "CNI-HOSTPORT-"
 _PODS_PORTS = "CNI-DN-"
 _OCTAL_SPACE = "\\040"
@@ -119,12 +121,12 @@ def _removed(parent: str) -> list[Path]:
     return left
 
 
-def remove_shared_rules() -> None:
-    """Removes the rules that are not of one pod and stay when no pod is left: those of CNI's plug-in for ports of the
-    machine, unless a pod has such a port, and the runtime's for 127.0.0.0/8.
+def remove_rules_for_ports() -> None:
+    """Removes the chains of CNI's plug-in for ports of the machine, which stay when no pod is left, unless a pod has
+    such a port.
 
     For the end of the last run on the machine: the plug-in finds its chains or makes them, and fails if one is gone
-    when its rule follows; and the runtime of another run needs its rule.
+    when its rule follows.
     """
     for program in filter(shutil.which, ("iptables", "ip6tables")):
         lines = _iptables(program, "nat", "-S")
@@ -135,6 +137,10 @@ def remove_shared_rules() -> None:
                     _iptables(program, "nat", "-D", chain, *rule)
             for chain in chains:
                 _iptables(program, "nat", "-X", chain)
+
+
+def remove_loopback_rule() -> None:
+    """Removes the runtime's rule for 127.0.0.0/8, at the end of the last run: the runtime of another one needs it."""
     clock = RealClock()
     LoopbackFirewall(clock).remove()
     clock.close()

@@ -95,9 +95,9 @@ def others_run(mark: str) -> bool:
     return False
 
 
-def has_rules(found: Machine) -> bool:
-    """Return whether there are rules whose names the programs choose."""
-    return any(each.startswith("rule ") for each in found.present)
+def had_rule(found: Machine, words: str) -> bool:
+    """Return whether there was a rule of an edgecore, or of CNI's plug-in, with these words in its name."""
+    return any(each.startswith("rule ") and words in each for each in found.present)
 
 
 def remains(mark: str) -> list[str]:

@@ -26,7 +26,7 @@ if test "$1"; then
     iptables -t nat -A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-0123
 fi
 iptables -A INPUT ! -i lo -m comment --comment "edgecore: loopback from elsewhere" -j DROP
-"$2" -c "from tests.support.leftovers import remove_shared_rules; remove_shared_rules()"
+"$2" -c "from tests.support import leftovers; leftovers.remove_rules_for_ports(); leftovers.remove_loopback_rule()"
 iptables-save; ip6tables-save
 """
 

@@ -212,13 +212,16 @@ service = Fields(
 
 
 def service_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    """Check that a Service keeps the class of its load balancer, and its addresses, unless it becomes or was an
-    ExternalName.
+    """Check that a Service keeps the class of its load balancer, its port for health checks, and its addresses, unless
+    it becomes or was an ExternalName.
     """
     wanted, before = new.get("spec") or {}, live.get("spec") or {}
     classes = before.get("loadBalancerClass"), wanted.get("loadBalancerClass")
     if wanted.get("type") == before.get("type") == "LoadBalancer" and classes[0] != classes[1]:
         found.append(invalid("spec.loadBalancerClass", classes[1], "may not change once set"))
+    checks = before.get("healthCheckNodePort"), wanted.get("healthCheckNodePort")
+    if all(checks) and checks[0] != checks[1]:
+        found.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
     if "ExternalName" in (wanted.get("type"), before.get("type")):
         return
     kept, given = before.get("clusterIPs") or [], wanted.get("clusterIPs") or []

@@ -14,6 +14,7 @@ from modules.apimachinery.validation.names import faults_of_dns_1035_label
 from modules.cloud.apiextensions.kinds import accepted_names, is_established
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import scale_faults
+from modules.cloud.apiextensions.selectable_fields import selectable_faults
 
 _KIND: Final = kind_named("CustomResourceDefinition")
 _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
@@ -24,6 +25,7 @@ _OF_ONLY_VERSION: Final = (
     ("spec.versions[0].schema.openAPIV3Schema.", "spec.validation.openAPIV3Schema."),
     ("spec.versions[0].subresources.", "spec.subresources."),
     ("spec.versions[0].additionalPrinterColumns[", "spec.additionalPrinterColumns["),
+    ("spec.versions[0].selectableFields", "spec.selectableFields"),
 )
 _NO_NAMES: Final = {"plural": "", "kind": ""}
 _MOST_VERSIONS: Final = 20
@@ -221,6 +223,8 @@ def _version_faults(version: Any, path: str, *, takes_validations: bool) -> Iter
         yield from schema_faults(schema, place, takes_validations=takes_validations)
     if (scale := (version.get("subresources") or {}).get("scale")) is not None:
         yield from scale_faults(scale, f"{path}.subresources.scale")
+    if version.get("selectableFields"):
+        yield from selectable_faults(version["selectableFields"], schema, f"{path}.selectableFields")
     columns = version.get("additionalPrinterColumns") or []
     if len(columns) > _MOST_COLUMNS:
         yield invalid(f"{path}.additionalPrinterColumns", len(columns), f"at most {_MOST_COLUMNS} are possible")

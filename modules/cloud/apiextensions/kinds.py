@@ -13,6 +13,7 @@ from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.apimachinery.structural_schema.values import has_defaults
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import ScalePaths, scale_paths
+from modules.cloud.apiextensions.selectable_fields import selectable_fields
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         ),
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
         columns=_columns(version),
+        selectable_fields=selectable_fields(version),
         schema=schema,
         has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
@@ -187,6 +189,11 @@ class ServedKinds:
             return kind_named(name)
         found = next((one.kind for one in self.custom().values() if one.kind.key_name == key_name), None)
         return found or Kind(name, f"{group}/", name.lower(), is_custom=True)
+
+    def selectable_fields_of(self, key_name: str) -> frozenset[str]:
+        """Return the selectable fields of all versions of a custom kind."""
+        found = (one for one in self.custom().values() if one.kind.key_name == key_name)
+        return frozenset(field for one in found for field in one.resource.selectable_fields)
 
     def of_key(self, key: ObjectKey) -> Kind:
         """Return the kind of a key."""

@@ -246,8 +246,9 @@ def _kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tup
     if request.node or not is_asked or about is None or result.object is None or request.subresource:
         return ()
     if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
-        return ()
-    return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",)
+        number = result.object["spec"].get("healthCheckNodePort")
+        about = f"no node answers at its healthCheckNodePort {number}" if number else ""
+    return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",) if about else ()
 
 
 def _has_proxy(node: JsonObject) -> bool:

@@ -153,10 +153,11 @@ def _selected_after(
 def _among(cluster: Cluster, kind: Kind, namespace: str, selector: Selector) -> Set[ObjectKey] | None:
     """Return the keys of the present objects that an index has for a selector; None for all objects."""
     for term in selector.fields:
-        if term.equal and kind.key_name == "Pod" and term.field == "spec.nodeName":
-            return cluster.storage.pods_of(term.value)
-        if term.equal and term.field == "metadata.name" and (namespace or not kind.namespaced):
-            return {ObjectKey(kind.key_name, namespace, term.value)}
+        value = next(iter(term.values), None) if term.equal else None
+        if value is not None and kind.key_name == "Pod" and term.field == "spec.nodeName":
+            return cluster.storage.pods_of(value)
+        if value is not None and term.field == "metadata.name" and (namespace or not kind.namespaced):
+            return {ObjectKey(kind.key_name, namespace, value)}
     return None
 
 

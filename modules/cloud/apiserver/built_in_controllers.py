@@ -1,17 +1,16 @@
 """Controllers of kube-controller-manager that a cloud without a cluster needs: the pod garbage collector,
-`root-ca-cert-publisher`, the default service accounts and `clusterrole-aggregation`.
+`root-ca-cert-publisher` and the default service accounts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
-
-import msgspec
 
 from modules.apimachinery.graceful_deletion import finalizers_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
-from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
 _NODE: Final = kind_named("Node")
@@ -22,10 +21,6 @@ _DESCRIPTION: Final = (
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
-
-CLUSTER_ROLE: Final = "ClusterRole"
-_ROUNDS: Final = 4
-"""Aggregated roles may select aggregated ones, as `edit` selects the roles of `view`."""
 
 _ACCOUNT = kind_named("ServiceAccount")
 _DEFAULT: Final = "default"
@@ -46,6 +41,25 @@ def remove_orphans(cluster: Cluster) -> None:
     """Remove the orphaned pods."""
     for key in orphaned_pods(cluster.storage):
         cluster.delete(key, grace=0)
+
+
+class OrphanedPods(Reconciler):
+    """Removes the orphaned pods. All cloudcores of a database do this, and the first one does it.
+
+    Args:
+        cluster: the objects.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - a node may come back
+        """Do nothing: orphans are removed some seconds later."""
+        return False
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Return the removal of orphaned pods, if there are any."""
+        return partial(remove_orphans, self._cluster) if orphaned_pods(self._cluster.storage) else None
 
 
 def may_lack_certificate(event: ObjectEvent) -> bool:
@@ -79,30 +93,6 @@ def _config_map(namespace: str, data: dict[str, str]) -> JsonObject:
     annotations = {"kubernetes.io/description": _DESCRIPTION}
     metadata = {"name": ROOT_CERTIFICATE, "namespace": namespace, "annotations": annotations}
     return {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
-
-
-def aggregate_roles(cluster: Cluster) -> None:
-    """Give each ClusterRole with an `aggregationRule` the rules of the roles that it selects, in the order of names."""
-    for _ in range(_ROUNDS):
-        roles = cluster.storage.list(kind_named(CLUSTER_ROLE))
-        changed = [new for role in roles if (new := _aggregated(role, roles)) is not role]
-        for new in changed:
-            cluster.replace(new)
-        if not changed:
-            return
-
-
-def _aggregated(role: JsonObject, roles: list[JsonObject]) -> JsonObject:
-    selectors = [matcher_of(each) for each in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()]
-    if not selectors:
-        return role
-    found = dict[bytes, JsonObject]()
-    for other in roles:
-        labels = other["metadata"].get("labels") or {}
-        if other is not role and any(matches(labels) for matches in selectors):
-            found |= {msgspec.json.encode(rule, order="sorted"): rule for rule in other.get("rules") or ()}
-    rules = [*found.values()]
-    return role if rules == (role.get("rules") or []) else {**role, "rules": rules}
 
 
 def may_lack_account(event: ObjectEvent) -> bool:

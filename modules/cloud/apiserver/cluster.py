@@ -359,11 +359,6 @@ class Cluster:
         others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
         return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
 
-    def keep_quotas(self) -> None:
-        """Write the use of the ResourceQuotas whose use has changed."""
-        for quota in self.quotas.take_changed():
-            self.storage.replace(quota)
-
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""
         for service in self.storage.list(_SERVICE):

@@ -1,9 +1,17 @@
 """The requests that are served while the disk is full: reads, and writes that keep nodes alive or free room."""
 
+import logging
 from typing import Final
 
+from beehive.clock import Clock
 from modules.apimachinery.api_errors import ApiError
 from modules.cloud.client.calls import DOCUMENT, ApiCall
+from modules.cloud.storage.database.database import Database
+
+_log = logging.getLogger(__name__)
+
+FULL_SECONDS: Final = 5.0
+"""Seconds after which it is looked whether a full disk has room again."""
 
 READS: Final = ("get", "list", DOCUMENT)
 _FREES: Final = ("delete", "deletecollection")
@@ -31,3 +39,41 @@ def is_vital(call: ApiCall) -> bool:
     if call.verb in READS or call.verb in _FREES or resource == _LEASES:
         return True
     return resource in _OF_NODES and (call.subresource == "status" or call.verb == _UPDATE_STATUS)
+
+
+class DiskRoom:
+    """Knows whether writes that can wait are refused, because there was no room for one.
+
+    Args:
+        database: on the disk.
+        clock: the time.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._full_until = -FULL_SECONDS
+        """Monotonic seconds until which a commit that has found no room counts."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether such writes are refused."""
+        return self._database.room.is_short or self._clock.monotonic() < self._full_until
+
+    def note_full(self) -> None:
+        """Note that a commit has found no room."""
+        self._full_until = self._clock.monotonic() + FULL_SECONDS
+
+    def make_reserve(self) -> None:
+        """Make the reserve of a disk that was full, if there is room again."""
+        if self._database.room.fill():
+            _log.warning("%s: there is room on the disk again", self._database.where)
+
+    def check(self, call: ApiCall) -> None:
+        """Check that a call can be made now.
+
+        Raises:
+            NoRoomError: the disk is full, and it is a write that can wait.
+        """
+        if self.is_full and not is_vital(call):
+            raise refusal()

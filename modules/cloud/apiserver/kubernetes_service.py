@@ -2,14 +2,19 @@
 EndpointSlice (kube-apiserver 1.32, `pkg/controlplane/controller/kubernetesservice` and `pkg/controlplane/reconcilers`).
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.reconciler import Attempt, OwnChanges
 from modules.cloud.apiserver.service_addresses import API_SERVER, FAMILY, ServiceRanges, api_server_address
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+_log = logging.getLogger(__name__)
 
 _NAMESPACE, _NAME = API_SERVER
 _PORT: Final = 443
@@ -50,7 +55,7 @@ def kubernetes_service(names: Iterable[str], port: int, ranges: ServiceRanges) -
     return KubernetesService(api_server_address(ranges), family, addresses, port) if addresses else None
 
 
-def may_lack_service(event: ObjectEvent) -> bool:
+def _may_lack_service(event: ObjectEvent) -> bool:
     """Return whether the Service, or where it leads, was deleted by a change."""
     return event.type is EventType.DELETED and event.key in _KEYS
 
@@ -80,6 +85,33 @@ def keep_kubernetes_service(cluster: Cluster, service: KubernetesService | None,
                 own["spec"] = {**live["spec"], "ports": wanted["spec"]["ports"]}
             if own != live:
                 cluster.replace(own)
+
+
+class KubernetesServiceReconciler(OwnChanges):
+    """Makes the missing objects; at the start it also changes what leads elsewhere.
+
+    Args:
+        cluster: the objects.
+        service: where pods reach the API server; None: nowhere.
+    """
+
+    def __init__(self, cluster: Cluster, service: KubernetesService | None) -> None:
+        super().__init__(_may_lack_service, self._keep)
+        self._cluster = cluster
+        self._service = service
+        self._repairs = True
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+        """Make the Service, unless another Service has its address."""
+        try:
+            return super().reconcile(attempt, is_turn=is_turn)
+        except ApiError as error:
+            _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
+            return False
+
+    def _keep(self) -> None:
+        repairs, self._repairs = self._repairs, False
+        keep_kubernetes_service(self._cluster, self._service, repairs=repairs)
 
 
 def _objects(service: KubernetesService) -> Iterator[JsonObject]:

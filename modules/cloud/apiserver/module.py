@@ -14,69 +14,46 @@ from modules.apimachinery.computed import ManyStepsError, Results
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver import api_calls, full_disk, volume_binder
-from modules.cloud.apiserver.built_in_controllers import (
-    CLUSTER_ROLE,
-    aggregate_roles,
-    keep_root_certificates,
-    make_default_accounts,
-    may_lack_account,
-    may_lack_certificate,
-    orphaned_pods,
-    remove_orphans,
-)
+from modules.cloud.apiserver import api_calls, full_disk
+from modules.cloud.apiserver.authorized_calls import AuthorizedCalls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.collection_deletions import CollectionDeletions
+from modules.cloud.apiserver.committed_changes import CommittedChanges
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.fencing import check_fence
-from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
-from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service, may_lack_service
+from modules.cloud.apiserver.full_disk import DiskRoom
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.previews import Previews, call_in
-from modules.cloud.apiserver.scheduler import makes_room
+from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
-from modules.cloud.apiserver.write_notes import WriteNotes
-from modules.cloud.authentication.users import Authenticated, User
-from modules.cloud.authorization import access_reviews
-from modules.cloud.authorization.access_control import AccessControl
-from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_authorizer import authorize
-from modules.cloud.authorization.rbac.escalation import admission
-from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
-from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.call_requests import failure
-from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
-from modules.cloud.object_writes import ADMINISTRATOR, JOURNAL, WRITES_RESOURCE, WRITTEN, ObjectWriter, writer_of
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.object_writes import ADMINISTRATOR, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
-from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions
-from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _log = logging.getLogger(__name__)
 
-FULL_SECONDS: Final = 5.0
-"""Seconds after which it is looked whether a full disk has room again."""
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
-_ROUNDS: Final = 4
-"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
-_NODE: Final = "Node"
 _MANIFESTS: Final = ObjectWriter(ADMINISTRATOR, "manifests")
-_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
+_DEFAULTS: Final = ControlPlane()
+_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named("Node"))
 
 
 class ApiServer(Module):
-    """The embedded API server: makes API calls, applies manifests, and gives pods their nodes and namespaces their
-    service account.
+    """The embedded API server: makes API calls and applies manifests, each with what reconcilers write in the same
+    transaction (`reconcilers`).
 
     Calls come from the threads of HTTP servers and from clients in the same process (`ModuleCaller`). Each batch of
     messages is one transaction (`Transactions`). The module's thread waits for the database, and for nothing else.
@@ -89,12 +66,8 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
-        namespaces: made at the start, beside the namespaces that every cluster has.
         index: gets the roles and bindings, which authorize users; None: its own.
-        authority: the API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" without one.
-        collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
-            otherwise that is left to Kubernetes' own controllers.
-        service: where pods reach the API server, by the Service `kubernetes`; None: nowhere.
+        control_plane: what it does beside that.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -109,66 +82,39 @@ class ApiServer(Module):
         refusals: Refusals,
         subscriptions: Subscriptions,
         *,
-        namespaces: Sequence[str] = (),
         index: RbacIndex | None = None,
-        authority: str = "",
-        collects: bool = True,
-        service: KubernetesService | None = None,
+        control_plane: ControlPlane = _DEFAULTS,
     ) -> None:
         super().__init__()
-        self._service = service
-        self._may_lack_service = False
-        self._authority = authority
-        self._may_lack_certificates = bool(authority)
-        """Whether a namespace may lack the ConfigMap with it."""
-        self._namespaces = namespaces
-        self._index = index or RbacIndex()
-        self._may_aggregate = False
-        """Whether the rules of aggregated ClusterRoles may have changed."""
+        index = RbacIndex() if index is None else index
         self._cluster = cluster
-        self._collector = GarbageCollector(cluster) if collects else None
         self._database = database
         self._manifests = manifests
         self._definitions = definitions
         self._subscriptions = subscriptions
-        self._completeness = Completeness(database, manifests)
+        self._namespaces = control_plane.namespaces
+        self._reconcilers = Reconcilers(reconcilers_of(cluster, control_plane))
         self._graph = NodeGraph(cluster.storage, self.clock)
-        self._access_control = AccessControl(self._graph, refusals)
+        completeness = Completeness(database, manifests)
+        self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)
+        self._disk = DiskRoom(database, self.clock)
+        self._changes = CommittedChanges(self, database, subscriptions, index)
         self._loaded = LoadedObjects(self.announce_progress, self.clock)
         self._transactions = Transactions(cluster.storage, database, self, self._undo, self._loaded)
-        self._full_until = -FULL_SECONDS
-        """Monotonic seconds until which writes are refused because a commit has found no room."""
-        self._history: WatchHistory | None = None
-        """None until the objects are loaded."""
-        self._noted: list[ObjectChanged] = []
-        """Committed changes that watches have not been told yet."""
-        self._writes = WriteNotes()
-        self._may_place = True
-        """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
-        self._places_soon = False
-        """Whether other waiting pods are looked at after the messages that wait."""
-        self._changed_nodes: set[str] = set()
-        """Nodes that have changed since their taints were looked at."""
-        self._may_lack_accounts = True
-        """Whether a namespace may lack its service account."""
-        self._may_change_phases = True
-        """Whether a claim or a volume may have another phase now."""
         self._failures = Failures()
-        self._previews = Previews(self, cluster, self._call_with, self._may_call)
+        self._previews = Previews(self, cluster, self._call_with, self._calls.may)
         self._deletions = CollectionDeletions(self, cluster, self._delete_part)
 
     def on_start(self) -> None:
-        """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
+        """Load the objects, and apply definitions and manifests. That takes as long as there are many."""
         self._transact(self._load)
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
-        self.every(MONITOR_PERIOD, self._monitor_nodes)
+        self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
-        self.every(FULL_SECONDS, self._make_room)
-        if self._collector is not None:
-            self.every(MONITOR_PERIOD, self._look_at_namespaces)
+        self.every(full_disk.FULL_SECONDS, self._disk.make_reserve)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
-        self._writes.is_started = True
+        self._changes.writes.is_started = True
 
     def on_stop(self) -> None:
         """Leave the database as it was after the last transaction; watches end, and their clients begin others."""
@@ -191,10 +137,6 @@ class ApiServer(Module):
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
         if not self._previews.take(message) and not self._deletions.take(message):
             self._previews.attempt(message, self._call)
-
-    def _may_call(self, call: ApiCall) -> bool:
-        """Return whether the node authorizer allows a call; calls of others are authorized before they come here."""
-        return not call.node or authorize(of_call(call.node, call), self._graph).allowed
 
     def _call_with(self, message: Message, results: Results | None) -> None:
         """Make a large call, whose results are computed, and commit it. Messages of the batch are committed with it.
@@ -241,8 +183,9 @@ class ApiServer(Module):
 
         def serve() -> None:
             call = call_in(message)
-            with self._writes.by(writer_of(call)):
-                answer(self._serve(call, part))
+            with self._changes.writes.by(writer_of(call)):
+                self._disk.check(call)
+                answer(self._calls.serve(call, part))
                 self._transactions.note_changes()
 
         try:
@@ -277,16 +220,13 @@ class ApiServer(Module):
 
         self._transactions.after_commit(reply, reply)
 
-    def _authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
-        return self._cluster.tokens.authenticate(token, audiences, self._cluster.storage, self.clock.now())
-
     def _without_room(self, message: Message) -> ApiResult:
         """Return the response to a call whose transaction was undone: a read is made again, a write is refused."""
         call = message.content_as(ApiCall)
         if call.verb not in full_disk.READS:
             return ApiResult(refusal=full_disk.refusal().status())
         try:
-            return self._serve(call)
+            return self._calls.serve(call)
         except Exception as failure:  # noqa: BLE001 - as in `_handle`
             return ApiResult(refusal=self._failures.refusal_of(message, failure).status())
 
@@ -298,42 +238,10 @@ class ApiServer(Module):
             self._transactions.after_commit(lambda: self.reply(message, start()), lambda: self.reply(message, start()))
 
         def begin() -> None:
-            query, history = message.content_as(WatchQuery), self._history
-            if history is not None:
-                answer(lambda: history.start(query))
+            query = message.content_as(WatchQuery)
+            answer(lambda: self._changes.start_watch(query))
 
         self._handle(message, begin, lambda refusal: answer(lambda: WatchStart(refusal=refusal)))
-
-    def _serve(self, call: ApiCall, part: Sequence[JsonObject] | None = None) -> ApiResult:
-        """Make a call.
-
-        Args:
-            call: the call.
-            part: the objects of its collection that are deleted; None: all.
-
-        Raises:
-            ForbiddenError: the node may not make it.
-            NoRoomError: the disk is full, and it is a write that can wait.
-            ConflictError: another cloudcore runs the controllers.
-            DryRunError: a dry run has succeeded; the caller rolls back its changes.
-        """
-        if self._is_full and not full_disk.is_vital(call):
-            raise full_disk.refusal()
-        if call.fence:
-            check_fence(self._cluster, call.fence)
-        if call.user and not call.node:
-            user = User(call.user, groups=call.groups)
-            of_user = self._cluster.with_admission(admission(user, self._index, _creation(call)))
-            with of_user, self._cluster.within_quotas():
-                return api_calls.serve(self._cluster, call, part=part)
-        if not call.node:
-            with self._cluster.within_quotas():
-                return api_calls.serve(self._cluster, call, part=part)
-        if access_reviews.is_review(call):
-            return access_reviews.answer(call, self._graph, self._index, self._authenticate)
-        self._access_control.authorize(of_call(call.node, call))
-        with self._cluster.with_admission(self._access_control.admission(call.node)):
-            return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)
 
     def _handle(self, message: Message, work: Callable[[], None], refuse: Callable[[JsonObject], None]) -> None:
         """Do the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
@@ -359,15 +267,11 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
-        self._index.load(each for name in KINDS for each in self._cluster.storage.list(kind_named(name)))
-        self._load_owners()
-        self._cluster.quotas.load()
-        stored = self._database.watch_history()
-        stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
-        self._history = WatchHistory(self._cluster.storage, stored)
+        self._reconcilers.load()
+        self.announce_progress()
+        self._changes.load(self._cluster.storage, {key.kind for key in loaded.left_out})
         self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
-        self._keep_service(repairs=True)
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:
@@ -377,16 +281,9 @@ class ApiServer(Module):
     def _sync_manifests(self) -> None:
         if self._manifests is not None:
             self._transactions.note_changes()
-            with self._writes.by(_MANIFESTS):
+            with self._changes.writes.by(_MANIFESTS):
                 self._manifests.sync()
                 self._transactions.note_changes()
-
-    def _load_owners(self) -> None:
-        """Give the garbage collector all objects: something may have been left to do at the last stop."""
-        if self._collector is not None:
-            for key in self._cluster.storage:
-                self._collector.add(key, self._cluster.storage.get(key))
-            self.announce_progress()
 
     def _define(self, definition: JsonObject) -> None:
         def apply() -> None:
@@ -406,40 +303,14 @@ class ApiServer(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
-        what follows from deletions. Watches get the changes.
-        """
+        """Commit the transaction, with what the reconcilers write. Watches get the changes."""
         if self._database.in_transaction:
             self._transactions.note_changes()
-            if not self._is_full:
-                self._make_accounts()
-                self._aggregate_roles()
-                self._note_phases()
-                self._taint_nodes()
-                self._place()
-                self._collect()
-                if self._cluster.quotas.has_changed:
-                    self._transactions.attempt(self._cluster.keep_quotas)
-            self._forget_changes()
+            if not self._disk.is_full and self._reconcilers.run(self._transactions.attempt):
+                self.call_soon(self._take_turn)
+            self._changes.forget()
         self._transactions.commit()
-        noted, self._noted = tuple(self._noted), []
-        for changed in noted:
-            self._subscriptions.publish(changed)
-        if noted and self.hive.members(api_messages.SOURCE):
-            self.broadcast(api_messages.SOURCE, self.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
-        writes = self._writes.take()
-        if writes and self.hive.members(JOURNAL):
-            self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, WRITTEN, writes))
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether writes that can wait are refused, because there was no room for one."""
-        return self._database.room.is_short or self.clock.monotonic() < self._full_until
-
-    def _make_room(self) -> None:
-        """Make the reserve of a disk that was full, if there is room again."""
-        if self._database.room.fill():
-            _log.warning("%s: there is room on the disk again", self._database.where)
+        self._changes.publish()
 
     def _undo(self, changes: list[ObjectEvent], version: int) -> None:
         """Take back the changes of a transaction without room; what the API server itself has to do
@@ -447,149 +318,29 @@ class ApiServer(Module):
         """
         self._cluster.storage.undo(changes, version)
         self.changes_rolled_back(changes, set())
-        self._full_until = self.clock.monotonic() + FULL_SECONDS
-        self._may_place = self._may_lack_accounts = self._may_lack_certificates = self._may_lack_service = True
-        self._may_change_phases = True
+        self._disk.note_full()
+        self._reconcilers.reset()
         if self._manifests is not None:
             self._manifests.reset()
 
-    def _forget_changes(self) -> None:
-        """Delete stored changes that no watch can begin with now."""
-        if self._history is not None:
-            for kind, until in self._history.take_forgotten().items():
-                self._database.forget_changes(kind, until)
+    def _take_turn(self) -> None:
+        """Go on with what reconcilers have left, in a transaction after the messages that waited."""
+        self._reconcilers.begin_turn()
+        self._transact(_nothing)
 
-    def _monitor_nodes(self) -> None:
-        """Mark nodes that have fallen silent, and remove deleted pods of nodes that do not exist. All cloudcores of a
-        database do this, and the first one does it.
-        """
-        lifecycle = self._cluster.node_lifecycle
-        if lifecycle.has_silent():
-            self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
-        if orphaned_pods(self._cluster.storage):
-            self._transact(lambda: self._transactions.attempt(partial(remove_orphans, self._cluster)))
-
-    def _taint_nodes(self) -> None:
-        """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
-        changed, self._changed_nodes = self._changed_nodes, set()
-        if changed:
-            self._transactions.attempt(partial(self._cluster.node_lifecycle.taint, changed))
-
-    def _place(self) -> None:
-        """Place pods that wait for a node, after a change that may have made room for them; the rest comes after other
-        messages, and a change in the meantime begins another round. After its own changes, another cloudcore does this
-        itself.
-        """
-        if self._may_place and not self._places_soon:
-            self._may_place = False
-            self._cluster.scheduler.begin_round()
-            self._place_part()
-
-    def _place_part(self) -> None:
-        """Place some of the pods of a round, and have the others placed after the messages that wait."""
-        scheduler = self._cluster.scheduler
-        if scheduler.has_round:
-            self._transactions.attempt(scheduler.place_waiting_pods)
-        if scheduler.has_round or self._may_place:
-            self._places_soon = True
-            self.call_soon(self._place_more)
-
-    def _place_more(self) -> None:
-        self._places_soon = False
-        has_round = self._cluster.scheduler.has_round
-        self._may_place = self._may_place or (has_round and self._is_full)
-        self._transact(self._place_part if has_round and not self._is_full else _nothing)
-
-    def _collect(self) -> None:
-        """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
-        changes of other cloudcores, too: one of them may have ended before it was done.
-        """
-        if self._collector is None or not self._collector.has_work:
-            return
-        for _ in range(_ROUNDS):
-            if self._collector.has_work:
-                self._attempt_to_collect(self._collector)
-        if self._collector.has_work:
-            self.call_soon(lambda: self._transact(_nothing))
-
-    def _attempt_to_collect(self, collector: GarbageCollector) -> None:
-        try:
-            self._transactions.attempt(collector.collect)
-        except DatabaseError:
-            raise
-        except Exception:  # noqa: BLE001 - one bad object must not stop the module for all; its plan is not made again
-            _log.exception("something that follows from a deletion cannot be done")
-
-    def _look_at_namespaces(self) -> None:
-        """Bring the conditions of namespaces that are being deleted up to date."""
-        if self._collector is not None:
-            self._collector.look_at_namespaces()
-            if self._collector.has_work:
-                self._transact(_nothing)
-
-    def _make_accounts(self) -> None:
-        """Make the service accounts and the ConfigMaps that namespaces lack, and the Service `kubernetes`. Like
-        `_place`, it acts on changes of this cloudcore only.
-        """
-        if self._may_lack_accounts:
-            self._may_lack_accounts = False
-            self._transactions.attempt(partial(make_default_accounts, self._cluster))
-        if self._may_lack_certificates and self._authority:
-            self._may_lack_certificates = False
-            keep = partial(keep_root_certificates, self._cluster, self._authority, repairs=self._collector is not None)
-            self._transactions.attempt(keep)
-        if self._may_lack_service and self._service is not None:
-            self._may_lack_service = False
-            self._keep_service(repairs=False)
-
-    def _keep_service(self, *, repairs: bool) -> None:
-        """Make the Service `kubernetes`, unless another Service has its address."""
-        try:
-            self._transactions.attempt(partial(keep_kubernetes_service, self._cluster, self._service, repairs=repairs))
-        except ApiError as error:
-            _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
-
-    def _aggregate_roles(self) -> None:
-        """Give aggregated ClusterRoles the rules of the roles that they select. Like `_place`, for own changes only."""
-        if self._may_aggregate and self._collector is not None:
-            self._may_aggregate = False
-            self._transactions.attempt(partial(aggregate_roles, self._cluster))
-
-    def _note_phases(self) -> None:
-        """Note the phases of volumes and claims. Like `_place`, for own changes only."""
-        if self._may_change_phases:
-            self._may_change_phases = False
-            self._transactions.attempt(self._cluster.note_phases_of_volumes)
+    def _reconcile_overdue(self) -> None:
+        """Do what has become due without a change: nodes that have fallen silent, for instance."""
+        for work in self._reconcilers.overdue():
+            self._transact(partial(self._transactions.attempt, work))
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Take note of a change, by this API server or another cloudcore's (`HandlesChanges`)."""
-        history = self._history
-        if history is None:  # it is loaded; the graph gets all objects after that
+        if not self._changes.is_loaded:  # the graph gets all objects after that
             self.announce_progress()
             return
         self._graph.handle_event(event)
-        self._cluster.quotas.handle_event(event)
-        if self._collector is not None:
-            self._collector.note(event)
-        if not self._transactions.is_adopting:
-            self._may_place = self._may_place or makes_room(event)
-            self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
-            self._may_lack_certificates = self._may_lack_certificates or may_lack_certificate(event)
-            self._may_lack_service = self._may_lack_service or may_lack_service(event)
-            self._may_aggregate = self._may_aggregate or event.key.kind == CLUSTER_ROLE
-            self._may_change_phases = self._may_change_phases or event.key.kind in volume_binder.KINDS
-            if event.key.kind == _NODE and event.type is not EventType.DELETED:
-                self._changed_nodes.add(event.key.name)
-
-        write = None if self._transactions.is_adopting else self._writes.write_of(event, self.clock.now())
-
-        def note() -> None:
-            self._index.handle_event(event)
-            self._noted.append(history.note(event))
-            if write is not None:
-                self._writes.add(write)
-
-        self._transactions.after_commit(note, note if self._transactions.is_adopting else None)
+        self._reconcilers.handle_event(event, is_own=not self._transactions.is_adopting)
+        self._changes.handle_event(event, self._transactions)
 
     def nodes_claimed(self, claims: object) -> None:
         """Do nothing: claims of nodes are no objects (`HandlesChanges`)."""
@@ -598,17 +349,7 @@ class ApiServer(Module):
         """Take changes back (`HandlesChanges`)."""
         for event in events:
             self._graph.roll_back(event)
-            self._cluster.quotas.roll_back(event)
-            if self._collector is not None:
-                self._collector.undo(event)
-
-
-def _creation(call: ApiCall) -> AccessRequest | None:
-    """Return the right that an apply takes where the object does not exist; None for other calls."""
-    if call.patch_type != APPLY:
-        return None
-    group = call.api_version.rpartition("/")[0]
-    return AccessRequest(verb="create", group=group, resource=call.plural, namespace=call.namespace, name=call.name)
+            self._reconcilers.roll_back(event)
 
 
 def _nothing() -> None:

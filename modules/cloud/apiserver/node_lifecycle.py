@@ -6,24 +6,23 @@ node may be offline for long, keeps its pods, and gets new ones when it connects
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry, event_about
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
-from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
 
 _log = logging.getLogger(__name__)
-
-MONITOR_PERIOD: Final = 5.0
-"""Seconds between two looks at the leases (kube-controller-manager's `--node-monitor-period`)."""
 
 _NODE: Final = kind_named("Node")
 _LEASES: Final = "kube-node-lease"
@@ -64,7 +63,7 @@ class _Heartbeat(NamedTuple):
     """Monotonic seconds."""
 
 
-class NodeLifecycle:
+class NodeLifecycle(Reconciler):
     """Writes into Nodes what their nodes cannot say themselves, or do not.
 
     Args:
@@ -79,6 +78,26 @@ class NodeLifecycle:
         self._clock = clock
         self._heartbeats: dict[str, _Heartbeat] = {}
         """The last heartbeats of nodes without a Lease."""
+        self._changed: set[str] = set()
+        """Nodes that have changed since their taints were looked at."""
+
+    def handle_own(self, event: ObjectEvent) -> None:
+        """Note that a node has changed."""
+        if event.key.kind == _NODE.key_name and event.type is not EventType.DELETED:
+            self._changed.add(event.key.name)
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
+        """Give the changed nodes that report a pressure its taint."""
+        changed, self._changed = self._changed, set()
+        if changed:
+            attempt(partial(self.taint, changed))
+        return False
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Return the marking of silent nodes, if there are any. All cloudcores of a database do this, and the first one
+        does it.
+        """
+        return self.mark_silent if self.has_silent() else None
 
     def has_silent(self) -> bool:
         """Return whether a node has fallen silent that is not marked yet."""

@@ -59,8 +59,12 @@ def with_service_account(pod: JsonObject) -> JsonObject:
 
 
 def complete_pod_spec(spec: JsonObject) -> None:
-    """Set the defaults in the spec of a pod, with the requests of its containers (SetDefaults_Pod); in place."""
+    """Set the defaults in the spec of a pod, with the requests of its containers (SetDefaults_Pod); in place. A
+    negative grace period becomes one second, which that of a template does not.
+    """
     complete_template_spec(spec)
+    if (spec["terminationGracePeriodSeconds"] or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("enableServiceLinks", True)
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
         limits = container["resources"].get("limits")

@@ -21,11 +21,12 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_node,
     with_nominated_node,
 )
-from modules.cloud.apiserver.scheduler import Placer
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
+from modules.cloud.apiserver.scheduler import Placer, makes_room
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.trusted_labels import TrustedLabels
-from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.object_storage import ObjectEvent, Storage
 from modules.cloud.storage.unbound_pods import Rank
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _PASSED_AS_LOOK: Final = 8
 """Pods that are left to wait, in the time of a look."""
 
 
-class PodScheduler:
+class PodScheduler(Reconciler):
     """Gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
 
     Pods with scheduling gates wait until the gates are removed, and pods that name another scheduler are left to it.
@@ -78,6 +79,40 @@ class PodScheduler:
         self._has_round = False
         self._seen: Rank | None = None
         """The pod that this round has looked at last."""
+        self._may_place = True
+        """Whether something has changed since the last round that may let a waiting pod onto a node."""
+        self._awaits_turn = False
+        """Whether the rest of a round, or the next one, waits for its turn."""
+
+    def load(self) -> None:
+        """Have all pods that wait looked at."""
+        self._may_place, self._awaits_turn = True, False
+
+    def handle_own(self, event: ObjectEvent) -> None:
+        """Note whether a change may let a waiting pod onto a node."""
+        self._may_place = self._may_place or makes_room(event)
+
+    def reset(self) -> None:
+        """Have all pods that wait looked at again."""
+        self._may_place = True
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+        """Place some of the pods that wait, after a change that may have made room for them; a change during a round
+        begins another round.
+        """
+        if is_turn:
+            self._awaits_turn = False
+        if self._awaits_turn:
+            return True
+        if not (is_turn and self.has_round):
+            if not self._may_place:
+                return False
+            self._may_place = False
+            self.begin_round()
+        if self.has_round:
+            attempt(self.place_waiting_pods)
+        self._awaits_turn = self.has_round or self._may_place
+        return self._awaits_turn
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Return the object; a pod without a node gets one, or the condition that no node fits.

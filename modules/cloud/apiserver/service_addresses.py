@@ -21,6 +21,7 @@ API_SERVER: Final = ("default", "kubernetes")
 """Namespace and name of the Service that leads to the API server."""
 _EXTERNAL_NAME: Final = "ExternalName"
 _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
+_HEALTH_CHECK: Final = "healthCheckNodePort"
 _OF_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _MOST_ADDRESSES: Final = 1 << 16
 """Addresses of a larger range (an IPv6 one) that are given out, as by kube-apiserver's bitmap."""
@@ -84,6 +85,8 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
     if had_ports and spec.get("ports"):
         has_ports = spec.get("type") in _WITH_PORTS
         spec["ports"] = (_with_known_ports if has_ports else _without_known_ports)(spec["ports"], before)
+    if _has_health_check(before) and _has_health_check(spec) and not spec.get(_HEALTH_CHECK):
+        spec[_HEALTH_CHECK] = before.get(_HEALTH_CHECK)
     for field, is_of in _OF_TYPES.items():
         if is_of(before) and not is_of(spec) and spec.get(field) == before.get(field):
             spec.pop(field, None)
@@ -99,9 +102,14 @@ def _is_balanced(spec: JsonObject) -> bool:
     return spec.get("type") == "LoadBalancer"
 
 
+def _has_health_check(spec: JsonObject) -> bool:
+    """Return whether a load balancer asks nodes whether they have endpoints (`NeedsHealthCheck`)."""
+    return _is_balanced(spec) and spec.get("externalTrafficPolicy") == "Local"
+
+
 _OF_TYPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "externalTrafficPolicy": _is_external,
-    "healthCheckNodePort": lambda spec: _is_balanced(spec) and spec.get("externalTrafficPolicy") == "Local",
+    _HEALTH_CHECK: _has_health_check,
     "allocateLoadBalancerNodePorts": _is_balanced,
     "loadBalancerClass": _is_balanced,
 }
@@ -163,6 +171,8 @@ def with_addresses(
     completed = _with_cluster_ips(name, _with_families(name, spec, ranges), own, taken, ranges, seed)
     if spec.get("type") in _WITH_PORTS:
         completed = _with_node_ports(name, completed, own, taken, ranges.ports, seed)
+    if _has_health_check(spec):
+        completed = _with_health_check(completed, own, taken, ranges.ports, seed)
     return {**service, "spec": completed}
 
 
@@ -240,7 +250,7 @@ def _with_node_ports(
 ) -> JsonObject:
     """Return the spec with a node port for each port; TCP and UDP on one number share theirs (`initNodePorts`)."""
     given, kept = spec.get("ports") or (), set(_numbers(own))
-    used = {number for other in taken for number in _numbers(other)}
+    used = _used_ports(taken) | {number for number in (own.get(_HEALTH_CHECK), spec.get(_HEALTH_CHECK)) if number}
     numbers: dict[object, int] = {}
     for index, port in enumerate(given):
         number = port.get("nodePort")
@@ -263,6 +273,25 @@ def _with_node_ports(
     return {**spec, "ports": completed}
 
 
+def _with_health_check(
+    spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ports: range, seed: str
+) -> JsonObject:
+    """Return the spec with the node port for health checks (`initHealthCheckNodePort`)."""
+    number = spec.get(_HEALTH_CHECK)
+    used = _used_ports(taken) | {*_numbers(spec)}
+    if not number:
+        return {**spec, _HEALTH_CHECK: _free_port(ports, used, seed, "HealthCheck NodePort")}
+    why = "" if number == own.get(_HEALTH_CHECK) else _port_fault(number, ports, used)
+    if why:
+        raise InternalError(f"failed to allocate requested HealthCheck NodePort {number}: {why}")
+    return spec
+
+
+def _used_ports(taken: Iterable[JsonObject]) -> set[int]:
+    found = {number for spec in taken for number in _numbers(spec)}
+    return found | {spec[_HEALTH_CHECK] for spec in taken if spec.get(_HEALTH_CHECK)}
+
+
 def _numbers(spec: JsonObject) -> Iterator[int]:
     for port in spec.get("ports") or ():
         if port.get("nodePort"):
@@ -276,11 +305,11 @@ def _port_fault(number: int, ports: range, used: set[int]) -> str:
     return "provided port is already allocated" if number in used else ""
 
 
-def _free_port(ports: range, used: set[int], seed: str) -> int:
+def _free_port(ports: range, used: set[int], seed: str, what: str = "nodePort") -> int:
     for offset in _offsets(len(ports), min(max(16, len(ports) // 32), 128), seed):
         if ports[offset] not in used:
             return ports[offset]
-    raise InternalError("failed to allocate a nodePort: range is full")
+    raise InternalError(f"failed to allocate a {what}: range is full")
 
 
 def _invalid(name: str, field: str, value: object, why: str) -> InvalidError:

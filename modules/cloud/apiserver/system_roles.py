@@ -97,6 +97,8 @@ _ROLES: Final[dict[str, tuple[JsonObject, ...]]] = {
 _ABOVE: Final = {"view": "edit", "edit": "admin"}
 """By role, another role with all of its rules."""
 _RULES_OF: Final = {"admin": _ADMIN, "edit": _EDIT, "view": _VIEW}
+_AGGREGATED: Final = {"admin": (*_EDIT, *_VIEW, *_ADMIN), "edit": (*_EDIT, *_VIEW), "view": _VIEW}
+"""The rules of these roles before anything else is added: they count before a controller has run."""
 _BINDINGS: Final = {
     "cluster-admin": (ADMINISTRATORS,),
     "system:basic-user": (AUTHENTICATED,),
@@ -113,8 +115,8 @@ def system_roles() -> Iterator[JsonObject]:
     for name, rules in _RULES_OF.items():
         yield _object("ClusterRole", f"system:aggregate-to-{name}", {f"{_LABEL}{name}": "true"}, rules=[*rules])
         of_role = {f"{_LABEL}{_ABOVE[name]}": "true"} if name in _ABOVE else {}
-        selectors = [{"matchLabels": {f"{_LABEL}{name}": "true"}}]
-        yield _object("ClusterRole", name, of_role, aggregationRule={"clusterRoleSelectors": selectors})
+        aggregation = {"clusterRoleSelectors": [{"matchLabels": {f"{_LABEL}{name}": "true"}}]}
+        yield _object("ClusterRole", name, of_role, aggregationRule=aggregation, rules=[*_AGGREGATED[name]])
     for name, groups in _BINDINGS.items():
         subjects = [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}

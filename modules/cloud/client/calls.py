@@ -20,6 +20,7 @@ DOCUMENT: Final = "document"
 """Verb of the call that reads a document of discovery or OpenAPI, whose path is the name; not one of Kubernetes'."""
 MOST_WATCHES: Final = 64
 """Watches of one node. Equal ones count once."""
+_WRITES: Final = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,3 +89,8 @@ class CallSender(Protocol):
 
     def send(self, call: ApiCall, answered: Answered, node: str = "") -> None:
         """Send a call, of a node if one is named; the result may come before this returns, or later."""
+
+
+def is_write(call: ApiCall) -> bool:
+    """Return whether a call changes an object; a token is no object."""
+    return call.verb in _WRITES and not (call.verb == "create" and call.subresource)

@@ -39,6 +39,10 @@ class ApiCounters:
         """Ended requests, by lane and status."""
         self.durations: Mapping[RequestLane, Durations] = {lane: Durations() for lane in RequestLane}
         """From the sending of a request to the end of its response, by lane."""
+        self.waits: Mapping[RequestLane, Durations] = {lane: Durations() for lane in RequestLane}
+        """From the making of a request to its first sending, by lane."""
+        self.node_requests: dict[str, Durations] = {}
+        """From the taking of a node's message to the end of its handling, by resource type."""
         self.depth: Callable[[RequestLane], tuple[int, int]] = _nothing
         """Returns how many requests of a lane wait, and how many are in flight."""
         self.watches: dict[str, WatchCounters] = {}

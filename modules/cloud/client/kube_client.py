@@ -123,6 +123,8 @@ class KubeClient:
         self._counters.depth = lambda lane: (lanes.waiting(lane), lanes.in_flight(lane))
         self._number = 0
         self._then: dict[int, Callable[[CallEnd], None]] = {}
+        self._made: dict[int, float] = {}
+        """When each call that was not sent yet was made, by number."""
         self._sent: dict[int, float] = {}
         """When each call in flight was sent, by number."""
         self._timer: Timer | None = None
@@ -157,7 +159,8 @@ class KubeClient:
         self._number += 1
         self._then[self._number] = then
         submitted = Call(number=self._number, lane=lane, call=call, size=size, key=key, idempotent=idempotent)
-        self._carry_out(self._lanes.submit(submitted, self._now()))
+        now = self._made[self._number] = self._now()
+        self._carry_out(self._lanes.submit(submitted, now))
 
     def watch(self, selection: Selection, told: Callable[[News], None], kind: str = "") -> None:
         """List and watch a collection until the client is closed; its lists and watches are counted for its kind."""
@@ -201,11 +204,15 @@ class KubeClient:
     def _carry_out_one(self, effect: LaneEffect) -> None:
         match effect:
             case SendCall():
-                self._sent[effect.number] = self._now()
+                now = self._sent[effect.number] = self._now()
+                made = self._made.pop(effect.number, None)
+                if made is not None:
+                    self._counters.waits[self._lanes.lane_of(effect.number)].note(now - made)
                 self._api.call(effect.call, partial(self._hand_over, effect.number))
             case WakeLanesAt():
                 self._wake_at(effect.time)
             case _:
+                self._made.pop(effect.number, None)
                 then = self._then.pop(effect.number, None)
                 if then is not None:
                     then(effect)

@@ -403,7 +403,7 @@ def _pieces(answer: _Answer, peer: Peer) -> Generator[bytes, None, None]:
                     return b""
 
     try:
-        while piece := answer.exchange.read_piece(receive):
+        while piece := answer.exchange.read_pieces(receive)[0]:
             yield piece
     except (HttpError, OSError) as error:
         if not is_left:

@@ -23,7 +23,8 @@ from modules.cloud.cloudstream.proxy_rules import (
     response_headers,
     with_links,
 )
-from modules.cloud.cloudstream.relay import RelayedStream, relay
+from modules.cloud.cloudstream.relay import TURNS, RelayedStream, relay
+from modules.streams.small_turns import SmallTurns
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +39,13 @@ _PASSED_BYTES: Final = 4096
 """Bytes of a refused upgrade's text that are passed on."""
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 
-Wait = Callable[[int, float], bool]
-"""Waits for a descriptor, for so many seconds at most; returns whether the client has gone meanwhile."""
+_GATHERED: Final = 256
+"""Pieces of an answer that are passed on together: reading them takes some five milliseconds."""
+_PIECES_OF_A_TURN: Final = 4
+"""Pieces that take as long to read as a turn."""
+
+Wait = Callable[[int | None, float], bool]
+"""Waits for a descriptor, or for none, for so many seconds at most; returns whether the client has gone meanwhile."""
 
 
 class ClientGoneError(Exception):
@@ -55,11 +61,19 @@ class ProxiedRequest:
         path: of the request.
         request: of the client, with its whole body.
         clock: for the deadlines.
+        turns: of all streams, for an answer in small pieces.
     """
 
     def __init__(
-        self, connection: RelayedStream, port: PodPort, path: ProxiedPath, request: Request, clock: Clock
+        self,
+        connection: RelayedStream,
+        port: PodPort,
+        path: ProxiedPath,
+        request: Request,
+        clock: Clock,
+        turns: SmallTurns = TURNS,
     ) -> None:
+        self._turns = turns
         self._connection = connection
         self._port = port
         self._path = path
@@ -118,7 +132,7 @@ class ProxiedRequest:
         page = bytearray()
         is_changed = self._is_changed(head)
         try:
-            while piece := self._exchange.read_piece(lambda: self._receive(wait, SILENT_SECONDS)):
+            for piece in self._gathered(wait):
                 if not is_changed:
                     yield piece
                     continue
@@ -134,6 +148,21 @@ class ProxiedRequest:
             raise ConnectionAbortedError(why) from error
         if is_changed:
             yield with_links(bytes(page), self._path.prefix)
+
+    def _gathered(self, wait: Wait) -> Generator[bytes, None, None]:
+        """Yield the body as the pod sends it, small pieces together, and no faster than its turns allow.
+
+        Raises:
+            ClientGoneError, HttpError, OSError: see `head`.
+        """
+        while True:
+            piece, count = self._exchange.read_pieces(lambda: self._receive(wait, SILENT_SECONDS), _GATHERED)
+            if not piece:
+                return
+            yield piece
+            seconds = self._turns.took(len(piece), self._clock.monotonic(), -(-count // _PIECES_OF_A_TURN))
+            if seconds and wait(None, seconds):
+                raise ClientGoneError
 
     def _is_changed(self, head: ResponseHead) -> bool:
         return is_page(head.fields)
@@ -237,9 +266,10 @@ def _wait_of(peer: Peer) -> Wait:
     return lambda descriptor, seconds: peer.gone_within(seconds, descriptor)
 
 
-def _wait(descriptor: int, seconds: float) -> bool:
+def _wait(descriptor: int | None, seconds: float) -> bool:
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
+    if descriptor is not None:
+        poll.register(descriptor, select.POLLIN)
     poll.poll(seconds * 1000)
     return False
 

@@ -14,10 +14,15 @@ from typing import Final, Protocol
 from beehive.clock import Clock
 from beehive.http.lingering_close import linger_for_reader, reset_at_close
 from beehive.http.upgraded_end import UpgradedEnd
+from modules.streams.small_turns import SmallTurns
 
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
 _GONE: Final = select.POLLHUP | select.POLLERR
+_RECORDS: Final = 256
+"""Records of TLS that are read at a time: each may have a byte."""
+TURNS: Final = SmallTurns()
+"""Of all streams of this cloudcore."""
 
 
 class RelayedStream(Protocol):
@@ -72,23 +77,29 @@ class ClientSocket:
 
     def read(self, most: int) -> bytes | None:
         """Return bytes from the client, b"" at its end, None for nothing yet. Raise OSError."""
+        found = bytearray()
         try:
-            return self._socket.recv(most)
+            for _ in range(_RECORDS if isinstance(self._socket, ssl.SSLSocket) else 1):
+                data = self._socket.recv(most - len(found))
+                found += data
+                if not data or len(found) == most:
+                    break
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None
+            return bytes(found) or None
+        return bytes(found)
 
-    def write(self, data: bytes = b"") -> bool:
-        """Write bytes, or the waiting ones; return whether any could be written. Raise OSError."""
+    def write(self, data: bytes = b"") -> int:
+        """Write bytes, or the waiting ones; return how many could be written. Raise OSError."""
         if data:
             self._held = memoryview(data)
         if not self._held:
-            return False
+            return 0
         try:
             sent = self._socket.send(self._held)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return False
+            return 0
         self._held = self._held[sent:]
-        return sent > 0
+        return sent
 
     def wait(self, stream: RelayedStream, seconds: float) -> bool:
         """Wait for the next event of the client or the stream; return False if there was none.
@@ -105,6 +116,12 @@ class ClientSocket:
         if not wanted and events.get(self.fileno(), 0) & _GONE:
             raise ConnectionResetError("the client has disconnected")
         return bool(events)
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the client has gone."""
+        poll = select.poll()
+        poll.register(self._socket, 0)  # POLLHUP is always reported
+        poll.poll(seconds * 1000)
 
     def end(self, clock: Clock) -> None:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
@@ -133,7 +150,12 @@ class ClientSocket:
 
 
 def relay(
-    connection: socket.socket, stream: RelayedStream, first: bytes, clock: Clock, end: UpgradedEnd | None = None
+    connection: socket.socket,
+    stream: RelayedStream,
+    first: bytes,
+    clock: Clock,
+    end: UpgradedEnd | None = None,
+    turns: SmallTurns = TURNS,
 ) -> None:
     """Relay bytes until the client or the stream ends, or both are silent; the caller closes both. The client's
     connection is reset then, unless the stream has come to its proper end.
@@ -144,6 +166,7 @@ def relay(
         first: bytes that the client has sent already, after the head of its request.
         clock: for the idle time.
         end: reads the stream, as not every node says that one has broken off; None: the stream says it.
+        turns: of all streams, for those that move few bytes.
 
     Raises:
         OSError: the client has disconnected, or the tunnel.
@@ -152,7 +175,7 @@ def relay(
     end = end or UpgradedEnd("")
     is_over = False
     try:
-        is_over = _relay(client, stream, first, clock, end)
+        is_over = _relay(client, stream, first, clock, end, turns)
     finally:
         if not is_over or stream.failure or not end.is_whole:
             reset_at_close(connection)
@@ -160,11 +183,13 @@ def relay(
             client.end(clock)
 
 
-def _relay(client: ClientSocket, stream: RelayedStream, first: bytes, clock: Clock, end: UpgradedEnd) -> bool:
+def _relay(
+    client: ClientSocket, stream: RelayedStream, first: bytes, clock: Clock, end: UpgradedEnd, turns: SmallTurns
+) -> bool:
     """Relay bytes; return whether the stream is over, and all of it was passed on. Raise OSError."""
     last = clock.monotonic()
     while True:
-        has_moved = _to_client(client, stream, clock.monotonic(), end)
+        moved = _to_client(client, stream, clock.monotonic(), end)
         if stream.is_over and not client.writes:
             return True
         room = stream.room
@@ -177,14 +202,17 @@ def _relay(client: ClientSocket, stream: RelayedStream, first: bytes, clock: Clo
             return False
         if data:
             stream.send(data)
+        moved += len(data or b"")
         left = last + IDLE_SECONDS - clock.monotonic()
-        if not (has_moved or data) and (left <= 0 or not client.wait(stream, left)):
+        if not moved and (left <= 0 or not client.wait(stream, left)):
             return False
         last = clock.monotonic()
+        if moved and (seconds := turns.took(moved, last)):
+            client.pause(seconds)
 
 
-def _to_client(client: ClientSocket, stream: RelayedStream, now: float, end: UpgradedEnd) -> bool:
-    """Write the bytes that wait for the client, or the stream's next bytes; return whether any were written."""
+def _to_client(client: ClientSocket, stream: RelayedStream, now: float, end: UpgradedEnd) -> int:
+    """Write the bytes that wait for the client, or the stream's next bytes; return how many were written."""
     if client.writes:
         return client.write()
     data = stream.take(now)

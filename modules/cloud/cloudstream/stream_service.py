@@ -17,6 +17,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Reply, text
+from beehive.http.router import Admitted, AdmittingService
 from beehive.names import ModuleName
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
@@ -49,7 +50,7 @@ def check_path(request: Request) -> None:
         raise ApiStatusError(405, f"the methods are {' and '.join(methods)}")
 
 
-class StreamService:
+class StreamService(AdmittingService):
     """Serves a cluster's API server (`HttpService`), on the threads of its connections.
 
     Args:
@@ -65,16 +66,17 @@ class StreamService:
         self._tunnels = tunnels
         self._names = names
 
-    def admit(self, request: Request) -> None:
-        """Check the client's name. Raise HttpStatusError for another than the API server."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`. Raise HttpStatusError for another client than the API server."""
         user = user_of_certificate(request.certificate)
         if user is None or user.name not in self._names:
             name = user.name[:253] if user is not None else "nobody"
             _log.warning("a request for %s is refused: the certificate is that of %s", request.path[:253], name)
             hint = f"it is {name}; --stream-client-name names another"
             raise HttpStatusError(403, "the client certificate is not that of the API server", hint=hint)
+        return Admitted(self._reply)
 
-    def serve(self, request: Request) -> Reply:
+    def _reply(self, request: Request) -> Reply:
         """Return the reply; an error is text; the API server makes its own error of it."""
         try:
             return self._nodes.reply(self._node(request), request.target, request)
@@ -166,7 +168,6 @@ class StreamListener:
             clock,
             context=self._context,
             idle_seconds=_IDLE_SECONDS,
-            admit=service.admit,
             max_connections=_CONNECTIONS + self._max_streams * 4 // 3,
             max_streams=self._max_streams * 4 // 3,  # one client has three quarters of them
         )

@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.applications import NODE_GROUP, kind_of
+from modules.cloud.controllers import cluster_role
 from modules.cloud.controllers.disruption import SCALED
 from modules.cloud.controllers.job_pods import is_tracked
 from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
@@ -38,6 +39,7 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     key = key_of(new)
     if key.kind in kinds:
         yield key
+    yield from _aggregated_roles(view, key)
     if key.kind in SCALED and (old is None or _replicas(old) != _replicas(new)):
         yield from (key_of(budget) for budget in view.in_namespace(_BUDGET, key.namespace))
     if key.kind == _NODE:
@@ -64,6 +66,12 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     found = view.find(node)
     if node.name and (found is None or (_repels(found) and (old is None or node_of(old) != node.name))):
         yield node
+
+
+def _aggregated_roles(view: View, key: ObjectKey) -> Iterator[ObjectKey]:
+    """Yield the roles that may have the rules of a role."""
+    if key.kind == cluster_role.KIND:
+        yield from (key_of(role) for role in view.all_of(key.kind) if cluster_role.is_aggregated(role))
 
 
 def _observers(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[ObjectKey]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import ClassVar, Final
 
@@ -21,7 +22,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.controllers import certificate_request
 from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
+from modules.cloud.controllers.registry import ALL, ALONE, CONTROLLERS, MADE
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -36,12 +37,24 @@ _LOOK: Final = 2.0
 _DUTY: Final = "controllers"
 
 
+class _Known(Enum):
+    """The objects that are listed."""
+
+    NOTHING = auto()
+    """No kind, or not all of those with controllers."""
+    OWNERS = auto()
+    """The objects with controllers. Those that read other kinds have none yet."""
+    SOME_READ = auto()
+    """These, and not all of what their controllers read."""
+    ALL = auto()
+
+
 class Controllers(Module):
     """Runs the controllers of Deployments, Jobs and their likes in the embedded cloud.
 
     It reads the API server's objects in its process by subscriptions, and writes by calls, like any client. Without an
-    object that has a controller it reads no pods. Of several cloudcores with one database, one runs the controllers,
-    and its writes are fenced (`modules.cloud.apiserver.fencing`).
+    object whose controller reads them it reads no pods. Of several cloudcores with one database, one runs the
+    controllers, and its writes are fenced (`modules.cloud.apiserver.fencing`).
 
     Args:
         subscriptions: to the changes of objects.
@@ -65,7 +78,8 @@ class Controllers(Module):
     ) -> None:
         super().__init__()
         signing = {} if sign is None else {certificate_request.KIND: certificate_request.reconciler(sign)}
-        self._controllers = {**CONTROLLERS, **signing}
+        self._alone = {**ALONE, **signing}
+        """The controllers that read no other kind."""
         self._meter = meter
         self._subscriptions = subscriptions
         self._known = known
@@ -73,10 +87,7 @@ class Controllers(Module):
         self._fence = ""
         self._engine: Engine | None = None
         self._open: list[Subscription] = []
-        self._is_loading_all = False
-        """Whether the objects that controllers read beside their own are listed, or were."""
-        self._is_complete = False
-        """Whether all objects are known that controllers read."""
+        self._known_objects = _Known.NOTHING
         self._is_woken = False
         self._timer: Timer | None = None
         self._is_claiming = False
@@ -133,19 +144,23 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine({**ALL, **self._controllers}, self._perform, self.clock, self._begin_again, self._meter)
-        self._follow(tuple(self._controllers), self._looked)
+        self._engine = Engine({**ALL, **self._alone}, self._perform, self.clock, self._begin_again, self._meter)
+        self._follow((*CONTROLLERS, *self._alone), self._owners_known)
 
-    def _looked(self) -> None:
-        """Read the pods and nodes as well, once there is an object with a controller."""
-        engine = self._engine
-        if engine is not None and not self._is_loading_all and any(map(engine.view.keys, self._controllers)):
-            self._is_loading_all = True
+    def _owners_known(self) -> None:
+        self._known_objects = _Known.OWNERS
+        self._take()
+
+    def _read_all(self) -> None:
+        """Read the pods and nodes as well, once there is an object whose controller reads them."""
+        is_listed = self._known_objects is _Known.OWNERS
+        if self._engine is not None and is_listed and any(map(self._engine.view.keys, CONTROLLERS)):
+            self._known_objects = _Known.SOME_READ
             self._follow(MADE, self._all_known)
 
     def _all_known(self) -> None:
         if self._engine is not None:
-            self._is_complete = True
+            self._known_objects = _Known.ALL
             self._engine.look_at_all()
             self._take()  # the objects were listed one kind after the other, and owners may have changed meanwhile
 
@@ -160,7 +175,7 @@ class Controllers(Module):
         for subscription in self._open:
             subscription.wake(None)
             self._subscriptions.unsubscribe(subscription)
-        self._engine, self._open, self._is_loading_all, self._is_complete = None, [], False, False
+        self._engine, self._open, self._known_objects = None, [], _Known.NOTHING
         self._set_timer(None)
 
     def _follow(self, kinds: Sequence[str], done: Callable[[], None]) -> None:
@@ -215,12 +230,12 @@ class Controllers(Module):
                 return
             for changed in changes:
                 engine.take(changed)
-        self._looked()
+        self._read_all()
         self._run()
 
     def _run(self) -> None:
         """Reconcile the objects that are due, and set the timer for the next one."""
-        if self._engine is None or not self._is_complete:
+        if self._engine is None or self._known_objects not in (_Known.OWNERS, _Known.ALL):
             return
         at = self._engine.run()
         self._set_timer(None if at is None else max(0.0, at - self.clock.now()))

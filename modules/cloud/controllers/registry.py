@@ -6,6 +6,7 @@ from typing import Final
 
 from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
 from modules.cloud.controllers import (
+    cluster_role,
     cron_job,
     daemon_set,
     deployment,
@@ -34,7 +35,9 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         EDGE_APPLICATION.key_name: edge_application.reconcile,
     }
 )
-ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": node_pods.reconcile})
-"""The same with those whose objects are read only when there is an object with a controller."""
+ALONE: Final[Mapping[str, Reconcile]] = MappingProxyType({cluster_role.KIND: cluster_role.reconcile})
+"""Those that read no other kind than their own; they run although nothing else is read."""
+ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**ALONE, **CONTROLLERS, "Node": node_pods.reconcile})
+"""All of them; Nodes are read only when there is an object with one of `CONTROLLERS`."""
 MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints", "ConfigMap")
-"""The kinds that are read beside those with controllers, once there is an object with one."""
+"""The kinds that are read beside those of `CONTROLLERS`, once there is an object of these."""

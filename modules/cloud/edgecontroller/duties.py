@@ -16,8 +16,8 @@ from collections.abc import Callable
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_keeper import LeaseKeeper, Perform
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.edgecontroller.cluster.client import ClusterClient
 from modules.cloud.edgecontroller.turns import TurnModule
-from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 
 
 class Duties:
@@ -52,14 +52,14 @@ class Duties:
         """The identities of the cloudcores that are alive."""
         return (self._identity,) if self._keeper is None else self._keeper.alive
 
-    def begin(self, api: ClusterApi) -> None:
+    def begin(self, client: ClusterClient) -> None:
         """Write the Lease and watch the Leases of others, the first time that this is called; in a transaction."""
         if self._has_begun:
             return
         self._has_begun = True
         self._known.alive = self.alive
         if self._keeper is not None and self._settings is not None:
-            api.watch_leases(self._settings, self._keeper)
+            client.watch_leases(self._settings, self._keeper)
             self._keeper.start()
 
     def owns(self, key: str) -> bool:

@@ -6,6 +6,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
 from beehive.resource import Resource, Side
+from modules.cloud.durations import Durations
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 
@@ -14,15 +15,19 @@ class HandledMessages:
 
     Args:
         module: edgecontroller, which reports them.
+        durations: of the handling, by resource type.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, durations: dict[str, Durations]) -> None:
         self._module = module
+        self._durations = durations
         self._counts: Counter[str] = Counter()
 
-    def count(self, message: Message) -> None:
-        """Count a message of a node as handled."""
-        self._counts[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
+    def count(self, message: Message, since: float) -> None:
+        """Count a message of a node as handled, which was taken at `since`, in monotonic seconds."""
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        self._counts[resource.node] += 1
+        self._durations.setdefault(resource.type, Durations()).note(self._module.clock.monotonic() - since)
 
     def report(self) -> None:
         """Report the number of messages that were handled since the last call."""

@@ -22,6 +22,8 @@ from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
+from modules.cloud.edgecontroller.cluster.client import ClusterClient
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.downstream.resending import Resending
@@ -32,15 +34,14 @@ from modules.cloud.edgecontroller.mirror.kept_bodies import LOOK_PERIOD, KeptBod
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
 from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
-from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 from modules.cloud.edgecontroller.upstream.controller import UpstreamController
 from modules.cloud.edgecontroller.upstream.handlers import handler_of, handles_requests
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
@@ -73,9 +74,9 @@ class EdgeController(TurnModule):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
     It also makes the API calls of dynamiccontroller, devicecontroller and the router, and `control`'s calls about a
-    cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterApi`). Each batch of messages is
-    one transaction (`Transactions`), if it uses the database: a status or a change of an object that a node has already
-    does not. The module's thread waits for the database, and for nothing else.
+    cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterClient`). Each batch of messages
+    is one transaction (`Transactions`), if it uses the database: a status or a change of an object that a node has
+    already does not. The module's thread waits for the database, and for nothing else.
 
     Args:
         cluster: the API server.
@@ -118,10 +119,9 @@ class EdgeController(TurnModule):
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)
         self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
         self._kept = KeptBodies(mirror.bodies, self._downstream.locations, database, known, self.call_soon)
-        self._api = ClusterApi(
+        self._client = ClusterClient(
             cluster,
             self,
-            access_control,
             self._transactions,
             self._loaded,
             mirror=mirror,
@@ -129,12 +129,19 @@ class EdgeController(TurnModule):
             connections=self._connections,
             states=self._states,
         )
-        self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
+        self._calls = NodeCalls(cluster, mirror.bodies, self._client, access_control, self._downstream.locations)
+        self._callers = ApiCallers(self._calls, access_control, self._graph, self._downstream)
         self.failures = Failures()
-        self._handled = HandledMessages(self)
-        handle = partial(self._handle, begins=False)  # most requests of nodes do not use the database
+        self._handled = HandledMessages(self, cluster.counters.node_requests)
         self._upstream = UpstreamController(
-            self.clock, self._api, access_control, self._downstream, sender, self._handled, handle
+            self.clock,
+            self._calls,
+            access_control,
+            self._downstream,
+            sender,
+            self._handled,
+            handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
+            knows_all=lambda: self._client.knows_all,
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
@@ -143,7 +150,7 @@ class EdgeController(TurnModule):
         """Start to list and watch the objects."""
         self._transact(self._connections.epochs.load)
         self._transact(self._kept.load)
-        self._api.start()
+        self._client.start()
         self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream, self._object_syncs).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._states.collect))
@@ -152,7 +159,7 @@ class EdgeController(TurnModule):
 
     def on_stop(self) -> None:
         """Leave the database as it was after the last transaction."""
-        self._api.stop()
+        self._client.calls.stop()
         self._transactions.abandon()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
@@ -207,7 +214,7 @@ class EdgeController(TurnModule):
             event = message.content_as(ConnectEvent)
 
             def connected() -> None:
-                self._api.carry_out(node, self._connections.connected(event))
+                self._client.carry_out(node, self._connections.connected(event))
                 self._kept.connected(node)
 
             def superseded() -> None:
@@ -215,7 +222,7 @@ class EdgeController(TurnModule):
                 self._kept.connected(node)
 
             self._kept.connecting(node)
-            self._api.claim(event, lambda: self._handle(message, connected, refuse), superseded)
+            self._client.claims.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 
         self._handle(message, claim, refuse)
 
@@ -229,7 +236,7 @@ class EdgeController(TurnModule):
 
         def disconnected() -> None:
             event = message.content_as(ConnectEvent)
-            self._api.carry_out(event.client_id, self._connections.disconnected(event))
+            self._client.carry_out(event.client_id, self._connections.disconnected(event))
 
         self._handle(message, disconnected)
 
@@ -261,7 +268,7 @@ class EdgeController(TurnModule):
 
         def begin() -> None:
             query = message.content_as(WatchQuery)
-            self._transactions.after_commit(lambda: self.reply(message, self._api.start_watch(query)))
+            self._transactions.after_commit(lambda: self.reply(message, self._client.devices.start_watch(query)))
 
         def refuse(_: Message, error: ApiError) -> None:
             refused = WatchStart(refusal=error.status())
@@ -279,7 +286,7 @@ class EdgeController(TurnModule):
             self._transactions.after_commit(lambda: self.reply(message, found))
 
         self._transactions.begin()
-        if not self._api.holders(message.content_as(str), answer):
+        if not self._client.claims.holders(message.content_as(str), answer):
             answer(self._database.claims())
 
     @handles(None, RELEASE_LEASE, source=api_messages.SOURCE)
@@ -303,19 +310,19 @@ class EdgeController(TurnModule):
 
     def _perform_own(self, call: ApiCall, answered: Answered) -> None:
         """Make an API call of this cloudcore itself."""
-        self._transact(lambda: self._transactions.attempt(partial(self._api.perform, call, "", answered)))
+        self._transact(lambda: self._transactions.attempt(partial(self._calls.perform, call, "", answered)))
 
     def mirrors(self, kind: str) -> bool:
         """Return whether all objects of a kind are here (`MirroredObjects`)."""
-        return self._api.mirrors(kind)
+        return self._client.reflectors.mirrors(kind)
 
     def mirror(self, kind: Kind) -> bool:
         """Begin to mirror a kind that nodes watch (`MirroredObjects`)."""
-        return self._api.mirror(kind)
+        return self._client.reflectors.mirror(kind)
 
     def is_missing(self, key: ObjectKey) -> bool:
         """Return whether only a part of an object is here (`MirroredObjects`)."""
-        return self._api.is_missing(key)
+        return self._client.bodies.is_missing(key)
 
     def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
         return self._kept.keeps(key, obj, size)
@@ -332,7 +339,7 @@ class EdgeController(TurnModule):
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
         """
-        if self._api.is_ready and not self._waiting:
+        if self._client.is_ready and not self._waiting:
             self._attempt(message, work, refuse, begins)
         else:
             self._waiting.append(partial(self._attempt, message, work, refuse, begins))
@@ -358,11 +365,11 @@ class EdgeController(TurnModule):
     def _commit(self) -> None:
         """Commit the transaction, and pass its changes on."""
         self._transactions.commit()
-        self._api.tell_of_devices()
+        self._client.devices.tell()
         self._kubelet_ports.tell()
 
     def _wait(self) -> None:
-        if not self._api.is_ready:
+        if not self._client.is_ready:
             self.announce_not_ready("the objects of the cluster are not listed yet")
 
     def _loaded(self) -> None:
@@ -374,7 +381,7 @@ class EdgeController(TurnModule):
             self._waiting.appendleft(partial(self._connections.restore_node, node))
         self._downstream.resume_watches()
         self._states.begin_collecting()
-        self._duties.begin(self._api)
+        self._duties.begin(self._client)
         self.end_turn_soon()
         if self.slot.restarts:
             MissedConnections(self, self, self._database).ask()
@@ -386,18 +393,18 @@ class EdgeController(TurnModule):
         self._transactions.begin()
         ends_at = self.clock.monotonic() + self.batch_seconds
         for _ in range(self.batch_limit):
-            if not self._waiting or not self._api.is_ready:
+            if not self._waiting or not self._client.is_ready:
                 break
             self._waiting.popleft()()
             if self.clock.monotonic() >= ends_at or self.is_batch_full():
                 break
         self.on_batch_end()
-        if self._waiting and self._api.is_ready:
+        if self._waiting and self._client.is_ready:
             self.call_soon(self._do_waiting)
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Send a change to the nodes and the modules of the cloud that need it (`HandlesChanges`)."""
-        self._api.changed(event)
+        self._client.devices.note(event)
         self._kubelet_ports.note(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)

@@ -240,7 +240,7 @@ NodeEffect = (
     | Disappeared
 )
 ForCluster = ConfirmDeletion | RestoreMissed | Disappeared
-"""The effects about the API server, which `ClusterApi` carries out."""
+"""The effects about the API server, which `ClusterClient` carries out."""
 
 
 def step(record: NodeRecord, event: NodeEvent, seen: Seen) -> tuple[NodeRecord, list[NodeEffect]]:

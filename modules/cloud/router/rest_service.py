@@ -16,6 +16,7 @@ from beehive.http.http_server import MAX_STREAMS, HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, text
+from beehive.http.router import Admitted, AdmittingService
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
@@ -75,7 +76,7 @@ def told(status: HTTPStatus, why: str) -> RestAnswer:
     return RestAnswer(status, f"{why}\n".encode())
 
 
-class RestService:
+class RestService(AdmittingService):
     """Serves admitted callers (`HttpService`), on the threads of their connections.
 
     Args:
@@ -100,22 +101,23 @@ class RestService:
         self._ask = ask
         self._api = api
 
-    def admit(self, request: Request) -> None:
-        """Check who calls, before the body is read. Raise HttpStatusError if he may not."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`. Raise HttpStatusError if the caller may not call."""
         why = self._identities.refusal(request.certificate) if self._identities is not None else ""
         if why:
             raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
         if is_cloudcore(request):
-            return
+            return Admitted(self._reply)
         if is_sent_by_another_site(request) and not is_by_token(request):
             raise HttpStatusError(HTTPStatus.FORBIDDEN, OTHER_SITE)
         try:
             self._callers.check(request, self._api)
         except ApiStatusError as error:
             raise HttpStatusError(error.code, error.message) from error
+        return Admitted(self._reply)
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply."""
+    def _reply(self, request: Request) -> Reply:
+        """Return the reply to an admitted caller."""
         node = request.header(NODE_HEADER) if is_cloudcore(request) else ""
         if node and self._streams is not None:
             return self._streams.reply(node, request)
@@ -199,7 +201,6 @@ class RestListener:
             max_body=MOST_BODY,
             context=self._context,
             idle_seconds=_IDLE_SECONDS,
-            admit=service.admit,
             max_connections=_CONNECTIONS,
             max_streams=self._max_streams,
         )

@@ -25,6 +25,7 @@ from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
+    is_custom,
     key_of,
     metadata_of,
     uid_of,
@@ -73,6 +74,8 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     """Bytes of the new object as JSON, for bounds; 0 outside of the storage."""
     bare: bytes = b""
     """The body without `managedFields`, as nodes get it; empty where it was not made."""
+    selectable_fields: frozenset[str] = frozenset()
+    """Of an object of a custom kind."""
 
     @property
     def keeps_spec(self) -> bool:
@@ -458,7 +461,8 @@ class Storage:
         else:
             self._set(key, new, text)
         self._past.note(int(new["metadata"]["resourceVersion"]), key, old, size)
-        event = ObjectEvent(change, key, new, old, body, size, bare)
+        selectable = self.kinds.selectable_fields_of(key.kind) if is_custom(new) else frozenset[str]()
+        event = ObjectEvent(change, key, new, old, body, size, bare, selectable)
         self._events.append(event)
         self._since.append(event)
 

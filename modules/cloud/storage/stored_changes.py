@@ -29,8 +29,9 @@ def stored_change(event: ObjectEvent) -> StoredChange:
     """Return the row of a change."""
     version, old, kind = int(event.new["metadata"]["resourceVersion"]), event.old, event.key.kind
     before = None
-    if event.type is EventType.MODIFIED and old is not None and not are_selected_alike(kind, old, event.new):
-        before = _encoded_without_values(kind, old)
+    if event.type is EventType.MODIFIED and old is not None:
+        is_alike = are_selected_alike(kind, old, event.new, event.selectable_fields)
+        before = None if is_alike else _encoded_without_values(kind, old)
     if kind == _SECRET:
         body = _encoded_without_values(kind, event.new) if event.type is EventType.DELETED else None
     else:

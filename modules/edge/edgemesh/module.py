@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import encode as encode_json
+from msgspec.structs import replace
 
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, handles
 from beehive.bounded_calls import BoundedCalls
@@ -15,6 +16,7 @@ from beehive.errors import ContentError
 from beehive.names import CLOUD_CONNECTED
 from metamanager.client import AsyncMetaClient, CallError
 from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Target
+from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.types import DecodeError, Node, Pod, decode
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.backends import MeshBackend, selects
@@ -65,6 +67,8 @@ class MeshSettings(Struct, frozen=True):
     """Ranges of the addresses of this node's pods."""
     routed: tuple[str, ...] = ()
     """Ranges of pods' addresses that reach other nodes."""
+    cloud: tuple[str, ...] = ()
+    """Hosts of the cloud; those that are addresses count."""
 
 
 class PodSource(Protocol):
@@ -136,7 +140,10 @@ class EdgeMesh(Module):
         self._names = names() if names is not None else None
         self._meta = AsyncMetaClient(self)
         self._state = MeshState(settings.node)
-        self._here = Here(settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer)
+        self._here = Here(
+            settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer,
+            machines=frozenset(filter(None, map(endpoint_address, settings.cloud))),
+        )  # fmt: skip
         self._selector = EndpointSelector(self._here)
         self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
         self._changed: set[ServiceKey] = set()
@@ -304,16 +311,15 @@ class EdgeMesh(Module):
 
     def _take_nodes(self, nodes: Iterable[Node]) -> None:
         groups = dict(self._here.groups)
-        zone = self._here.zone
+        zone, machines = self._here.zone, set(self._here.machines)
         for node in nodes:
             labels = node.metadata.labels
+            machines.update(filter(None, (endpoint_address(each.address) for each in node.status.addresses)))
             groups[node.metadata.name] = labels.get(NODE_GROUP_LABEL, "")
             if node.metadata.name == self._settings.node:
                 zone = labels.get(ZONE_LABEL, "")
-        here = Here(
-            self._here.node, groups.get(self._here.node, ""), zone, groups, self._here.own_ranges, self._here.routed,
-            self._here.prefer,
-        )  # fmt: skip
+        group, known = groups.get(self._here.node, ""), frozenset(machines)
+        here = replace(self._here, group=group, zone=zone, groups=groups, machines=known)
         if here != self._here:
             self._here, self._selector, self._state.zone = here, EndpointSelector(here), zone
             self._note(self._state.services)

@@ -53,6 +53,10 @@ class Here(Struct, frozen=True):
     routed: tuple[str, ...] = ()
     """Ranges of pods' addresses that reach other nodes."""
     prefer: Prefer = Prefer.NODE
+    machines: frozenset[str] = frozenset()
+    """Addresses of this node, of others that it knows, and of the cloud: whoever may write Services of a namespace
+    would have what is sent there.
+    """
 
 
 class EndpointSelection(Struct, frozen=True):
@@ -71,6 +75,8 @@ class EndpointSelector:
 
     def __init__(self, here: Here) -> None:
         self._here = here
+        self.machines = here.machines
+        """Addresses that no Service takes by `externalIPs`."""
         self._own = [ipaddress.ip_network(each) for each in here.own_ranges]
         self._routed = [ipaddress.ip_network(each) for each in here.routed]
 

@@ -4,6 +4,7 @@ The kernel's rules and the proxy's listeners are made from them, so that both do
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -95,8 +96,9 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
     spec = service.spec
     clusters = cluster_ips(service)
     balancers = (each.ip for each in service.status.load_balancer.ingress if each.ip_mode != "Proxy")
-    given = (*spec.external_ips[:_MOST_ADDRESSES], *balancers)
-    external = [found for text in given[: 2 * _MOST_ADDRESSES] if (found := endpoint_address(text))]
+    claimed = map(endpoint_address, spec.external_ips[:_MOST_ADDRESSES])
+    external = [each for each in claimed if each and each not in selector.machines]
+    external += filter(None, map(endpoint_address, islice(balancers, _MOST_ADDRESSES)))
     for version in (False, True):
         addresses = tuple(each for each in clusters if (":" in each) == version)
         if not addresses:

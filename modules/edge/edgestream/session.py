@@ -42,6 +42,7 @@ from modules.streams.frames import (
     data_frames,
     decode,
 )  # fmt: skip
+from modules.streams.small_turns import SmallTurns
 from modules.streams.waiting import MakePoll, new_poll
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ _log = logging.getLogger(__name__)
 
 BUFFERS: Final = 16 * 1024 * 1024
 """Bytes on the way to the cloud, and as many for containers, that all streams share when they are many."""
+
+_SMALL_RATE: Final = 1000
+"""Reads of few bytes a second, for all streams together, each of which becomes a frame."""
+_SMALL_BURST: Final = 200
+"""Such reads at a time."""
 
 _TOO_LONG: Final = -1
 """Type of a frame that was too long, which no frame on the wire can have."""
@@ -93,6 +99,7 @@ class TunnelSession:
         self._counters = counters
         self._module = module
         self._intake = Intake()
+        self._turns = SmallTurns(_SMALL_RATE, _SMALL_BURST)
         self._streams: dict[int, Stream] = {}
         self._sent: deque[Callable[[], None]] = deque()
         """For each frame that the cloud has not confirmed, the function that its confirmation calls."""
@@ -282,9 +289,11 @@ class TunnelSession:
         poll = self._make_poll()
         poll.register(self._intake.bell, select.POLLIN)
         waiting: dict[int, Stream] = {}
-        share = self._share()
+        share, now = self._share(), self._clock.monotonic()
+        rests = [stream.rests_until - now for stream in self._streams.values() if stream.rests_until > now]
+        patience = min(rests if patience is None else [patience, *rests], default=None)
         for stream in self._streams.values():
-            if events := stream.events(share):
+            if events := stream.events(share, rests=stream.rests_until > now):
                 waiting[stream.local.fileno()] = stream
                 poll.register(stream.local.fileno(), events)
         for descriptor, ready in poll.poll(None if patience is None else patience * 1000 + 1):
@@ -303,6 +312,9 @@ class TunnelSession:
         if not events & (select.POLLIN | broken):
             return
         data, end = stream.read()
+        if data:
+            now = self._clock.monotonic()
+            stream.rests_until = now + self._turns.took(len(data), now)
         for frame in data_frames(stream.number, data):
             stream.sent(len(frame.data))
             self._counters.sent += len(frame.data)

@@ -114,16 +114,19 @@ class Stream:
         self._takes = True
         self.unconfirmed = 0
         """Bytes that the cloud has not received yet."""
+        self.rests_until = 0.0
+        """Monotonic seconds until which its few bytes gather."""
         self.stalled_since: float | None = None
         """Since when its bytes hold up the tunnel, and it takes none."""
 
-    def events(self, share: int) -> int:
+    def events(self, share: int, *, rests: bool = False) -> int:
         """Return the events that it waits for, for `poll`, or 0.
 
         Args:
             share: most bytes that may be on the way to the cloud, if less than `WINDOW`.
+            rests: whether its bytes gather.
         """
-        wants_more = self.unconfirmed < min(WINDOW, share) and self._room() > 0
+        wants_more = not rests and self.unconfirmed < min(WINDOW, share) and self._room() > 0
         return (select.POLLIN if wants_more else 0) | (select.POLLOUT if self._held else 0)
 
     def is_full(self, share: int) -> bool:

@@ -4,6 +4,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,7 @@ from beehive.http.browser_guard import is_from_page
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, json, text
+from beehive.http.router import Admitted, AdmittingService
 from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, PatchInfo, Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found, unread
@@ -69,7 +71,7 @@ class ApiSettings(msgspec.Struct, frozen=True):
     """Whether the node's store is read; without it there are pods and the node, which edged knows."""
 
 
-class Api:
+class Api(AdmittingService):
     """Serves the Kubernetes API (`HttpService`): the cache answers reads of stored kinds, the cloud all other requests.
 
     Requests that a page in a browser may have sent are refused: clients of this API send no browser's headers, and a
@@ -106,19 +108,16 @@ class Api:
         self._logs = logs
         self._default_container = default_container
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply; refusals become a metav1.Status."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`; refusals become a metav1.Status."""
         try:
             refuse_pages(request)
-            return self._reply(request)
+            serve: Handler = partial(self._write, self._written(request)) if request.method in METHODS else self._reply
         except ApiStatusError as error:
             return error.response()
-        except HttpStatusError as error:
-            return unread(error)
+        return Admitted(partial(_told, serve))
 
     def _reply(self, request: Request) -> Reply:
-        if request.method in METHODS:
-            return self._write(request)
         if request.method not in _READ:
             raise ApiStatusError(405, f"the method {request.method[:20]} is not served")
         if request.parts[:1] and request.parts[0] in _HEALTH:
@@ -181,10 +180,14 @@ class Api:
         verb = Verb.GET if target.name else Verb.LIST
         return json(self._cloud.ask(target, verb, msgspec.json.encode(options)))
 
-    def _write(self, request: Request) -> Response:
+    def _written(self, request: Request) -> Target:
+        """Return what a request writes. Raise ApiStatusError for what nobody writes here."""
         target = parse_target(request.parts)
         self._refuse_credentials(target)
         _refuse_streams(target)
+        return target
+
+    def _write(self, target: Target, request: Request) -> Response:
         _log.info("%s %s is taken to the cloud", request.method, request.path)
         return write(self._cloud, target, request)
 
@@ -217,6 +220,16 @@ class Api:
             return text(200, "ok")
         reason = "it has not read its store yet" if readiness is None or not readiness.reason else readiness.reason
         return text(503, f"metamanager is not ready: {reason}\n")
+
+
+def _told(serve: Handler, request: Request) -> Reply:
+    """Return the reply of a handler; refusals become a metav1.Status."""
+    try:
+        return serve(request)
+    except ApiStatusError as error:
+        return error.response()
+    except HttpStatusError as error:
+        return unread(error)
 
 
 def _refuse_streams(target: Target) -> None:

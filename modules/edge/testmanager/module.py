@@ -13,7 +13,8 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
-from beehive.http.responses import Response, text
+from beehive.http.responses import Reply, Response, text
+from beehive.http.router import Admitted, AdmittingService
 from metamanager.client import CallError, MetaClient
 from modules.edge.testmanager.token import is_allowed, read_token
 
@@ -184,7 +185,7 @@ def _is_name(text: str) -> bool:
 _PATHS: Final = ", ".join(f"/{name}" for name in ("pods", "configmaps", "secrets", DEVICES))
 
 
-class ObjectApi:
+class ObjectApi(AdmittingService):
     """Serves testmanager's paths (`HttpService`).
 
     Args:
@@ -197,11 +198,15 @@ class ObjectApi:
         self._token = token
         self._meta = MetaClient(hive, seconds=SECONDS)
 
-    def serve(self, request: Request) -> Response:
-        """Return the response. Raises HttpStatusError."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`. Raise HttpStatusError without the token."""
         if not is_allowed(self._token, request.header("authorization")):
             hint = "the header is: Authorization: Bearer TOKEN, with the token of modules.dbTest.tokenFile"
             raise HttpStatusError(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong", hint=hint)
+        return Admitted(self._response)
+
+    def _response(self, request: Request) -> Response:
+        """Return the response to the owner of the token. Raises HttpStatusError."""
         path = request.parts[0] if len(request.parts) == 1 else ""
         if path == DEVICES:
             return self._devices(request)

@@ -12,6 +12,10 @@ from modules.insight.fleet.rows import LinkRow, NodeRow, PodCount, clock_error, 
 from modules.insight.fleet.states import REFUSED, LinkFacts, NodeLinkFacts, state_of
 
 _READY: Final = "Ready"
+_NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
+"""The reason that the node lifecycle gives a node it has never heard of; the heartbeat beside it is the time at which
+the Node was made (kube-controller-manager's node_lifecycle_controller.go).
+"""
 
 
 class HeldLink(msgspec.Struct, frozen=True):
@@ -114,6 +118,7 @@ def _facts_of(node: JsonObject | None, link: LinkKnowledge) -> NodeLinkFacts:
     if link.held is not None:
         oldest = link.held.oldest_seconds if link.held.unacknowledged else 0.0
         held = LinkFacts(link.held.connected_seconds, link.held.keepalive_seconds, oldest, link.held.is_behind)
+    is_heard = text_at(ready, "reason") != _NEVER_UPDATED
     return NodeLinkFacts(
         link=held,
         holder=link.holder,
@@ -121,6 +126,6 @@ def _facts_of(node: JsonObject | None, link: LinkKnowledge) -> NodeLinkFacts:
         ready=text_at(ready, "status"),
         ready_reason=text_at(ready, "reason"),
         ended=newest.ended or newest.seen,
-        heartbeat=seconds_of(text_at(ready, "lastHeartbeatTime")) or 0.0,
+        heartbeat=(is_heard and seconds_of(text_at(ready, "lastHeartbeatTime"))) or 0.0,
         is_link_known=link.is_known,
     )

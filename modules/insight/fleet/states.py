@@ -96,6 +96,8 @@ def _by_condition(facts: NodeLinkFacts) -> NodeLinkState:
     """Return the state of a node by its condition Ready."""
     if facts.ready == "True":
         return NodeLinkState(CONNECTED, 0.0, "Ready; its link is not known")
+    if facts.ready == "Unknown" and not facts.heartbeat:
+        return NodeLinkState(NEVER)
     if facts.ready == "Unknown":
         return NodeLinkState(AWAY, facts.heartbeat, "Ready is Unknown: since its last heartbeat")
     if facts.ready:

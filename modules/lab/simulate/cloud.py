@@ -31,9 +31,9 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.refusals import Refusals

@@ -11,7 +11,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import API_VERSION, PLURAL
 from modules.cloud.devicecontroller.definitions import definitions
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError

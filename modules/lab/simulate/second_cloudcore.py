@@ -9,9 +9,9 @@ from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database.database import Database
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.api_network import ApiNetwork

@@ -1,8 +1,8 @@
 """MkDocs' hooks of `mkdocs.yml`. They are the only code here that needs MkDocs.
 
-`README.md` becomes the first page; `CHANGELOG.md`, `CONTRIBUTING.md` and `SECURITY.md` become pages, too. A link of a
-page to any other file of the repository (an example, a test) leads to a copy of that file in the site, so that no link
-needs a server.
+`README.md` becomes the first page; `CHANGELOG.md`, `CONTRIBUTING.md`, `SECURITY.md` and tables that tests read become
+pages, too. A link of a page to any other file of the repository (an example, a test) leads to a copy of that file in
+the site, so that no link needs a server.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mkdocs.structure.files import File, Files
 
+from modules.lab.site.behaviours import AREAS, behaviour_page, threat_page
 from modules.lab.site.commands import PROGRAMS, command_page
 from modules.lab.site.metrics import metric_page
 
@@ -29,6 +30,8 @@ _PAGES: Final = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-policy.md",
+    "tests/documentation/habits.md": "reference/habits.md",
+    "tests/modules/cloud/authorization/deciding.md": "reference/deciding.md",
 }
 _COPIES: Final = "source"
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -44,6 +47,9 @@ def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=(_REPOSITORY / source).read_text(encoding="utf-8")))
     for program in PROGRAMS:
         files.append(File.generated(config, f"reference/{program}.md", content=command_page(program)))
+    for name in AREAS:
+        files.append(File.generated(config, f"reference/{name}.md", content=behaviour_page(name)))
+    files.append(File.generated(config, "reference/threats.md", content=threat_page()))
     files.append(File.generated(config, "reference/metrics.md", content=metric_page()))
     for path in sorted(set(_linked(files))):
         copy = File.generated(config, f"{_COPIES}/{path}.txt", content=(_REPOSITORY / path).read_bytes())

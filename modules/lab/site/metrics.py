@@ -1,9 +1,12 @@
-"""The reference of the metrics as Markdown, from the calls in the code that make their families."""
+"""The reference of the metrics as Markdown: types from the calls in the code that make their families, the rest from
+`docs/metrics.toml`.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,12 +23,17 @@ _SUFFIX: Final = {"counter": "_total"}
 
 _HEAD: Final = """# Metrics
 
-edgecore serves these in Prometheus' text format at `/metrics` of its `readOnlyPort` (10255, or 10350 with KubeEdge's
-[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the
-code.
+A node serves its metrics in Prometheus' text format at `/metrics` of its `readOnlyPort` (10255, or 10350 with
+KubeEdge's [configuration](../configuration.md)), cloudcore its own with `--metrics-bind-address`; `edgecore metrics`
+and `cloudcore metrics` print them. A module that is switched off has none. No label names a node or a pod. The buckets
+of cloudcore's histograms end at 5, 25, 100 and 500 ms, 2.5 and 10 s. `lane` is `lease`, `node`, `pod_status`, `query`
+or `event`, in the order that requests are served.
+"""
+_TABLE: Final = """
+## {program}
 
-| metric | type | meaning |
-|---|---|---|
+| metric | type | labels | meaning | look at it when |
+|---|---|---|---|---|
 """
 
 
@@ -37,9 +45,33 @@ class MetricName(NamedTuple):
     text: str
 
 
+class MetricAdvice(NamedTuple):
+    """What `docs/metrics.toml` says about a metric."""
+
+    labels: tuple[str, ...]
+    meaning: str
+    look: str
+
+
 def metric_page() -> str:
-    """Return the page of all metrics, by name."""
-    return _HEAD + "".join(f"| `{each.name}` | {each.kind} | {each.text} |\n" for each in metric_names())
+    """Return the page of all metrics, by program."""
+    kinds = {each.name: each.kind for each in metric_names()}
+    return _HEAD + "".join(
+        _TABLE.format(program=program)
+        + "".join(_row(name, kinds.get(name, ""), advice) for name, advice in metric_advice(program).items())
+        for program in ("edgecore", "cloudcore")
+    )
+
+
+def metric_advice(program: str) -> dict[str, MetricAdvice]:
+    """Return labels, meaning and advice of each metric of a program."""
+    rows = tomllib.loads((_REPOSITORY / "docs" / "metrics.toml").read_text(encoding="utf-8"))[program]
+    return {name: MetricAdvice(tuple(row["labels"]), row["meaning"], row["look"]) for name, row in rows.items()}
+
+
+def _row(name: str, kind: str, advice: MetricAdvice) -> str:
+    labels = ", ".join(f"`{label}`" for label in advice.labels)
+    return f"| `{name}` | {kind} | {labels} | {advice.meaning} | {advice.look} |\n"
 
 
 def metric_names() -> list[MetricName]:

@@ -11,6 +11,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
 from modules.cloud.apiserver.tokens.verification import RefusesTokens
@@ -24,7 +25,7 @@ from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
@@ -99,11 +100,8 @@ class EmbeddedApiServer:
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
-        own = (config.lease.namespace,)
-        hive.add(
-            ApiServer, *parts, namespaces=own, index=self.rbac, authority=authority, collects=has_controllers,
-            service=service,
-        )  # fmt: skip
+        control_plane = ControlPlane((config.lease.namespace,), authority, service, collects=has_controllers)
+        hive.add(ApiServer, *parts, index=self.rbac, control_plane=control_plane)
         if has_controllers:
             counters.work = WorkMeter(clock)
             hive.add(

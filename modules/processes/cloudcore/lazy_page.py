@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from beehive.http.request import Request
 from beehive.http.responses import Reply, text
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, AdmittingService, HttpService, admit
 
 _PAGE: Final = "page"
 
@@ -19,15 +19,15 @@ class ClosingService(HttpService, Protocol):
         """Release them."""
 
 
-class PageOnly:
+class PageOnly(AdmittingService):
     """Serves nothing beside the page (`HttpService`)."""
 
-    def serve(self, _request: Request) -> Reply:
+    def admit(self, _request: Request) -> Reply:
         """Return the refusal."""
         return text(HTTPStatus.NOT_FOUND, "only the page is here, at /page/: the cluster serves its own API\n")
 
 
-class LazyPage:
+class LazyPage(AdmittingService):
     """Serves `/page` by the page, and all else by another service (`HttpService`).
 
     Args:
@@ -41,15 +41,15 @@ class LazyPage:
         self._lock = threading.Lock()
         self._page: ClosingService | None = None
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`."""
         if request.parts[:1] != (_PAGE,):
-            return self._others.serve(request)
+            return admit(self._others, request)
         with self._lock:
             if self._page is None:
                 self._page = self._make()
             page = self._page
-        return page.serve(request)
+        return admit(page, request)
 
     def close(self) -> None:
         """Close the page, if there is one."""

@@ -163,11 +163,25 @@ class ApiCollector(Collector):
             "Time from the sending of a request to the end of its response.",
             labels=("lane",),
         )
+        wait = HistogramFamily(
+            "cloudcore_api_request_wait_seconds",
+            "Time from the making of a request to its first sending.",
+            labels=("lane",),
+        )
+        handling = HistogramFamily(
+            "cloudcore_node_request_duration_seconds",
+            "Time from the taking of a node's request or report to its response.",
+            labels=("type",),
+        )
         for (lane, status), count in list(self._counters.statuses.items()):
             requests.add_metric((_name(lane), "none" if status == NO_RESPONSE else str(int(status))), count)
         for lane, durations in self._counters.durations.items():
             duration.add_metric((_name(lane),), durations.buckets(), durations.total)
-        return [requests, duration]
+        for lane, durations in self._counters.waits.items():
+            wait.add_metric((_name(lane),), durations.buckets(), durations.total)
+        for resource_type, durations in list(self._counters.node_requests.items()):
+            handling.add_metric((resource_type,), durations.buckets(), durations.total)
+        return [requests, duration, wait, handling]
 
     def _lanes(self) -> list[MetricFamily]:
         waiting = GaugeFamily("cloudcore_api_waiting_requests", "Requests waiting in their lane.", labels=("lane",))

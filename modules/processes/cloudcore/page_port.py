@@ -14,7 +14,7 @@ from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, AdmittingService, HttpService
 from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
 from modules.cloud.authentication.users import ANONYMOUS, user_of_certificate
 from modules.page.api import About, FleetApi
@@ -33,7 +33,7 @@ from modules.processes.common.version import VERSION
 _PROGRAM: Final = "cloudcore"
 
 
-class PagePort(HttpService):
+class PagePort(AdmittingService):
     """Serves the page below `/page` (`HttpService`).
 
     Args:
@@ -75,9 +75,9 @@ class PagePort(HttpService):
         entrance = UserEntrance(users, Sessions(clock), api_of, sign_ins)
         self._service = PageService(entrance, hosts_of(names, port()), clock, HTTPS)
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply to a request below `/page`."""
-        return self._service.serve(request)
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`; of a request below `/page`."""
+        return self._service.admit(request)
 
     def close(self) -> None:
         """End the feeds."""

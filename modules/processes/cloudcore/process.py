@@ -35,9 +35,9 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal

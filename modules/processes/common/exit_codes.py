@@ -1,7 +1,7 @@
 """Exit statuses of `edgecore`: a service manager can tell permanent failures from temporary ones.
 
 0, 1 and 2 mean what they do for Unix and argparse; the others are edgecore's own and never change their meaning.
-`docs/exit-codes.md` repeats this for readers, and a test compares the two.
+`docs/doctor.md` repeats this for readers, and a test compares the two.
 """
 
 from enum import IntEnum

@@ -5,7 +5,7 @@ load the bus, gRPC or the database, a broken installation of one of them does no
 agent does not load code that only prints. The arguments of `run` are here, and all others are in `other_commands`,
 which a node that starts does not load.
 
-Results go to standard output, remarks and errors to standard error; `docs/exit-codes.md` lists the exit statuses.
+Results go to standard output, remarks and errors to standard error; `docs/doctor.md` lists the exit statuses.
 """
 
 from __future__ import annotations

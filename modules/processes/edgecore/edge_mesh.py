@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
@@ -27,6 +28,7 @@ from modules.edge.edgemesh.selection import Prefer
 from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, DataPlaneKind
+from modules.processes.edgecore.config.edgehub import EdgeHub
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ def add_edge_mesh(
         prefer=Prefer(mesh.prefer.value),
         own_ranges=edged.tailored_kubelet_config.pod_cidr or POD_CIDRS,
         routed=mesh.routed_pod_cidrs,
+        cloud=hosts_of(config.modules.edge_hub),
     )
     counters = MeshCounters()
     pods = SnapshotPods(snapshots) if edged.enable else None
@@ -64,6 +67,12 @@ def add_edge_mesh(
     hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names, links)
     registry.register(MeshCollector(counters))
     return links.variables
+
+
+def hosts_of(hub: EdgeHub) -> tuple[str, ...]:
+    """Return the hosts of the cloud."""
+    urls = (f"//{hub.websocket.server}", hub.http_server)
+    return tuple(dict.fromkeys(urlsplit(url).hostname or "" for url in urls))
 
 
 def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> NameServer:

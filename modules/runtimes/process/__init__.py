@@ -2,5 +2,5 @@
 
 `driver` is what the engine uses. Below it, `shim_manager` and `shim_spawner` talk to the processes of
 `modules.runtimes.shim`, the parents of containers, and `container_plan` decides what a shim prepares. See
-docs/process-runtime.md.
+docs/runtimes.md.
 """

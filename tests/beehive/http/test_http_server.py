@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,8 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, REFUSALS, HttpServer, _Connection
 from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
-from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
-from beehive.http.router import HttpRoute, Router
+from beehive.http.responses import Handler, Peer, Reply, Response, Stream, Takeover, text
+from beehive.http.router import Admitted, AdmittingService, HttpRoute, Router
 from beehive.http.server import SMALL_PIECES
 from beehive.rate import TokenBucket
 from beehive.sockets.accepting import accept_connection
@@ -514,6 +515,88 @@ def test_a_client_that_waits_for_100_continue_is_told_to_send_its_body(length: i
         server.stop()
 
 
+class Deciding(AdmittingService):
+    """Decides by the head what a handler says of it; what is no refusal is served."""
+
+    def __init__(self, decide: Handler) -> None:
+        self._decide = decide
+        self.admitted: list[Request] = []
+
+    def admit(self, request: Request) -> Admitted | Reply:
+        self.admitted.append(request)
+        reply = self._decide(request)
+        is_refused = isinstance(reply, Response) and reply.status >= 400
+        return reply if is_refused else Admitted(lambda whole: Response(200, "text/plain", whole.body), 100)
+
+
+def refused_credentials() -> Response:
+    raise HttpStatusError(401, "these are no credentials")
+
+
+@pytest.mark.parametrize(
+    ("decide", "status"),
+    [(lambda _: refused_credentials(), 401), (lambda _: text(403, "no"), 403), (broken, 500)],
+)
+def test_nothing_is_read_for_a_refused_request_but_what_lets_the_connection_carry_another(
+    decide: Handler, status: int
+) -> None:
+    """The answer comes before the body, however much is announced; a short body on its way is skipped."""
+    server = HttpServer(
+        listen_tcp("127.0.0.1", 0), Deciding(decide), RealClock(), max_body=1 << 22, idle_seconds=SECONDS
+    )
+    server.start()
+    head = b"POST /body HTTP/1.1\r\nHost: a\r\n"
+    try:
+        for announced in (b"Content-Length: 3000000", b"Transfer-Encoding: chunked",
+                          b"Expect: 100-continue\r\nContent-Length: 5"):  # fmt: skip
+            with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting:
+                waiting.sendall(head + announced + b"\r\n\r\n")
+                answer = b"".join(iter(partial(waiting.recv, 4096), b""))
+            assert answer.startswith(b"HTTP/1.1 %d " % status)
+            assert b"\r\nConnection: close\r\n" in answer
+        short = b"Content-Length: 60000\r\n\r\n" + b"x" * 60_000
+        answers = raw(server, head + short + head + b"Connection: close\r\n" + short)
+        assert answers.count(b"HTTP/1.1 %d " % status) == 2
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(("length", "status"), [(100, 200), (101, 413)])
+def test_a_service_bounds_the_body_of_what_it_admits(length: int, status: int) -> None:
+    service = Deciding(lambda _: text(200, "ok"))
+    server = HttpServer(listen_tcp("127.0.0.1", 0), service, RealClock(), max_body=1 << 22)
+    server.start()
+    try:
+        request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length + b"x" * length
+        assert raw(server, request).startswith(b"HTTP/1.1 %d " % status)
+    finally:
+        server.stop()
+    (admitted,) = service.admitted
+    assert (admitted.body, admitted.has_body) == (b"", True)
+
+
+def test_a_service_serves_a_request_that_has_been_read_whole() -> None:
+    """Within the process, where nothing is to be read."""
+    request = Request(method="POST", target="/", parts=(), body=b"hello")
+    assert Deciding(lambda _: text(200, "")).serve(request) == Response(200, "text/plain", b"hello")
+    assert Deciding(lambda _: text(403, "no")).serve(request) == text(403, "no")
+
+
+def test_the_time_of_the_decision_is_not_the_client_s() -> None:
+    """The node authorizer may answer late on a busy machine."""
+    near, far = socket.socketpair()
+    ahead = [0.0]
+    clock = cast("Clock", SimpleNamespace(monotonic=lambda: ahead[0]))
+    with near, far:
+        connection = _Connection(OpenConnection("", near, 0.0), clock)
+        far.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+        request = connection.read_request()
+        with connection.time_out():
+            ahead[0] += 100.0 * SECONDS
+        far.sendall(b"hello")
+        assert connection.read_body(request, 5).body == b"hello"
+
+
 @pytest.mark.parametrize("status", [401, 413])
 def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path: Path, status: int) -> None:
     """Over TLS and without: more than the kernel keeps of a body would make it reset the connection."""
@@ -522,15 +605,10 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
     own.load_cert_chain(certified)
     client = default_client_context(cafile=str(authority))
 
-    def admit(_request: Request) -> None:
-        if status == 401:
-            raise HttpStatusError(401, "these are no credentials")
-
+    service = Deciding(lambda _: refused_credentials() if status == 401 else text(200, "ok"))
     for context in (None, own):
         listening = listen_tcp("127.0.0.1", 0)
-        server = HttpServer(
-            listening, Router([]), RealClock(), max_body=100, context=context, idle_seconds=SECONDS, admit=admit
-        )
+        server = HttpServer(listening, service, RealClock(), max_body=100, context=context, idle_seconds=SECONDS)
         server.start()
         to = ("127.0.0.1", server.port)
         plain = HTTPConnection(*to, timeout=SECONDS)
@@ -551,17 +629,15 @@ def test_the_certificate_of_a_client_is_known_before_its_body_is_read(tmp_path: 
     own.verify_mode = ssl.CERT_OPTIONAL
     client = default_client_context(cafile=str(authority))
     client.load_cert_chain(certified)
-    admitted: list[Request] = []
-    router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
-    server = HttpServer(
-        listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, context=own, admit=admitted.append
-    )
+    service = Deciding(lambda _: text(200, "ok"))
+    server = HttpServer(listen_tcp("127.0.0.1", 0), service, RealClock(), max_body=100, context=own)
     server.start()
     connection = HTTPSConnection("127.0.0.1", server.port, timeout=SECONDS, context=client)
     try:
         connection.request("POST", "/body", b"x")
         assert connection.getresponse().status == 200
-        assert [dict(each.certificate or {})["subject"] for each in admitted] == [((("commonName", "registry"),),)]
+        certificates_seen = [dict(each.certificate or {}) for each in service.admitted]
+        assert [each["subject"] for each in certificates_seen] == [((("commonName", "registry"),),)]
     finally:
         connection.close()
         server.stop()

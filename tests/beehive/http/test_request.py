@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.http.errors import HttpStatusError
-from beehive.http.request import MAX_HEAD, read_request
-from beehive.http.server import ServerExchange
+from beehive.http.request import MAX_HEAD
 from tests.beehive.http.requests import parse
 
 
@@ -25,8 +24,7 @@ def test_a_request_is_taken_apart() -> None:
 
 def test_what_follows_a_request_for_an_upgrade_is_no_body() -> None:
     """Whoever takes the connection over gets it."""
-    reads = iter((head("/exec", "Upgrade: SPDY/3.1", "Connection: Upgrade") + b"more", b""))
-    request = read_request(ServerExchange(MAX_HEAD), lambda: next(reads), 100)
+    request = parse(head("/exec", "Upgrade: SPDY/3.1", "Connection: Upgrade") + b"more", 100)
     assert (request.body, request.rest) == (b"", b"more")
 
 

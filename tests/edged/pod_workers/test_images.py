@@ -125,7 +125,7 @@ class NamesOnly(FakeRuntime):
 
 @pytest.mark.parametrize("policy", ["", "Always"])
 def test_pulled_calls_an_image_of_a_runtime_without_images_only_a_name(tmp_path: Path, policy: str) -> None:
-    """For it any name is present, and pulled at once (docs/process-runtime.md)."""
+    """For it any name is present, and pulled at once (docs/runtimes.md)."""
     images = ImageBench(lambda simulation: NamesOnly(simulation, tmp_path))
     images.ensure("does-not-exist:9", policy=policy)
     told = 'Container image "does-not-exist:9" is only a name: the runtime has no images'

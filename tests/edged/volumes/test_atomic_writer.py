@@ -159,6 +159,37 @@ def test_file_in_the_way_of_a_link_is_replaced(tmp_path: Path) -> None:
     assert visible(tmp_path) == contents(OLD)
 
 
+def test_mount_points_stay_whatever_is_written(tmp_path: Path) -> None:
+    """Also those that a container runtime has made: the kernel ends a mount of running containers with its place."""
+    before = os.umask(0o077)
+    try:
+        writer = AtomicWriter(tmp_path, None, ["conf", "dir/deep/er"])
+        writer.write({"a": VolumeFile(b"1"), "gone": VolumeFile(b"1")}, at(0))
+    finally:
+        os.umask(before)
+    made = [tmp_path / "conf", tmp_path / "dir", tmp_path / "dir" / "deep" / "er"]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in made] == [0o755] * 3
+    (tmp_path / "of-the-runtime").mkdir()
+    places = [each.stat().st_ino for each in made]
+    writer.write({"a": VolumeFile(b"2"), "conf": VolumeFile(b"2"), "dir/b": VolumeFile(b"2")}, at(1))
+    assert [each.stat().st_ino for each in made] == places
+    assert (tmp_path / "of-the-runtime").is_dir()
+    assert visible(tmp_path) == {"a": b"2"}, "as in kubelet they hide files of their names"
+
+
+def test_no_mount_point_is_made_behind_a_link(tmp_path: Path) -> None:
+    """An earlier agent has made no directory for the mount, or a privileged container has put a link there."""
+    volume, outside = tmp_path / "volume", tmp_path / "outside"
+    outside.mkdir()
+    volume.mkdir()
+    (volume / "a").symlink_to("..data/a")
+    (volume / "x").mkdir()
+    (volume / "x" / "y").symlink_to(outside)
+    AtomicWriter(volume, None, ["a/b", "x/y/z"]).write({"a/file": VolumeFile(b"1")}, at(0))
+    assert visible(volume) == {"a/file": b"1"}
+    assert list(outside.iterdir()) == []
+
+
 def test_preparation_happens_before_the_version_counts(tmp_path: Path) -> None:
     """Owners are set on files that nobody can see yet."""
     seen: list[bool] = []

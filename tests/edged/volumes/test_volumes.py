@@ -27,6 +27,7 @@ from modules.apimachinery.types import (
     ConfigMap,
     ConfigMapProjection,
     ConfigMapVolumeSource,
+    Container,
     DownwardAPIProjection,
     DownwardAPIVolumeFile,
     DownwardAPIVolumeSource,
@@ -42,6 +43,7 @@ from modules.apimachinery.types import (
     SecretVolumeSource,
     ServiceAccountTokenProjection,
     Volume,
+    VolumeMount,
     VolumeProjection,
 )
 from modules.apimachinery.types.persistent import (
@@ -231,6 +233,41 @@ def test_config_map_change_reaches_the_files(tmp_path: Path) -> None:
     changed = {**plan.payload, "greeting": type(plan.payload["greeting"])(b"bye")}
     set_up(Files(plan.path, changed), at(1))
     assert (path / "greeting").read_text() == "bye"
+
+
+def mounting(*mounts: tuple[str, str, str]) -> Container:
+    """A container with mounts: of a volume, at a path, of a path within the volume."""
+    made = tuple(VolumeMount(name=name, mount_path=path, sub_path=sub) for name, path, sub in mounts)
+    return Container(name="c", volume_mounts=made)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "expected"),
+    [
+        ([("v", "/etc/app", ""), ("e", "/etc/app/conf", "")], ("conf",)),
+        ([("e", "/etc/app/a/b/", ""), ("v", "/etc//app/", "")], ("a/b",)),
+        ([("v", "/a", ""), ("e", "/a/b", ""), ("w", "/a/b/c", "")], ("b",)),
+        ([("v", "/a", ""), ("v", "/a/b", ""), ("e", "/a/b/c", "")], ("b", "c")),
+        ([("v", "/a", ""), ("e", "/ab", ""), ("w", "/b", "")], ()),
+        ([("v", "/a", "dir"), ("e", "/a/b", "")], ()),
+        ([("v", "/a", ""), ("e", "/a/dir", "dir"), ("w", "/a/file", "key")], ("dir",)),
+        ([("v", "/a", ""), ("e", "/a/../../etc/cron.d", ""), ("w", "/a/..data/x", "")], ()),
+    ],
+    ids=["one", "deep", "within another", "within itself", "beside", "of a part", "parts of others", "out of it"],
+)
+def test_other_mounts_have_their_directories_in_a_volume_of_files(
+    mounts: list[tuple[str, str, str]], expected: tuple[str, ...]
+) -> None:
+    """A container runtime cannot make them, as the volume is read-only."""
+    volumes = (
+        Volume(name="v", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(name="e", empty_dir=EmptyDirVolumeSource()),
+        Volume(name="w", secret=SecretVolumeSource(secret_name=SEC)),
+    )
+    pod = a_pod(init=(mounting(*mounts),), volumes=volumes)
+    plan = plan_volume(pod, volumes[0], PodPaths(Path("/edged")), Known(), DownwardView())
+    assert isinstance(plan, Files)
+    assert plan.mount_points == expected
 
 
 def test_empty_dir_is_open_to_all_and_kept(tmp_path: Path) -> None:

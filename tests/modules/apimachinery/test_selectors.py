@@ -36,6 +36,17 @@ LABELLED = obj("web", labels={"app": "web", "tier": "front", "size": "7", "examp
         ("size>7", False),
         ("app>1", False),
         ("app in (api,web),!missing", True),
+        ("app in (api,web),app in (web,db),app!=api,app", True),
+        ("app in (api,web),app in (api,db)", False),
+        ("app!=api,app!=web", False),
+        ("app,!app", False),
+        ("!missing,missing!=a", True),
+        ("missing!=a,missing", False),
+        ("size>5,size>6,size<9,size<8", True),
+        ("size>5,size>7", False),
+        ("size<9,size<7", False),
+        ("size>5,size!=7", False),
+        ("example.com/x>0", False),
     ],
 )
 def test_labels(labels: str, selected: bool) -> None:
@@ -57,6 +68,9 @@ def test_labels(labels: str, selected: bool) -> None:
         ("events", "reason=Odd\\,reason", False),
         ("events", "source=kubelet,type=Normal", True),
         ("secrets", "type=Opaque", False),
+        ("pods", "metadata.name=web,metadata.name=web,metadata.name!=other", True),
+        ("pods", "metadata.name=web,metadata.name=other", False),
+        ("pods", "metadata.name!=other,metadata.name!=web", False),
     ],
 )
 def test_fields(plural: str, fields: str, selected: bool) -> None:

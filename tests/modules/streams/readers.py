@@ -147,7 +147,7 @@ def log(reader: Reader, url: str, _protocol: str) -> Outcome:
     reader.begun()
     try:
         exchange.read_head(lambda: reader.recv(65_536))
-        while piece := exchange.read_piece(lambda: reader.recv(65_536)):
+        while piece := exchange.read_pieces(lambda: reader.recv(65_536))[0]:
             output += piece
     except (OSError, HttpError):
         return Outcome(bytes(output), UNKNOWN)

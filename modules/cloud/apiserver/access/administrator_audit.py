@@ -2,7 +2,7 @@
 
 from beehive.http.request import Request
 from beehive.http.responses import Reply
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, AdmittingService, HttpService, admit
 from modules.cloud.apiserver.access.service import attributes_of
 from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authentication.users import ADMINISTRATORS, User
@@ -11,7 +11,7 @@ from modules.cloud.object_writes import ADMINISTRATOR
 _USER = User(ADMINISTRATOR, groups=(ADMINISTRATORS,))
 
 
-class AdministratorAudit:
+class AdministratorAudit(AdmittingService):
     """Records the requests of administrators (`HttpService`).
 
     Args:
@@ -23,8 +23,11 @@ class AdministratorAudit:
         self._service = service
         self._audit = audit
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`."""
         record = self._audit.begin(request)
         record.user, record.asked = _USER, attributes_of(request)
-        return record.run(lambda: self._service.serve(request))
+        decided = admit(self._service, request)
+        if isinstance(decided, Admitted):
+            return decided._replace(serve=lambda whole: record.run(lambda: decided.serve(whole)))
+        return record.run(lambda: decided)

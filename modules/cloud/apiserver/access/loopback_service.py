@@ -5,13 +5,13 @@ from typing import Final
 from beehive.http.browser_guard import is_sent_by_page
 from beehive.http.request import Request
 from beehive.http.responses import Reply
-from beehive.http.router import HttpService
+from beehive.http.router import Admitted, AdmittingService, HttpService, admit
 from modules.apimachinery.errors import ApiStatusError
 
 _HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
-class LoopbackService:
+class LoopbackService(AdmittingService):
     """Refuses requests that a browser makes for a web page, and those as another user (`HttpService`).
 
     Every client that can connect is an administrator. So a web page must not reach the port through its reader's
@@ -25,8 +25,8 @@ class LoopbackService:
     def __init__(self, administrators: HttpService) -> None:
         self._administrators = administrators
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`."""
         if not is_local(request.header("host")):
             return ApiStatusError(403, "this port is served under the names localhost and 127.0.0.1 only").response()
         if is_sent_by_page(request):
@@ -34,7 +34,7 @@ class LoopbackService:
         if any(name.startswith("impersonate-") for name, _ in request.headers):
             why = "everybody may do everything at this port, and nobody is another user: ask the secure port"
             return ApiStatusError(403, why).response()
-        return self._administrators.serve(request)
+        return admit(self._administrators, request)
 
 
 def is_local(host: str) -> bool:

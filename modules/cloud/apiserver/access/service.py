@@ -5,22 +5,25 @@ allows. They decide on the attributes of a request (kube-apiserver's `RequestInf
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from contextlib import nullcontext
+from functools import partial
+from http import HTTPStatus
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
-from beehive.http.responses import Reply, Response
-from beehive.http.router import HttpService
+from beehive.http.responses import Handler, Reply, Response
+from beehive.http.router import Admitted, AdmittingService, HttpService
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, unread
 from modules.apimachinery.options import check_plain
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
-from modules.cloud.apiserver.endpoints.requests import review_of
+from modules.cloud.apiserver.endpoints.requests import REVIEW_BYTES, review_of
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.audit.recording import AuditRecord, AuditTrail, begin_record
 from modules.cloud.authentication.authenticator import is_by_token
@@ -46,6 +49,7 @@ _OF_PATHS: Final = {"POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "d
 _BY_NAME: Final = "metadata.name="
 _NAMESPACES: Final = "namespaces"
 _TOKEN: Final = "token"  # noqa: S105 - a subresource
+_Result = TypeVar("_Result")
 
 
 class Authenticates(Protocol):
@@ -130,8 +134,11 @@ def forbidden(user: str, asked: AccessRequest, why: str = "") -> MissingRightErr
     return MissingRightError(403, f"{qualified}{named} is forbidden: {told}{why}", kept)
 
 
-class AccessService:
+class AccessService(AdmittingService):
     """Serves the Kubernetes API to clients that it authenticates (`HttpService`).
+
+    Who asks, and whether they may, is decided by the head of a request. Where the body decides, as of a review, for
+    which everybody may ask, it is small.
 
     Args:
         authenticator: finds the user of a request.
@@ -161,27 +168,19 @@ class AccessService:
         self._of_node = of_node
         self._review = review
 
-    def serve(self, request: Request) -> Reply:
-        """Return the reply; refusals become a metav1.Status."""
+    def admit(self, request: Request) -> Admitted | Reply:
+        """See `AdmittingService`; refusals become a metav1.Status."""
         record = begin_record(self._audit, request)
-        return record.run(lambda: self._answered(request, record))
-
-    def _answered(self, request: Request, record: AuditRecord) -> Reply:
         try:
-            return self._reply(request, record)
-        except NoSeatError:
-            return too_many_requests()
-        except MissingRightError as error:
-            record.is_forbidden = True
-            return error.response()
-        except ApiStatusError as error:
-            return error.response()
-        except ApiError as error:
-            return ApiStatusError(int(error.status()["code"]), error.message).response()
-        except HttpStatusError as error:
-            return unread(error)
+            decided = _told(record, lambda: self._decided(request, record))
+        except Exception:
+            record.end(HTTPStatus.INTERNAL_SERVER_ERROR)
+            raise
+        if not isinstance(decided, Admitted):
+            return record.run(lambda: decided)
+        return decided._replace(serve=lambda whole: record.run(lambda: _told(record, lambda: decided.serve(whole))))
 
-    def _reply(self, request: Request, record: AuditRecord) -> Reply:
+    def _decided(self, request: Request, record: AuditRecord) -> Admitted:
         if is_sent_by_another_site(request) and not is_by_token(request):
             raise ApiStatusError(403, OTHER_SITE)
         asked = record.asked = attributes_of(request)
@@ -190,59 +189,86 @@ class AccessService:
         user = impersonated(request, authenticated, self._users.rbac)
         record.impersonated = user if user is not authenticated else None
         if request.method in _READS and request.parts in _OPEN:
-            return self._administrators.serve(request)
+            return Admitted(self._administrators.serve, REVIEW_BYTES)
         user = user or ANONYMOUS
-        if self._flow is None:
-            return self._served(user, request, asked)
-        with self._flow.seat(user, request, asked.verb, asked.subresource):
-            return self._served(user, request, asked)
+        admitted = self._admitted(user, request, asked)
+        return admitted._replace(serve=partial(self._seated, admitted.serve, user, asked))
 
-    def _served(self, user: User, request: Request, asked: AccessRequest) -> Reply:
-        """Return the reply to a user."""
-        if user.node and not user.is_administrator and (call := _node_review(user, request)) is not None:
+    def _seated(self, serve: Handler, user: User, asked: AccessRequest, request: Request) -> Reply:
+        """Return the reply of a handler, once the request has a seat."""
+        if self._flow is None:
+            return serve(request)
+        with self._flow.seat(user, request, asked.verb, asked.subresource):
+            return serve(request)
+
+    def _admitted(self, user: User, request: Request, asked: AccessRequest) -> Admitted:
+        """Return what serves a user. Raise ApiStatusError or NoSeatError."""
+        if user.node and not user.is_administrator and _is_node_review(user, request):
             check_plain(request.header("accept"))
-            result = self._review(call)
-            answer = result.object if result.refusal is None else result.refusal
-            status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
-            return Response(status, "application/json", msgspec.json.encode(answer))
+            return Admitted(partial(self._node_reviewed, user), REVIEW_BYTES)
         if request.method == "POST" and request.parts in PATHS and user.name != ANONYMOUS.name:
             check_plain(request.header("accept"))
-            return review(user, request.parts, review_of(request), self._users.rbac)
+            return Admitted(partial(self._user_reviewed, user), REVIEW_BYTES)
         if user.is_administrator:
             of_user = self._users.administration_of
-            return (self._administrators if of_user is None else of_user(user)).serve(request)
+            return Admitted((self._administrators if of_user is None else of_user(user)).serve)
         is_allowed = self._users.rbac.allowed(user, asked) is not None
         if user.node:
-            return self._of_node_served(user, asked, request, is_allowed=is_allowed)
+            return self._node_admitted(user, asked, request, is_allowed=is_allowed)
         if not is_allowed:
             raise forbidden(user.name, asked)
-        return (self._users.service_of(user) if asked.resource else self._administrators).serve(request)
+        return Admitted((self._users.service_of(user) if asked.resource else self._administrators).serve)
 
-    def _of_node_served(self, user: User, asked: AccessRequest, request: Request, *, is_allowed: bool) -> Reply:
-        """Return the reply to a node. RBAC may let it read what the node authorizer has no rule for, and no more."""
+    def _user_reviewed(self, user: User, request: Request) -> Reply:
+        return review(user, request.parts, review_of(request), self._users.rbac)
+
+    def _node_reviewed(self, user: User, request: Request) -> Reply:
+        call = _call_of_node(user.node, "create", request)
+        result = self._review(msgspec.structs.replace(call, body=review_of(request)))
+        answer = result.object if result.refusal is None else result.refusal
+        status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
+        return Response(status, "application/json", msgspec.json.encode(answer))
+
+    def _node_admitted(self, user: User, asked: AccessRequest, request: Request, *, is_allowed: bool) -> Admitted:
+        """Return what serves a node. RBAC may let it read what the node authorizer has no rule for, and no more."""
         if (asked.group, asked.resource) not in RULES and asked.verb in _VERBS_OF_READS and is_allowed:
-            return self._users.service_of(user).serve(request)
-        if asked.resource and asked.verb and request.body and request.method not in _READS:
-            self._check_node(user.node, asked.verb, request)
+            return Admitted(self._users.service_of(user).serve)
+        if not (asked.resource and asked.verb and request.has_body) or request.method in _READS:
+            return Admitted(partial(self._node_served, user, asked))
+        call = _call_of_node(user.node, asked.verb, request)
+        if call.subresource == _TOKEN:
+            return Admitted(partial(self._node_served, user, asked), REVIEW_BYTES)
+        with nullcontext() if self._flow is None else self._flow.seat(user, request, asked.verb, asked.subresource):
+            if not access_reviews.is_allowed(self._review(access_reviews.review_of_rights(call))):
+                raise CloudRefusalError(self._review(call).refusal or {})  # the authorizer's words, which it counts
+        return Admitted(partial(self._node_served, user, asked))
+
+    def _node_served(self, user: User, asked: AccessRequest, request: Request) -> Reply:
+        """Return the reply to a node whose rights are known, but for a token, for which the body decides."""
+        if request.has_body and asked.subresource == _TOKEN:
+            review_of(request)
         reply = self._of_node(user.node).serve(request)
         is_missing = isinstance(reply, Response) and reply.status == 404
         if is_missing and asked.resource and (asked.group, asked.resource) not in RULES:
             raise forbidden(user.name, asked)  # whether there is such a resource is no question of theirs
         return reply
 
-    def _check_node(self, node: str, verb: str, request: Request) -> None:
-        """Check that a node may make a request, before its body is read; of a request for a token, which is decided by
-        the body, that this is small.
 
-        Raises:
-            CloudRefusalError: it may not.
-            ApiError: the body of a request for a token is large, or in YAML.
-        """
-        call = _call_of_node(node, verb, request)
-        if call.subresource == _TOKEN:
-            review_of(request)
-        elif not access_reviews.is_allowed(self._review(access_reviews.review_of_rights(call))):
-            raise CloudRefusalError(self._review(call).refusal or {})  # the node authorizer's words, which it counts
+def _told(record: AuditRecord, serve: Callable[[], _Result]) -> _Result | Response:
+    """Return a result, or the refusal instead of it as a metav1.Status."""
+    try:
+        return serve()
+    except NoSeatError:
+        return too_many_requests()
+    except MissingRightError as error:
+        record.is_forbidden = True
+        return error.response()
+    except ApiStatusError as error:
+        return error.response()
+    except ApiError as error:
+        return ApiStatusError(int(error.status()["code"]), error.message).response()
+    except HttpStatusError as error:
+        return unread(error)
 
 
 def impersonated(request: Request, user: User | None, index: RbacIndex) -> User | None:
@@ -281,16 +307,11 @@ def impersonated(request: Request, user: User | None, index: RbacIndex) -> User 
     return User(name, uid, groups)
 
 
-def _node_review(user: User, request: Request) -> ApiCall | None:
-    """Return the call of a node that asks for a review, None for another request.
-
-    Raises:
-        ApiStatusError, ApiError: the request cannot be read.
-    """
+def _is_node_review(user: User, request: Request) -> bool:
+    """Return whether a node asks for a review. Raise ApiStatusError for a path that cannot be read."""
     if request.method != "POST" or request.parts[1:2] not in _REVIEW_GROUPS:
-        return None
-    call = _call_of_node(user.node, "create", request)
-    return msgspec.structs.replace(call, body=review_of(request)) if access_reviews.is_review(call) else None
+        return False
+    return access_reviews.is_review(_call_of_node(user.node, "create", request))
 
 
 def _call_of_node(node: str, verb: str, request: Request) -> ApiCall:

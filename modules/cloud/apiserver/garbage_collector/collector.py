@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, Protocol
 
@@ -31,6 +31,8 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex, OwnerReference, references_of
 from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Deletion, NewState, OwnerWarning, plan
 from modules.cloud.apiserver.namespaces import CONTENTS, finalized
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
+from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _log = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ _POD: Final = kind_named("Pod")
 _NAMESPACED: Final = tuple(kind for kind in KINDS if kind.namespaced)
 _BUILT_IN: Final = {(kind.api_group, kind.name): kind for kind in KINDS}
 _COMPONENT: Final = "garbage-collector-controller"
+_PARTS: Final = 4
+"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
 
 _SETTLED: Final = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
@@ -129,7 +133,7 @@ def _with_conditions(namespace: JsonObject, reasons: dict[str, tuple[str, str]],
     return {**namespace, "status": {**status, "conditions": conditions}}
 
 
-class GarbageCollector:
+class GarbageCollector(Reconciler):
     """Deletes the dependents of deleted owners, frees orphans, and empties namespaces that are being deleted.
 
     It plans again what a change may concern. Several cloudcores plan the same; the first one's changes leave the others
@@ -154,13 +158,18 @@ class GarbageCollector:
         """Whether there is something to plan."""
         return bool(self._waiting)
 
+    def load(self) -> None:
+        """Take over all objects: something may have been left to do at the last stop."""
+        for key in self._cluster.storage:
+            self.add(key, self._cluster.storage.get(key))
+
     def add(self, key: ObjectKey, obj: JsonObject) -> None:
         """Take over a loaded object."""
         self._owners.change(key, None, obj)
         self._note(key, None, obj)
 
-    def note(self, event: ObjectEvent) -> None:
-        """Take note of a change of an object."""
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Plan what a change concerns, also one of another cloudcore, which may have ended before that was done."""
         if event.type is EventType.DELETED:
             self._owners.change(event.key, event.old, None)
             self._note_deletion(event)
@@ -169,8 +178,8 @@ class GarbageCollector:
                 self._owners.change(event.key, event.old, event.new)
             self._note(event.key, event.old, event.new)
 
-    def undo(self, event: ObjectEvent) -> None:
-        """Undo a change that was rolled back, and plan the object again; the newest comes first."""
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Take a change back, and plan the object again; the newest comes first."""
         if event.type is EventType.DELETED:
             self._gone.discard(uid_of(event.new))
             self._owners.change(event.key, None, event.old)
@@ -194,9 +203,23 @@ class GarbageCollector:
         if not self._waiting:
             self._gone.clear()
 
-    def look_at_namespaces(self) -> None:
-        """Plan the namespaces that are being deleted again, for their conditions."""
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - new deletions do not wait
+        """Do some parts of what follows from deletions."""
+        for _ in range(_PARTS):
+            if not self._waiting:
+                break
+            try:
+                attempt(self.collect)
+            except DatabaseError:
+                raise
+            except Exception:  # noqa: BLE001 - one bad object must not stop all; its plan is not made again
+                _log.exception("something that follows from a deletion cannot be done")
+        return self.has_work
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Return the work on the namespaces that are being deleted, whose conditions may be out of date."""
         self._waiting |= {key_for(_NAMESPACE, "", name): None for name in sorted(self._terminating)}
+        return _nothing if self._waiting else None
 
     def _note(self, key: ObjectKey, old: JsonObject | None, new: JsonObject) -> None:
         if key.kind == _NAMESPACE.name:
@@ -302,6 +325,10 @@ class GarbageCollector:
         for kind in (*_NAMESPACED, *custom.values()):
             for key in storage.keys_in(kind, namespace):
                 yield kind, key
+
+
+def _nothing() -> None:
+    """Begin a transaction; what is planned is done at its end."""
 
 
 def _has_changed(old: JsonObject | None, new: JsonObject) -> bool:

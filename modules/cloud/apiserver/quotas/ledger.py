@@ -15,6 +15,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.cloud.apiserver.quotas.scopes import is_about
 from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, returned_by, shown, usage_of, written
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.apiserver.scheduling.rooms import has_ended
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
@@ -56,7 +57,7 @@ class _Account(msgspec.Struct):
         return bool(bounded)
 
 
-class QuotaLedger:
+class QuotaLedger(Reconciler):
     """Counts what objects take of the ResourceQuotas of their namespaces, by differences: each change counts once, and
     a namespace is read only after one of its quotas was made or has another spec.
 
@@ -132,10 +133,16 @@ class QuotaLedger:
                 why = f"exceeded quota: {name.name}, {why}"
                 raise ForbiddenError(kind.plural, key.name, why, kind.api_group)
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether the status of a quota is out of date."""
-        return bool(self._changed or self._uncounted)
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
+        """Write the status of the quotas whose use has changed."""
+        if self._changed or self._uncounted:
+            attempt(self.keep_statuses)
+        return False
+
+    def keep_statuses(self) -> None:
+        """Write the statuses that are out of date."""
+        for quota in self.take_changed():
+            self._storage.replace(quota)
 
     def take_changed(self) -> Iterator[JsonObject]:
         """Yield the quotas whose status is out of date, with the present one."""

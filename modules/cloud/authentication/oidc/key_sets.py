@@ -9,6 +9,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from modules.cloud.authentication.jws import CURVES, from_base64url, is_signed_by
+from modules.cloud.authentication.rsa_bounds import LEAST_BITS, MOST_BITS, is_within_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 MOST_KEYS: Final = 64
 """Keys of a set; one with more is refused."""
-_LEAST_BITS, _MOST_BITS = 2048, 8192
-"""Of the modulus of an RSA key; others are left out."""
-_LARGEST_EXPONENT: Final = 2**31 - 1
 
 
 class KeySetError(BeehiveError):
@@ -71,7 +69,7 @@ def read_key_set(text: bytes) -> tuple[ProviderKey, ...]:
         raise KeySetError(f"it has more than {MOST_KEYS} keys")
     found = tuple(key for key in map(_provider_key, entries) if key is not None)
     if not found:
-        raise KeySetError("it has no RSA key of 2048 bits or more, and none on P-256, P-384 or P-521")
+        raise KeySetError(f"it has no RSA key of {LEAST_BITS} to {MOST_BITS} bits, and none on P-256, P-384 or P-521")
     return found
 
 
@@ -102,7 +100,7 @@ def _public_key(described: JsonWebKey) -> PublicKey | None:
 
     if described.kty == "RSA":
         modulus, exponent = _number(described.n), _number(described.e)
-        if not _LEAST_BITS <= modulus.bit_length() <= _MOST_BITS or exponent > _LARGEST_EXPONENT:
+        if not is_within_bounds(modulus.bit_length(), exponent):
             return None
         return rsa.RSAPublicNumbers(exponent, modulus).public_key()
     if described.kty == "EC" and described.crv in CURVES:

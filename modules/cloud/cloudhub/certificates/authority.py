@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from modules.cloud.authentication.rsa_bounds import LEAST_BITS, MOST_BITS, is_within_bounds
 from modules.cloud.authentication.users import is_reserved
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
@@ -198,7 +199,7 @@ class Authority:
         except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
             raise RequestRefusedError(_SIGNING, f"{len(request)} bytes", "not a PKCS #10 request in PEM") from error
         csr = _read_request(der)
-        builder = self._issue(_client_subject(csr), _client_key(csr), now, timedelta(seconds=seconds), _CLIENT)
+        builder = self._issue(_client_subject(csr), _check_key(csr), now, timedelta(seconds=seconds), _CLIENT)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def _issue(
@@ -270,12 +271,13 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _read_request(request: bytes) -> x509.CertificateSigningRequest:
-    """Return a parsed request with a valid signature.
+    """Return a parsed request with a valid signature, of a key that is not too large to check it.
 
     The subject is read once here: the parser is lazy, and a signed request may contain a malformed one.
     """
     try:
         csr = x509.load_der_x509_csr(request)
+        _check_key(csr)
         valid = csr.is_signature_valid
         _ = csr.subject
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
@@ -293,21 +295,26 @@ def _checked(request: bytes, node: str) -> x509.CertificateSigningRequest:
 
 def _key_in(csr: x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
     key = csr.public_key()
-    if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < 256:
+    if not isinstance(key, ec.EllipticCurvePublicKey):
         raise RequestRefusedError(_SIGNING, "the key", "an ECDSA key of 256 bits or more is wanted")
     return key
 
 
-def _client_key(csr: x509.CertificateSigningRequest) -> _Key:
-    """Return the key of a client, which may have been made by OpenSSL's usual commands."""
+def _check_key(csr: x509.CertificateSigningRequest) -> _Key:
+    """Return the key of a request, which OpenSSL's usual commands may have made; nothing is verified with others.
+
+    Raises:
+        RequestRefusedError: it is weak, large or of another kind.
+    """
     key = csr.public_key()
     if isinstance(key, ec.EllipticCurvePublicKey) and key.key_size >= 256:
         return key
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= 2048:
+    if isinstance(key, rsa.RSAPublicKey) and is_within_bounds(key.key_size, key.public_numbers().e):
         return key
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key
-    raise RequestRefusedError(_SIGNING, "the key", "Ed25519, ECDSA of 256 bits or RSA of 2048 bits or more is wanted")
+    kinds = f"Ed25519, ECDSA of 256 bits or more, or RSA of {LEAST_BITS} to {MOST_BITS} bits"
+    raise RequestRefusedError(_SIGNING, "the key", f"{kinds} is wanted")
 
 
 def _client_subject(csr: x509.CertificateSigningRequest) -> x509.Name:

@@ -4,7 +4,7 @@ As in KubeEdge, a client certificate is checked before a token: with a certifica
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Protocol
 
@@ -33,7 +33,8 @@ class EnrolmentRequest(msgspec.Struct, frozen=True):
     path: str
     headers: Mapping[str, str]
     """Headers by lower-case name."""
-    body: bytes = b""
+    body: Callable[[], bytes] = bytes
+    """Reads the body, once it is known who asks. Raises HttpError."""
     peer: CertifiedPeer | None = None
     """The client's certificate, of this authority."""
 
@@ -79,7 +80,9 @@ class Enrolment:
         self._seconds = seconds
 
     def answer(self, request: EnrolmentRequest, now: float) -> EnrolmentResponse:
-        """Return the response to a request; `now` in seconds since the epoch."""
+        """Return the response to a request; `now` in seconds since the epoch. Raise HttpError for a body that cannot be
+        read.
+        """
         path = request.path.partition("?")[0]
         if request.method != "GET":
             return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served")
@@ -106,12 +109,13 @@ class Enrolment:
             return error_response(HTTPStatus.UNAUTHORIZED, str(error))
         if not _only_client(request.headers.get("extkeyusages", "")):
             return error_response(HTTPStatus.FORBIDDEN, "ExtKeyUsages: only [2], client authentication, is signed")
+        csr = request.body()
         try:
-            key = self._authority.key_in(request.body, node)
+            key = self._authority.key_in(csr, node)
             why = self._nodes.enrol(KeyEnrolment(node=node, key=key, peer=request.peer, token=token))
             if why:
                 return error_response(HTTPStatus.FORBIDDEN, why)
-            certificate = self._authority.sign_node(request.body, node, now, self._seconds)
+            certificate = self._authority.sign_node(csr, node, now, self._seconds)
         except RequestRefusedError as error:
             return error_response(HTTPStatus.FORBIDDEN, str(error))
         _log.info("node %s has a new certificate, by its %s", node, "token" if request.peer is None else "last")

@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
@@ -165,7 +166,7 @@ class _Handler(BaseRequestHandler):
         try:
             head = exchange.read_head(self._receive)
             line = f"{head.method} {head.target} HTTP/{head.version}"
-            response = self._response(head, self._read_body(head, exchange))
+            response = self._response(head, exchange)
         except HttpError as error:
             response = error_response(HTTPStatus(error.status), error.reason)
         self._send(exchange, line, response)
@@ -174,18 +175,23 @@ class _Handler(BaseRequestHandler):
         data: bytes = self.request.recv(_READ_BYTES)
         return data
 
-    def _read_body(self, head: RequestHead, exchange: ServerExchange) -> bytes:
+    def _response(self, head: RequestHead, exchange: ServerExchange) -> EnrolmentResponse:
+        """Return the response; the body is read for who has a token or a certificate. Raise HttpError."""
         if head.method != "GET":
             raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "only GET is served")
-        body_length(head, _MAX_BODY)
-        self.request.sendall(exchange.go_ahead())
-        return exchange.read_body(self._receive)
+        length = body_length(head, _MAX_BODY)
+        is_read = partial(self.server.connections.enter, self.client_address[-1], Phase.ANSWERED)
+        if not length:
+            is_read()
 
-    def _response(self, head: RequestHead, body: bytes) -> EnrolmentResponse:
-        self.server.connections.enter(self.client_address[-1], Phase.ANSWERED)
+        def body() -> bytes:
+            self.request.sendall(exchange.go_ahead())
+            found = exchange.read_body(self._receive)
+            is_read()
+            return found
+
         peer = read_peer(peer_certificate(self.request))
-        request = EnrolmentRequest(head.method, head.target, dict(head.headers), body, peer)
-        return self.server.respond(request)
+        return self.server.respond(EnrolmentRequest(head.method, head.target, dict(head.headers), body, peer))
 
     def _send(self, exchange: ServerExchange, line: str, response: EnrolmentResponse) -> None:
         """Send the response with the headers of a recorded KubeEdge, and log it without the headers: one is a token."""

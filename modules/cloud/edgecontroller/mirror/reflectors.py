@@ -104,9 +104,10 @@ class Reflectors:
         return self._later.get(kind, kind not in _LATER and not is_other(kind))
 
     def mirror(self, kind: Kind) -> bool:
-        """Begin to mirror another kind that a node watches; return whether that is possible, or done already."""
+        """Begin to mirror a kind that a node watches; return whether that is possible, or done already."""
         name = kind.key_name
         if name in self._later or not is_other(name):
+            self.mirrors(name)
             return True
         if sum(map(is_other, self._later)) >= _MOST_OTHERS:
             return False

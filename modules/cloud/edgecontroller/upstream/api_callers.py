@@ -8,9 +8,9 @@ from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import DOCUMENT, UNWATCH, WATCH, ApiCall, ApiResult
+from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.upstream import as_the_node
-from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 
 _NO_ROLES = RbacIndex()
 """A cluster's RBAC is its own matter."""
@@ -20,16 +20,16 @@ class ApiCallers:
     """Authorizes a call and makes it.
 
     Args:
-        api: carries it out.
+        calls: makes it.
         access_control: checks the calls of nodes.
         graph: for reviews of a node's rights.
         downstream: has the watches of nodes.
     """
 
     def __init__(
-        self, api: ClusterApi, access_control: AccessControl, graph: NodeGraph, downstream: DownstreamController
+        self, calls: NodeCalls, access_control: AccessControl, graph: NodeGraph, downstream: DownstreamController
     ) -> None:
-        self._api = api
+        self._calls = calls
         self._access_control = access_control
         self._graph = graph
         self._downstream = downstream
@@ -42,7 +42,7 @@ class ApiCallers:
         """
         if call.node:
             self._access_control.authorize(of_call(call.node, call))
-        self._api.perform(call, call.node, answered)
+        self._calls.perform(call, call.node, answered)
 
     def call_of_node(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
         """Make a call of a node's metaserver. The node authorizer, which decides on its calls, also answers reviews of
@@ -53,12 +53,12 @@ class ApiCallers:
             ApiError: a watch that is not served.
         """
         if call.verb == DOCUMENT:
-            self._api.perform(call, "", answered)
+            self._calls.perform(call, "", answered)
         elif call.verb == UNWATCH:
             self._downstream.unwatch(call.node)
             answered(ApiResult())
         elif call.node and as_the_node.is_decided(call):
-            self._api.perform(call, call.node, answered)
+            self._calls.perform(call, call.node, answered)
         elif call.node and access_reviews.is_review(call):
             answered(access_reviews.answer(call, self._graph, _NO_ROLES))
         else:
@@ -67,4 +67,4 @@ class ApiCallers:
                 self._downstream.watch(call)
                 answered(ApiResult())
             else:
-                self._api.perform(call, call.node, answered)
+                self._calls.perform(call, call.node, answered)

@@ -19,8 +19,8 @@ from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
-from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
 
 Handle = Callable[[Message, Callable[[], None], Callable[[Message, ApiError], None]], None]
@@ -154,50 +154,55 @@ class UpstreamController:
 
     Args:
         clock: the time of requests.
-        api: makes the API calls.
+        calls: makes the API calls of nodes.
         access_control: checks what the node may do.
         downstream: sends objects that the handlers give; it also learns what nodes ask for and get.
         sender: sends the responses.
         handled: counts the messages that are handled.
         handle: does the work of a message, now or when the objects are loaded.
+        knows_all: returns whether an object that the mirror does not have was deleted.
     """
 
     def __init__(
         self,
         clock: Clock,
-        api: ClusterApi,
+        calls: NodeCalls,
         access_control: AccessControl,
         downstream: DownstreamController,
         sender: CloudHubSender,
         handled: HandledMessages,
+        *,
         handle: Handle,
+        knows_all: Callable[[], bool],
     ) -> None:
         self._clock = clock
-        self._api = api
+        self._calls = calls
         self._access_control = access_control
         self._downstream = downstream
         self._sender = sender
         self._handled = handled
         self._handle = handle
+        self._knows_all = knows_all
 
     def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None]) -> None:
         """Authorize and handle a message of a node, and send the responses; `then` is called after a success. Either
         way the message counts as handled.
         """
+        since = self._clock.monotonic()
 
         def finished(results: Iterable[UpstreamResult]) -> None:
             self._send_results(message, results)
             then()
-            self._handled.count(message)
+            self._handled.count(message, since)
 
         def begin() -> None:
-            request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self._clock.now())
+            request = UpstreamRequest.of(message, manifests_loaded=self._knows_all(), now=self._clock.now())
             resource_type = message.subject_on_cloud.type
             self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
             self._downstream.note_query(request.node, resource_type, request.key)
 
             def perform(call: ApiCall, answered: Answered) -> None:
-                self._api.perform(call, request.node, answered)
+                self._calls.perform(call, request.node, answered)
 
             Procedure(handler(request), perform, finished, later).start()
 
@@ -206,7 +211,7 @@ class UpstreamController:
 
         def refused(_: Message, error: ApiError) -> None:
             self._send_results(message, refusal_responses(message, error))
-            self._handled.count(message)
+            self._handled.count(message, since)
 
         self._handle(message, begin, refused)
 

@@ -13,20 +13,20 @@ from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.node_accounts import MOST_REQUESTS
-from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, CallSender
+from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, is_write
+from modules.cloud.edgecontroller.cluster import as_the_node
+from modules.cloud.edgecontroller.cluster.client import ClusterClient
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, FindService, NodeGroupFilter
-from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
 from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
-from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.edgecontroller.upstream import api_requests, as_the_node
+from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED
+from modules.cloud.edgecontroller.upstream import api_requests
 from modules.cloud.edgecontroller.upstream.node_writes import (
     admitted,
     is_conditional,
     is_present,
-    is_write,
     needs_live,
     version_in,
     with_labels,
@@ -75,9 +75,7 @@ class NodeCalls:
     Args:
         cluster: the cluster.
         bodies: its mirrored objects.
-        api: sends the calls.
-        watches: of other resources, for nodes.
-        reflectors: note deletions that the watches have not reported yet.
+        client: of the cluster.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         locations: the pods of each node.
     """
@@ -86,9 +84,7 @@ class NodeCalls:
         self,
         cluster: RemoteCluster,
         bodies: MirroredBodies,
-        api: CallSender,
-        watches: ClusterWatches,
-        reflectors: Reflectors,
+        client: ClusterClient,
         access_control: AccessControl,
         locations: LocationCache,
     ) -> None:
@@ -96,9 +92,10 @@ class NodeCalls:
         self._kinds = ServedKinds({})
         self._cluster = cluster
         self._bodies = bodies
-        self._api = api
-        self._watches = watches
-        self._reflectors = reflectors
+        self._api = client.calls
+        self._watches = client.watches
+        self._reflectors = client.reflectors
+        self._claims = client.claims
         self._access_control = access_control
         self._locations = locations
         self._following: dict[str, list[Callable[[], None]]] = {}
@@ -107,7 +104,12 @@ class NodeCalls:
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call of a node, or of an administrator (""): a node's read of a mirrored object from the mirror, all
         others by requests. An administrator, or a module, may decide by the answer, and the mirror is late.
+
+        A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
+        node's former cloudcore may have sent objects without having noted them.
         """
+        if call.verb == "list" and self._claims.must_wait(node, partial(self.perform, call, node, answered)):
+            return
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
             call = msgspec.structs.replace(call, namespace="")

@@ -21,18 +21,12 @@ from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _log = logging.getLogger(__name__)
 
-WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 _BY_NAME = ("Lease", "CertificateSigningRequest")
 """Kinds whose admission looks at no state before the write, unless it deletes the object."""
 _WITH_OTHERS_PARTS: Final = ("Node", "Pod")
 """Kinds with parts that NodeRestriction keeps a node from changing."""
 _OTHERS_METADATA: Final = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
 _STATUS: Final = "status"
-
-
-def is_write(call: ApiCall) -> bool:
-    """Return whether a call changes an object; a token is no object."""
-    return call.verb in WRITES and not (call.verb == "create" and call.subresource)
 
 
 def needs_live(kind: Kind, call: ApiCall) -> bool:

@@ -15,6 +15,7 @@ from modules.cloud.authorization.node_authorizer import authorize
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
 from tests.modules.cloud.changes import RecordedChanges
@@ -528,6 +529,60 @@ def test_a_definition_with_a_wrong_column_is_refused(change: Any, field: str) ->
     assert [cause["field"] for cause in refused["details"]["causes"]] == [f"spec.additionalPrinterColumns[0].{field}"]
 
 
+def selectable(*paths: str) -> dict[str, Any]:
+    """The definition of devices that can be selected by fields."""
+    made = definition()
+    made["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": path} for path in paths]
+    return made
+
+
+def test_custom_objects_are_selected_by_the_fields_of_their_definition() -> None:
+    """Lists and deletions of collections; a watch tells what comes into a selection and leaves it (KEP-4358)."""
+    serving = Serving()
+    assert answer(serving, "POST", DEFINITIONS, selectable(".spec.protocol", ".spec.rate", ".status.state"))["spec"]
+    for name, fields in (("a", {"rate": 1}), ("b", {"rate": 2}), ("c", {"rate": 2, "protocol": "opcua"})):
+        answer(serving, "POST", DEVICES, device(name, **fields))
+
+    def names(fields: str, path: str = DEVICES) -> list[str]:
+        found = json.loads(serving.ask("GET", path, fieldSelector=fields).body)
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    assert names("spec.rate=2") == ["b", "c"]
+    assert names("spec.rate=2,spec.protocol!=opcua", f"{DEVICES_API}/devices") == ["b"]
+    assert names("status.state=,metadata.name!=a") == ["b", "c"], "a value that is not there is empty"
+    refused = json.loads(serving.ask("GET", DEVICES, fieldSelector="spec.other=1").body)
+    assert (refused["code"], refused["message"]) == (400, "field label not supported: spec.other")
+    version = answer(serving, "GET", DEVICES)["metadata"]["resourceVersion"]
+    answer(serving, "PATCH", f"{DEVICES}/a", {"spec": {"rate": 2}}, MERGE)
+    answer(serving, "PATCH", f"{DEVICES}/b", {"spec": {"rate": 3}}, MERGE)
+    events = serving.watch(DEVICES, Watcher(), fieldSelector="spec.rate=2", resourceVersion=version)
+    assert events == [("ADDED", "a"), ("DELETED", "b")]
+    assert serving.ask("DELETE", DEVICES, fieldSelector="spec.rate=2").status == 200
+    assert names("") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "field", "message"),
+    [
+        ([""], "[0].jsonPath", "Required value"),
+        ([".spec.none"], "[0].jsonPath", "is an invalid path: does not refer to a valid field"),
+        ([".spec.list[0]"], "[0].jsonPath", "array notation is not allowed"),
+        ([".metadata.name"], "[0].jsonPath", "must not point to fields in metadata"),
+        ([".spec"], "[0].jsonPath", "must point to a field of type string, boolean or integer."),
+        ([".spec.rate", ".spec.rate"], "[1].jsonPath", 'Duplicate value: ".spec.rate"'),
+        ([f".spec.f{n}" for n in range(9)], "", "Too many: 9: must have at most 8 items"),
+    ],
+)
+def test_a_definition_with_a_wrong_selectable_field_is_refused(paths: list[str], field: str, message: str) -> None:
+    made = selectable(*paths)
+    properties = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}
+    properties["spec"]["properties"] |= {f"f{n}": {"type": "boolean"} for n in range(9)}
+    (cause,) = answer(Serving(), "POST", DEFINITIONS, made)["details"]["causes"]
+    assert cause["field"] == f"spec.selectableFields{field}"
+    assert message in cause["message"]
+
+
 def test_an_update_of_a_custom_object_names_its_version(serving: Serving) -> None:
     """As in Kubernetes; its finalizers need no domain."""
     made = answer(serving, "POST", DEVICES, {**device(), "metadata": {"name": "pump", "finalizers": ["mine"]}})
@@ -580,4 +635,24 @@ def test_objects_are_served_after_a_restart_and_a_bad_definition_stops_nothing(t
     found = second.call("get", "devices.example.io/v1", "devices", namespace="default", name="pump")
     assert found["spec"] == {"protocol": "modbus", "rate": 5}
     assert second.call("list", "devices.example.io/v1", "bads")["code"] == 404
+    second.close()
+
+
+def test_a_watch_from_before_a_restart_knows_what_has_left_its_selection(tmp_path: Path) -> None:
+    """The database keeps the state before a change that a field selector tells from the one after."""
+    first = Cloud(tmp_path / "cloud.db", 1)
+    body = selectable(".spec.rate")
+    first.call("create", "apiextensions.k8s.io/v1", "customresourcedefinitions", body=body)
+    made = first.call("create", "devices.example.io/v1", "devices", namespace="default", body=device(rate=1))
+    for rate, protocol in ((2, "modbus"), (2, "opcua")):
+        patch = {"namespace": "default", "name": "pump", "patch_type": MERGE}
+        fields = {"spec": {"rate": rate, "protocol": protocol}}
+        first.call("patch", "devices.example.io/v1", "devices", body=fields, **patch)
+    first.close()
+    second = Cloud(tmp_path / "cloud.db", 2)
+    history = WatchHistory(second.cluster.storage, second.database.watch_history())
+    version = int(made["metadata"]["resourceVersion"])
+    changes = history.start(WatchQuery("Device.devices.example.io", version)).changes
+    rates = [(one.old["spec"]["rate"], one.object["spec"]["rate"]) for one in changes if one.old is not None]
+    assert rates == [(1, 2), (2, 2)]
     second.close()

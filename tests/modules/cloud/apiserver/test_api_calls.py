@@ -189,6 +189,10 @@ def test_a_new_service_gets_no_warning_where_a_node_has_a_proxy_of_services() ->
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     create = ApiCall(verb="create", api_version="v1", plural="services", namespace="ns", body=service)
     assert serve(cluster, create).warnings == ()
+    balanced = {"ports": [{"port": 80}], "type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    body = {**service, "metadata": {"name": "edge"}, "spec": {**balanced, "healthCheckNodePort": 30123}}
+    told = "service edge: no node answers at its healthCheckNodePort 30123"
+    assert serve(cluster, msgspec.structs.replace(create, body=body)).warnings == (told,)
 
 
 @pytest.mark.parametrize(

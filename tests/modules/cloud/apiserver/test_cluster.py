@@ -85,6 +85,25 @@ def test_apply_completes_a_pod_as_an_api_server_does(cluster: Cluster) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
+def test_a_negative_grace_period_of_a_pod_becomes_one_second(cluster: Cluster) -> None:
+    """Also of one that was stored before; a template keeps it (recorded with kube-apiserver 1.32.13; the e2e test "pod
+    with negative grace period").
+    """
+    stored, _ = cluster.apply(pod(terminationGracePeriodSeconds=-5))
+    assert stored["spec"]["terminationGracePeriodSeconds"] == 1
+    assert cluster.update(with_grace(stored, -7))["spec"]["terminationGracePeriodSeconds"] == 1
+    before = cluster.storage.replace(with_grace(cluster.storage.get(WEB), -5))
+    assert cluster.update(before)["spec"]["terminationGracePeriodSeconds"] == 1
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod(terminationGracePeriodSeconds=-5)["spec"]}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+    assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == -5
+
+
+def with_grace(obj: JsonObject, seconds: int) -> JsonObject:
+    return {**obj, "spec": {**obj["spec"], "terminationGracePeriodSeconds": seconds}}
+
+
 def test_apply_removes_fields_of_the_last_manifest_and_keeps_the_fields_of_others(cluster: Cluster) -> None:
     cluster.create({"kind": "Node", "apiVersion": "v1", **node(arch="arm64")})
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"mine": "1", "old": "1"}}})

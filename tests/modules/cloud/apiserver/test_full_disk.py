@@ -14,8 +14,8 @@ import pytest
 from beehive import State
 from beehive.testing import Harness
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.full_disk import is_vital
-from modules.cloud.apiserver.module import FULL_SECONDS, ApiServer
+from modules.cloud.apiserver.full_disk import FULL_SECONDS, is_vital
+from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, url_of

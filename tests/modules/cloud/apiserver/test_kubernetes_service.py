@@ -17,6 +17,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service, kubernetes_service
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
@@ -103,7 +104,7 @@ def _started(bee: Harness) -> Cluster:
     """The objects of the module apiserver, which runs; one of them has been there before."""
     cluster, api = Cluster(bee.clock), EmbeddedKubeApi(bee.hive, bee.clock)
     parts = cluster, in_memory(), None, (), Refusals(bee.clock), api.subscriptions
-    bee.add(ApiServer, *parts, service=CLOUD)
+    bee.add(ApiServer, *parts, control_plane=ControlPlane(service=CLOUD))
     return cluster
 
 

@@ -146,6 +146,42 @@ def test_a_node_port_that_is_given_goes_to_its_own_port_and_to_the_other_protoco
     assert first != second == 30001
 
 
+BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+
+
+def test_a_port_for_health_checks_stays_and_goes_with_the_policy(cluster: Cluster) -> None:
+    """Only a load balancer with `externalTrafficPolicy: Local` has one, even if it has no other node port."""
+    assert "healthCheckNodePort" not in cluster.create(service("other", type="LoadBalancer"))["spec"]
+    bare: JsonObject = {**BALANCED, "allocateLoadBalancerNodePorts": False}
+    spec = cluster.create(service(**bare))["spec"]
+    number = spec["healthCheckNodePort"]
+    assert number in range(30000, 32768)
+    assert "nodePort" not in spec["ports"][0]
+    assert cluster.update(service(**bare))["spec"]["healthCheckNodePort"] == number
+    with pytest.raises(ApiError, match=r"spec\.healthCheckNodePort: Forbidden: field is immutable"):
+        cluster.update(service(**bare, healthCheckNodePort=30001))
+    other = cluster.update(service(type="LoadBalancer", externalTrafficPolicy="Cluster", healthCheckNodePort=number))
+    assert "healthCheckNodePort" not in other["spec"]
+    assert cluster.update(service(**bare))["spec"]["healthCheckNodePort"]
+
+
+def test_no_port_for_health_checks_is_given_twice(cluster: Cluster) -> None:
+    cluster.create(service("other", **BALANCED, healthCheckNodePort=30080))
+    taken = "failed to allocate requested HealthCheck NodePort 30080: provided port is already allocated"
+    assert taken in refusal(cluster, service(**BALANCED, healthCheckNodePort=30080))
+    assert "already allocated" in refusal(cluster, service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}]))
+    own = service(**BALANCED, ports=[{"port": 80, "nodePort": 30081}], healthCheckNodePort=30081)
+    assert "already allocated" in refusal(cluster, own)
+    assert "not in the valid range" in refusal(cluster, service(**BALANCED, healthCheckNodePort=80))
+    small = cluster_of(ports="30000-30001")
+    spec = small.create(service(**BALANCED))["spec"]
+    assert {spec["healthCheckNodePort"], spec["ports"][0]["nodePort"]} == {30000, 30001}
+    full = "failed to allocate a nodePort: range is full"
+    assert full in refusal(small, service("next", **BALANCED))
+    bare: JsonObject = {**BALANCED, "allocateLoadBalancerNodePorts": False}
+    assert "failed to allocate a HealthCheck NodePort: range is full" in refusal(small, service("next", **bare))
+
+
 def test_an_update_is_refused_what_another_service_has() -> None:
     cluster = cluster_of("10.96.0.0/16,fd00::/108")
     taken = {"port": 1, "nodePort": 30080}

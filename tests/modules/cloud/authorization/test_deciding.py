@@ -1,4 +1,4 @@
-"""The table of what cloudcore decides by (docs/authorization.md): it is complete, and a node may write what it says."""
+"""The table of what cloudcore decides by (deciding.md): it is complete, and a node may write what it says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
@@ -67,7 +68,7 @@ def in_table(text: str) -> Iterator[Deciding]:
                 yield Deciding(row.cells[0], row.cells[1], name, row.cells[4])
 
 
-TABLE: Final = tuple(in_table((REPOSITORY / "docs" / "authorization.md").read_text()))
+TABLE: Final = tuple(in_table(Path(__file__).with_name("deciding.md").read_text()))
 
 
 def texts_in(source: str) -> Iterator[str]:
@@ -109,7 +110,7 @@ def test_every_key_and_condition_that_code_reads_is_in_the_table() -> None:
     keys = {each.name for each in TABLE if each.what != "field"}
     missing = {key for key in keys_in(texts) if not any(is_named(key, name) for name in keys)}
     missing |= {f"condition {each}" for each in CONDITIONS if each in texts} - {f"condition {name}" for name in keys}
-    assert missing == set(), "docs/authorization.md: say who writes them, under 'What cloudcore decides by'"
+    assert missing == set(), "deciding.md: say who writes them"
 
 
 def test_every_field_that_a_node_may_write_is_in_the_table() -> None:

@@ -139,6 +139,32 @@ def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> 
     assert (buckets["0.005"], buckets["0.1"], buckets["0.5"]) == (1, 1, 3)
 
 
+def test_the_wait_of_a_request_ends_with_its_first_sending() -> None:
+    """Of three calls of one object the last takes the place of the second, which is never sent; retries wait for other
+    reasons.
+    """
+    simulation = Simulation(1)
+    thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random, counters)
+    call = ApiCall(verb="patch", api_version="v1", plural="pods", namespace="d", name="web", body={})
+    ends: list[CallEnd] = []
+    for _ in range(3):
+        client.call(RequestLane.POD_STATUS, call, ends.append, key="web", idempotent=True)
+    simulation.run_for(2.0)
+    transport.started[-1][1].on_error(OSError("cut"))
+    thread.run()
+    simulation.run_for(20.0)
+    assert len(transport.started) == 2, "the newest in place of the retry"
+    transport.started[-1][1].on_head(ResponseHead(200))
+    transport.started[-1][1].on_end()
+    thread.run()
+    assert len(ends) == 3
+    waits = counters.waits[RequestLane.POD_STATUS]
+    assert dict(waits.buckets())["+Inf"] == 2
+    assert 2.0 < waits.total < 22.0
+    assert dict(counters.waits[RequestLane.NODE].buckets())["+Inf"] == 0
+
+
 def test_lists_failures_and_the_last_news_of_a_watch_are_counted() -> None:
     simulation = Simulation(1)
     thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()

@@ -50,7 +50,7 @@ class Site:
         self.tunnels.port = self.server.address[1]
         self.server.start()
         service = StreamService(Pods(), NodeStreams(self.tunnels, clock, others), self.tunnels, [API_SERVER])
-        self.streams = HttpServer(listen_tcp("127.0.0.1", 0), service, clock, context=context, admit=service.admit)
+        self.streams = HttpServer(listen_tcp("127.0.0.1", 0), service, clock, context=context)
         self.streams.start()
         self.client_context = self.of_user()
         """Of `client`."""

@@ -24,8 +24,10 @@ from modules.cloud.cloudhub.certificates.contexts import websocket_context
 from modules.cloud.cloudstream import proxying
 from modules.cloud.cloudstream.pod_connection import pod_connection
 from modules.cloud.cloudstream.proxy_rules import LONGEST_PAGE
-from modules.cloud.cloudstream.proxying import proxied
+from modules.cloud.cloudstream.proxying import ProxiedRequest, proxied
 from modules.cloud.cloudstream.relay import RelayedStream
+from modules.streams.small_turns import SmallTurns
+from tests.support.clocks import StandingClock
 
 DEADLINE = 60.0
 PORT = PodPort("default", "web", 8080, has_tls=False, host="10.0.0.2")
@@ -397,3 +399,50 @@ def test_a_pod_without_tls_where_it_is_wanted() -> None:
         pod.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         answer = _all(client)
     assert answer.startswith(b"HTTP/1.1 503 ") and b"TLS of the pod has failed" in answer
+
+
+class Saying:
+    """A pod's connection that says all at once (`RelayedStream`)."""
+
+    failure, is_over, room = "", True, 1 << 20
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def fileno(self) -> int:
+        return -1
+
+    def take(self, _now: float) -> bytes:
+        data, self._answer = self._answer, b""
+        return data
+
+    def send(self, data: bytes) -> None:
+        """Take what is asked."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(("size", "pieces", "seconds"), [(1, 40, 2.4), (10_000, 1, 0.0)])
+def test_an_answer_in_small_chunks_is_passed_on_in_larger_pieces_and_so_many_a_second(
+    size: int, pieces: int, seconds: float
+) -> None:
+    """Sixteen readers of chunks of one byte took the interpreter: each chunk was read, encrypted and sent alone."""
+    chunks = 10_000 if size == 1 else 4
+    body = (b"%x\r\n" % size + b"x" * size + b"\r\n") * chunks
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    waited: list[float] = []
+
+    def wait(descriptor: int | None, limit: float) -> bool:
+        assert descriptor is None
+        waited.append(limit)
+        clock.go(limit)
+        return False
+
+    clock = StandingClock()
+    request = Request(method="GET", target="/", parts=())
+    turns = SmallTurns(rate=1000, burst=100)
+    asked = ProxiedRequest(Saying(head + body + b"0\r\n\r\n"), PORT, ProxiedPath(PREFIX, "/"), request, clock, turns)
+    found = list(asked.pieces(asked.head(wait), wait))
+    assert (len(found), sum(map(len, found))) == (pieces, size * chunks)
+    assert round(sum(waited), 6) == seconds

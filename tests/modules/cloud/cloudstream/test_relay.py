@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from beehive.http.lingering_close import linger_for_reader
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import page_context
 from modules.cloud.cloudstream import relay as module
-from modules.cloud.cloudstream.relay import relay
+from modules.cloud.cloudstream.relay import ClientSocket, relay
+from modules.streams.small_turns import SMALL_BYTES, SmallTurns
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
 
 class SilentStream:
@@ -107,6 +110,59 @@ class EndedStream(SilentStream):
         """Return all."""
         data, self._data = self._data, b""
         return data
+
+
+class Dripping(EndedStream):
+    """A stream of a command that prints one byte at a time."""
+
+    def take(self, _now: float) -> bytes:
+        """Return a byte."""
+        data, self._data = self._data[:1], self._data[1:]
+        return data
+
+
+@pytest.mark.parametrize(("stream", "pauses"), [(Dripping(b"x" * 50), 39), (EndedStream(b"x" * 50), 0)])
+def test_a_stream_of_single_bytes_has_so_many_turns(
+    monkeypatch: pytest.MonkeyPatch, stream: SilentStream, pauses: int
+) -> None:
+    """Ten at a time, and then a thousand a second: sixteen of them took the interpreter from all others."""
+    waited: list[float] = []
+    monkeypatch.setattr(ClientSocket, "pause", lambda _, seconds: waited.append(round(seconds, 6)))
+    turns = SmallTurns(rate=1000, burst=10)
+    turns.took(SMALL_BYTES, 0.0)
+    with tcp_pair() as (ours, theirs):
+        theirs.shutdown(socket.SHUT_WR)
+        with ours, closing(stream):
+            relay(ours, stream, b"", StandingClock(), turns=turns)
+        assert len(b"".join(iter(partial(theirs.recv, 100), b""))) == 50
+    assert waited == [round((number + 1) / 1000, 6) for number in range(pauses)]
+
+
+def test_records_of_tls_with_a_byte_each_are_read_together(tmp_path: Path) -> None:
+    """A client may send one character in each."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, ["127.0.0.1"], RealClock().now() - OPENSSL_LAG)
+    trust = ssl.create_default_context(cafile=str(files.authority))
+    read: list[bytes | None] = []
+    is_sent = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with page_context(files).wrap_socket(connection, server_side=True) as ours:
+            client = ClientSocket(ours)
+            assert is_sent.wait(PATIENCE)
+            while sum(len(each or b"") for each in read) < 100:
+                read.append(client.read(1000))
+            read.append(client.read(1000))
+
+    with tcp_pair() as (connection, theirs):
+        thread = threading.Thread(target=serve, args=(connection,))
+        thread.start()
+        with trust.wrap_socket(theirs, server_hostname="127.0.0.1") as client:
+            for _ in range(100):
+                client.sendall(b"x")
+            is_sent.set()
+            thread.join(PATIENCE)
+    assert (len([each for each in read if each]), read[-1]) == (1, None)
 
 
 def test_a_client_that_reads_slowly_and_pings_has_all(monkeypatch: pytest.MonkeyPatch) -> None:

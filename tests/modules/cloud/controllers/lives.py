@@ -289,7 +289,7 @@ class Life(Site):
     def _published(self, event: ObjectEvent) -> None:
         super()._published(event)
         if self._collector is not None:
-            self._collector.note(event)
+            self._collector.handle_event(event)
             self.watch.changed(event.type, event.new, event.old)
 
     def settle(self) -> None:

@@ -18,7 +18,7 @@ from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
-from modules.cloud.controllers.registry import CONTROLLERS
+from modules.cloud.controllers.registry import ALONE, CONTROLLERS, MADE
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -138,7 +138,8 @@ class FailingServer:
         """The requests, and when they came."""
         self.lease: JsonObject | None = None
         bee.answer(MODULE, self._answer)
-        bee.add(Controllers, Subscriptions(), KnownCloudcores("cloud-a"), may_be_several=False)
+        self.subscriptions = Subscriptions()
+        bee.add(Controllers, self.subscriptions, KnownCloudcores("cloud-a"), may_be_several=False)
         bee.start()
 
     def _answer(self, request: Message) -> Message | None:
@@ -163,6 +164,25 @@ class FailingServer:
         return [word for word, _ in self.asked if not word.startswith("watch") or word == "watch Deployment"]
 
 
+class ChangingServer(FailingServer):
+    """A server where a Deployment is made while the ReplicaSets are listed."""
+
+    def _answer(self, request: Message) -> Message | None:
+        if request.route.operation == Verb.WATCH and request.content_as(WatchQuery).kind == "ReplicaSet":
+            made = workload("Deployment")
+            made["metadata"] |= {"namespace": "default", "uid": "1", "resourceVersion": "1"}
+            self.subscriptions.publish(ObjectChanged("ADDED", made))
+        return super()._answer(request)
+
+
+def test_pods_are_read_when_all_objects_with_controllers_are_listed(bee: Harness) -> None:
+    """Pods would be looked at before their Jobs and Services are known."""
+    server = ChangingServer(bee)
+    bee.run_for(5)
+    asked = [word for word, _ in server.asked if word.startswith("watch")]
+    assert asked == [f"watch {kind}" for kind in (*CONTROLLERS, *ALONE, *MADE)]
+
+
 @pytest.mark.parametrize(
     ("failures", "asked"),
     [
@@ -181,7 +201,8 @@ def test_what_fails_at_the_beginning_is_done_again(bee: Harness, failures: list[
     server = FailingServer(bee, *failures)
     bee.run_for(60)
     assert server.verbs == asked
-    assert [word for word, _ in server.asked][-len(CONTROLLERS) :] == [f"watch {kind}" for kind in CONTROLLERS]
+    kinds = (*CONTROLLERS, *ALONE)
+    assert [word for word, _ in server.asked][-len(kinds) :] == [f"watch {kind}" for kind in kinds]
     assert server.lease is not None
     assert server.lease["spec"]["holderIdentity"] == "cloud-a"
     assert server.lease["spec"]["leaseTransitions"] == asked.count("watch Deployment")

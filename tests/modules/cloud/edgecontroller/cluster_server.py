@@ -16,9 +16,9 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from tests.modules.cloud.edgecontroller.controller import Controller, check_turn_is_over

@@ -16,9 +16,9 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.lane_calls import IN_PROCESS_LIMITS
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,

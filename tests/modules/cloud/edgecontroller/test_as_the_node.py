@@ -12,8 +12,8 @@ from beehive.testing import Harness
 from modules.cloud import api_messages
 from modules.cloud.authorization.rules import RULES
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult
+from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.upstream import as_the_node
 from tests.modules.cloud.apiextensions.definition import definition, device
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
 from tests.modules.cloud.edgecontroller.controller import Controller

@@ -68,6 +68,23 @@ def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterContr
     assert patch.body["metadata"] == {"uid": core.server.cluster.storage.get(WEB)["metadata"]["uid"]}
 
 
+def test_the_handling_of_a_status_is_measured_until_its_answer(core: ClusterController) -> None:
+    """Also of one that the API server refuses, by its type."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    core.asks("default/podpatch/web", "patch", RUNNING)
+    core.bee.run_for(3.0)
+    assert core.remote.counters.node_requests == {}
+    core.server.release()
+    core.asks("default/podpatch/gone", "patch", RUNNING)
+    core.bee.settle()
+    (resource_type, durations), *others = core.remote.counters.node_requests.items()
+    assert (resource_type, others) == ("podpatch", [])
+    assert dict(durations.buckets()) == {"0.005": 1, "0.025": 1, "0.1": 1, "0.5": 1, "2.5": 1, "10.0": 2, "+Inf": 2}
+    assert 3.0 <= durations.total < 3.1
+
+
 def test_messages_wait_until_the_lists_are_complete() -> None:
     """Nothing is answered, and nothing deleted on nodes, before; then each is handled, once."""
     with Harness() as bee:

@@ -157,7 +157,7 @@ def test_kinds_of_a_version_are_asked_once_and_missing_ones_again(bee: Harness) 
 
 def test_versions_of_groups_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The least recently asked one is asked for again."""
-    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.cluster_resources._MOST_VERSIONS", 2)
+    monkeypatch.setattr("modules.cloud.edgecontroller.cluster.resources._MOST_VERSIONS", 2)
     server, asked = server_with(bee), list[str]()
 
     def answer(exchange: FakeExchange) -> None:

@@ -20,10 +20,11 @@ class Bench:
         self._open: list[tuple[ApiCall, Answered]] = []
         self.sent: list[str] = []
         """The calls at the API server, the writes by the phase that they set."""
-        bodies, api = Mock(), Mock(send=self._send)
+        bodies, client = Mock(), Mock()
+        client.calls.send = self._send
         bodies.find_whole.return_value = None
         self.bodies = bodies
-        self._calls = NodeCalls(Mock(), bodies, api, Mock(), Mock(), Mock(), Mock())
+        self._calls = NodeCalls(Mock(), bodies, client, Mock(), Mock())
 
     def _send(self, call: ApiCall, answered: Answered, _node: str = "") -> None:
         self._open.append((call, answered))

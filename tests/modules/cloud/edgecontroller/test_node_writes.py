@@ -6,11 +6,10 @@ import pytest
 
 from modules.apimachinery.api_errors import ApiError, BadRequestError, MethodNotAllowedError
 from modules.apimachinery.kinds import kind_named
-from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall, is_write
 from modules.cloud.edgecontroller.upstream.node_writes import (
     admitted,
     is_conditional,
-    is_write,
     needs_live,
     proposed,
     same_uid,

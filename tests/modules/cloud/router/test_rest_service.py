@@ -143,7 +143,7 @@ def served(asked: Request) -> tuple[Response, list[RestCall]]:
         calls.append(call)
         return RestAnswer(200, b"done")
 
-    response = RestService(Nobody(), ask, api, None, Streams()).serve(asked)
+    response = RestService(LoopbackCallers(), ask, api, None, Streams()).serve(asked)
     assert isinstance(response, Response)
     return response, calls
 

@@ -486,6 +486,21 @@ def test_the_owner_sees_an_endpoint_used_that_has_one_of_the_ports(bee: Harness)
     }
 
 
+def test_no_service_takes_the_address_of_a_node_or_of_the_cloud(bee: Harness) -> None:
+    """A cluster without the plug-in DenyServiceExternalIPs lets every author of a Service name any address."""
+    status = b'{"addresses":[{"type":"InternalIP","address":"192.0.2.1"},{"type":"Hostname","address":"n1"}]}'
+    node = decode(Node, b'{"metadata":{"name":"%s"},"status":%s}' % (NODE.encode(), status))
+    given = service(externalIPs=["192.0.2.1", "192.0.2.99", "198.51.100.1"])
+    mesh = Mesh(bee, {"service": [given], "node": [node]})
+    settings = MeshSettings(NODE, cloud=("192.0.2.99", "cloud.example"))
+    bee.add(EdgeMesh, settings, mesh.pods, [mesh.plane], mesh.counters)
+    bee.start()
+    bee.run_for(1)
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    web = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services[0]
+    assert web.external == ("198.51.100.1",)
+
+
 def test_the_owner_asks_for_names(bee: Harness) -> None:
     mesh = Mesh(bee)
     bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)

@@ -293,6 +293,14 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     assert table.node_port == 0, "the type has none, whatever is left in the ports"
 
 
+def test_no_service_takes_the_address_of_a_machine() -> None:
+    """Whoever may write Services of a namespace would have what is sent to the cloud, or to a node's own ports."""
+    given = service(externalIPs=["192.0.2.1", "198.51.100.1", "fd00::7", "169.254.1.1", "::1"])
+    status = decode(ServiceStatus, msgspec.json.encode({"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}}))
+    (table,) = tables(replace(given, status=status), machines=frozenset({"192.0.2.1", "192.0.2.2", "fd00::7"}))
+    assert table.external == ("198.51.100.1", "192.0.2.2"), "a controller of load balancers may"
+
+
 def test_the_address_of_a_load_balancer_that_packets_must_pass_is_left_alone() -> None:
     """KEP-1860: a load balancer that ends TLS, say, is passed from inside, too."""
     ingress = [

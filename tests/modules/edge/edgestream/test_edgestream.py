@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -32,6 +32,7 @@ from modules.streams.frames import MAX_DATA, SENT_DATA, Frame, FrameType, credit
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
+from tests.support.clocks import StandingClock
 from tests.support.descriptors import open_descriptors
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
@@ -345,6 +346,30 @@ def test_many_streams_share_the_memory() -> None:
         assert (one.events(session.BUFFERS), one.events(100_000)) == (select.POLLIN, 0)
         one.hold(bytes(100_000))
         assert (one.is_full(session.BUFFERS), one.is_full(100_000)) == (False, True)
+
+
+def test_a_container_that_writes_single_bytes_becomes_so_many_frames() -> None:
+    """Two hundred at a time; then its bytes gather, while another stream goes on."""
+    clock, link = StandingClock(), _Sent()
+    tunnel = TunnelSession(link, lambda: pairs.pop()[0], clock, StreamCounters(), 9, cast("Any", None))
+    ends = [socket.socketpair() for _ in range(2)]
+    pairs = list(ends)
+    for local, _ in ends:
+        local.settimeout(0)
+    for number in (1, 2):
+        tunnel._handle(connect_frame(number, FrameType.EXEC, EXEC))
+    chatty, other = tunnel._streams[1], tunnel._streams[2]
+    for count in range(201):
+        assert chatty.rests_until <= clock.monotonic(), count
+        ends[1][1].send(b"x")
+        tunnel._serve_stream(chatty, select.POLLIN)
+    assert round(chatty.rests_until - clock.monotonic(), 6) == 0.001
+    assert (len(link.frames), other.rests_until) == (201, 0.0)
+    assert (chatty.events(session.BUFFERS, rests=True), other.events(session.BUFFERS)) == (
+        select.POLLOUT, select.POLLIN | select.POLLOUT,
+    )  # fmt: skip
+    for each in (end for pair in ends for end in pair):
+        each.close()
 
 
 def test_a_container_that_takes_some_bytes_has_its_time_anew() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 from collections.abc import Iterator
@@ -112,10 +113,13 @@ def passes_on(port: int) -> bool:
 
 @needs_mosquitto
 def test_absent_sessions_do_not_fill_the_broker(node: Node, broker: InternalBroker) -> None:
-    """Sixty of them with full queues. Others get their messages, and a session that was there before keeps its own."""
+    """Sixty of them with full queues. Others get their messages, and a session that was stored before keeps its own."""
     early = Application(broker.port, "to/early", session="early")
     early.close()
     Application(broker.port).publish("to/early", "for whoever was here before")
+    os.kill(int((broker.directory / mosquitto_files.PID).read_bytes()), signal.SIGUSR1)
+    stored = broker.directory / DATA / mosquitto_files.STORED
+    wait_until(stored.exists, "mosquitto stores its sessions", TIMEOUT)
 
     full = made = 0
     while full < 60:  # while it is full it ends the connections of senders; then there is one session more
@@ -123,7 +127,6 @@ def test_absent_sessions_do_not_fill_the_broker(node: Node, broker: InternalBrok
         made += 1
         wait_until(lambda: node.counters.connected == {"internal": True}, "the node is connected", TIMEOUT)
     wait_until(lambda: passes_on(broker.port), "a large message passes", TIMEOUT)
-    stored = broker.directory / DATA / mosquitto_files.STORED
     names = {each.client_id for each in read_held(stored.read_bytes()).sessions}
     assert {b"early", b"edgecore-secret"} <= names
     early = Application(broker.port, session="early")

@@ -141,6 +141,7 @@ def test_errors_have_a_remedy(manager: Manager, method: str, path: str, body: An
 def test_a_body_that_is_too_long_is_refused_before_it_is_read(manager: Manager) -> None:
     connection = HTTPConnection("127.0.0.1", manager.port, timeout=PATIENCE)
     connection.putrequest("POST", "/pods")
+    connection.putheader("Authorization", f"Bearer {manager.token}")
     connection.putheader("Content-Length", str(MAX_BODY + 1))
     connection.endheaders()
     answer = connection.getresponse()

@@ -76,6 +76,15 @@ def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
     assert row(None).state == row({"status": {"conditions": "odd"}}).state == "never"
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_node_that_was_never_heard_of_stays_so_once_the_node_lifecycle_has_marked_it(*, is_known: bool) -> None:
+    """The mark has the time at which the Node was made for a heartbeat."""
+    never = {**READY, "status": "Unknown", "reason": "NodeStatusNeverUpdated"}
+    assert row({"status": {"conditions": [never]}}, is_known=is_known).state == "never"
+    heard = {**READY, "status": "Unknown", "reason": "NodeStatusUnknown"}
+    assert row({"status": {"conditions": [heard]}}, is_known=is_known).state == "away"
+
+
 def test_a_refusal_is_the_reason_of_a_node_that_is_away() -> None:
     sessions = [LinkPeriod(1.0, NOW - 90.0, "closed")]
     found = row(None, refused="its certificate is revoked", sessions=sessions)

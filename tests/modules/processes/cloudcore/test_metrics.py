@@ -1,4 +1,4 @@
-"""cloudcore's metrics: what they mean, and that docs/cloudcore-metrics.md has each of them."""
+"""cloudcore's metrics: what they mean, and that docs/metrics.toml has each of them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from beehive.runtime import Threads
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.durations import Durations
 from modules.cloud.refusals import Refusals
+from modules.lab.site.metrics import metric_advice
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.controllers.site import workload
-from tests.modules.processes.cloudcore.deployment import DEPLOY
 from tests.modules.processes.cloudcore.stubs import Stub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore-metrics.md"
-_ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive|process|workqueue)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z]+)="')
@@ -65,6 +64,9 @@ def made(hive: Hive) -> Counters:
     counters.cloudhub.note_certificate_response(401)
     counters.api.ended(RequestLane.NODE, 429, 0.003)
     counters.api.ended(RequestLane.POD_STATUS, 0, 30.0)
+    counters.api.waits[RequestLane.POD_STATUS].note(0.4)
+    counters.api.node_requests["podpatch"] = Durations()
+    counters.api.node_requests["podpatch"].note(30.5)
     counters.api.depth = lambda lane: (7, 2) if lane is RequestLane.QUERY else (0, 0)
     watch = counters.api.watch("Pod")
     watch.heard_at, watch.lists, watch.failures = (lambda: now - 50.0), 2, 3
@@ -87,13 +89,13 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_every_metric_is_documented_and_every_documented_one_is_exported(hive: Hive) -> None:
-    documented = [name for name, _ in _ROW.findall(_DOCUMENT.read_text())]
+    documented = metric_advice("cloudcore")
     exported = _HELP.findall(exposition(hive, made(hive)))
     assert sorted(documented) == sorted(exported)
 
 
 def test_labels_are_documented(hive: Hive) -> None:
-    documented = {name: set(re.findall(r"`([a-z]+)`", labels)) for name, labels in _ROW.findall(_DOCUMENT.read_text())}
+    documented = {name: set(each.labels) for name, each in metric_advice("cloudcore").items()}
     for name, labels, _ in _SAMPLE.findall(exposition(hive, made(hive))):
         family = name if name in documented else re.sub("_(bucket|count|sum)$", "", name)
         assert set(_LABEL.findall(labels)) - {"le"} == documented[family], name
@@ -122,6 +124,8 @@ def test_the_counters_are_shown(hive: Hive) -> None:
     assert found['cloudcore_api_request_duration_seconds_bucket{lane="pod_status",le="10.0"}'] == 0
     assert found['cloudcore_api_request_duration_seconds_count{lane="pod_status"}'] == 1
     assert found['cloudcore_api_request_duration_seconds_sum{lane="pod_status"}'] == 30
+    assert found['cloudcore_api_request_wait_seconds_sum{lane="pod_status"}'] == 0.4
+    assert found['cloudcore_node_request_duration_seconds_sum{type="podpatch"}'] == 30.5
     assert found['cloudcore_api_waiting_requests{lane="query"}'] == 7
     assert found['cloudcore_api_requests_in_flight{lane="query"}'] == 2
     assert found['cloudcore_watch_age_seconds{kind="Pod"}'] >= 50
@@ -151,6 +155,8 @@ def test_a_running_cloudcore_counts(tmp_path: Path) -> None:
     assert found["cloudcore_connected_nodes"] == 1
     assert found['cloudcore_lists_total{kind="Node"}'] == 1
     assert found['cloudcore_api_requests_total{code="201",lane="node"}'] == 1
+    assert found['cloudcore_api_request_wait_seconds_count{lane="node"}'] == 2, "a read and the creation"
+    assert found['cloudcore_node_request_duration_seconds_count{type="node"}'] == 1
     assert found['cloudcore_database_transaction_seconds_count{module="apiserver"}'] > 0
     assert found['cloudcore_database_transaction_seconds_count{module="edgecontroller"}'] > 0
 

@@ -165,7 +165,7 @@ _RIGHT = b'{"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     [
         (_RIGHT, "application/json", 201),
         (_RIGHT, "", 201),
-        (b"a: [" + b"1," * 49_000 + b"]", "application/yaml", 415),
+        (b"a: [" + b"1," * 30_000 + b"]", "application/yaml", 415),
         (b'{"a": [' + b" " * 65_536 + b"]}", "application/json", 413),
         (b'{"a": [1' + b",1" * 2000 + b"]}", "application/json", 413),
         (b"k8s\0" + b"\x08\x01" * 30_000, "application/vnd.kubernetes.protobuf", 413),
@@ -182,6 +182,33 @@ def test_reviews_are_small_and_not_in_yaml(
     path = "/apis/authentication.k8s.io/v1/tokenreviews"
     assert secure.post(path, b"spec: {token: a}", "application/yaml", token="admins-token")[0] == 415  # noqa: S106
     assert not read
+
+
+@pytest.mark.parametrize(
+    ("token", "node", "path", "status"),
+    [
+        ("", "", "/api/v1/namespaces/default/configmaps", 403),
+        ("wrong", "", "/api/v1/namespaces/default/configmaps", 401),
+        ("plain-token", "", "/api/v1/namespaces/default/configmaps", 403),
+        ("", "n1", "/api/v1/namespaces/default/configmaps", 403),
+        ("", "", _REVIEW, 403),
+        ("plain-token", "", _REVIEW, 413),
+        ("", "n1", _REVIEW, 413),
+        ("admins-token", "", "/api/v1/namespaces/default/configmaps", 100),
+    ],
+)
+def test_no_body_is_read_before_it_is_known_who_asks_and_whether_they_may(
+    secure: Secure, token: str, node: str, path: str, status: int
+) -> None:
+    """The refusal comes before the announced three megabytes, of which a stranger's were kept in memory."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n"
+    head += f"Authorization: Bearer {token}\r\n" if token else ""
+    with (
+        socket.create_connection(("127.0.0.1", secure.port), timeout=DEADLINE) as plain,
+        secure.context(node).wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        client.sendall(f"{head}\r\n".encode())
+        assert client.recv(100).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_words_of_the_command_line(word: str, written: str) -> None:
 def test_the_exit_statuses_that_a_restart_does_not_help() -> None:
     """They equal the documentation's."""
     assert f"{ExitCode.USAGE:d} {ExitCode.CONFIGURATION:d}" == USELESS
-    text = Path("docs/exit-codes.md").read_text()
+    text = Path("docs/doctor.md").read_text()
     assert f"RestartPreventExitStatus={USELESS}" in text
 
 

@@ -15,7 +15,7 @@ from modules.edge.edgemesh.nft.program import Nft
 from modules.processes.edgecore import edge_mesh
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, EdgeMeshOptions
-from modules.processes.edgecore.edge_mesh import SnapshotPods
+from modules.processes.edgecore.edge_mesh import SnapshotPods, hosts_of
 from modules.processes.edgecore.settings import edged_settings
 from modules.processes.edgecore.uninstall.commands import remove_service_rules
 from tests.modules.edge.edgemesh.machine import needs_nft, own_machine
@@ -44,6 +44,18 @@ def test_pods_ask_the_nodes_name_server(
 ) -> None:
     """Whether or not it runs already: pods that start before it keep the address (case 35)."""
     assert edged_settings(config(mesh, *given)).cluster_dns == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "hosts"),
+    [
+        ("192.0.2.9:10000", "https://192.0.2.9:10002", ("192.0.2.9",)),
+        ("[2001:db8::9]:10000", "https://cloud.example:10002", ("2001:db8::9", "cloud.example")),
+    ],
+)
+def test_the_hosts_of_the_cloud_are_known(server: str, url: str, hosts: tuple[str, ...]) -> None:
+    hub = config(EdgeMeshOptions()).modules.edge_hub
+    assert hosts_of(replace(hub, http_server=url, websocket=replace(hub.websocket, server=server))) == hosts
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -1,4 +1,4 @@
-"""docs/process-runtime.md: its commands work as they stand there, and its promises of cost hold."""
+"""docs/runtimes.md: its commands work as they stand there, and its promises of cost hold."""
 
 import os
 import re
@@ -36,7 +36,8 @@ def _run(script: str, home: Path) -> str:
 
 def test_commands(directory: Path) -> None:
     """Each block runs without an error and shows what the text says; the last one leaves nothing running."""
-    namespaces, state, purge = _BLOCKS.findall((_REPOSITORY / "docs/process-runtime.md").read_text())
+    page = (_REPOSITORY / "docs/runtimes.md").read_text()
+    namespaces, state, purge = _BLOCKS.findall(page.partition("\n## Plain processes\n")[2].partition("\n## ")[0])
     if os.geteuid() == 0:
         assert "user namespaces are possible" in _run(namespaces, directory)
     node = Node(directory)

@@ -48,7 +48,7 @@ class World(Serving):
         while True:
             for event in self.cluster.storage.take_events():
                 self.subscriptions.publish(self.history.note(event))
-                self.collector.note(event)
+                self.collector.handle_event(event)
             self.cluster.storage.set_savepoint()
             if not self.collector.has_work:
                 return

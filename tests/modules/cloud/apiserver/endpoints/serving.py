@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from beehive.clock import Clock
-from beehive.http.request import MAX_HEAD, Request, read_request
+from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream
-from beehive.http.server import ServerExchange
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
@@ -19,6 +18,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.authorization.subject_reviews import Authenticate
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
+from tests.beehive.http.requests import parse
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -115,5 +115,4 @@ class Serving:
 
 def read(text: bytes) -> Request:
     """Return the request of its text."""
-    parts = [text]
-    return read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", 1 << 22)
+    return parse(text, 1 << 22)

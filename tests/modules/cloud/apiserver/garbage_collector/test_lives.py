@@ -61,12 +61,12 @@ class Life(World):
             events += self._noted(acting, is_collected=True)
         if events and self.random.random() < 0.1 and most == 3:
             for event in self.cluster.storage.roll_back():
-                acting.undo(event)
+                acting.roll_back(event)
             self.objects = before
             return
         for other in others:
             for event in events:
-                other.note(event)
+                other.handle_event(event)
         self.cluster.storage.set_savepoint()
 
     def rest(self) -> None:
@@ -122,7 +122,7 @@ class Life(World):
                 self.make_kind()
             case _:
                 for one in self.collectors:
-                    one.look_at_namespaces()
+                    one.overdue()
 
     def make_kind(self) -> None:
         """Make a namespace, and a custom kind."""
@@ -166,7 +166,7 @@ class Life(World):
     def _noted(self, acting: GarbageCollector, *, is_collected: bool) -> list[ObjectEvent]:
         events = self.cluster.storage.take_events()
         for event in events:
-            acting.note(event)
+            acting.handle_event(event)
             if is_collected and event.old is not None:
                 self._check_change(event, event.old)
             if event.key.kind == "Namespace" and event.old is not None:

@@ -91,7 +91,7 @@ def test_a_namespace_waits_for_its_finalizers(world: World) -> None:
     assert delete(world)["metadata"]["resourceVersion"] == version
     patch = {"metadata": {"finalizers": None}}
     world("patch", "configmaps", "too", patch, patch_type="application/merge-patch+json")
-    world.collector.look_at_namespaces()
+    world.collector.overdue()
     world.settle()
     assert conditions(world)["NamespaceContentRemaining"][2].endswith("configmaps. has 1 resource instances")
     world("patch", "configmaps", "held", patch, patch_type="application/merge-patch+json")
@@ -113,7 +113,7 @@ def test_a_namespace_whose_contents_cannot_be_deleted_is_looked_at_again_later(
     delete(world)
     assert not world.collector.has_work
     monkeypatch.undo()
-    world.collector.look_at_namespaces()
+    world.collector.overdue()
     world.settle()
     assert world.get("ns", "Namespace", "") == {}
 

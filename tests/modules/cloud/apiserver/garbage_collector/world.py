@@ -34,7 +34,7 @@ class World:
             result = serve(self.cluster, call)
         except DryRunError as end:
             for event in self.cluster.storage.roll_back():
-                self.collector.undo(event)
+                self.collector.roll_back(event)
             result = end.result
         self.settle()
         return result.refusal or result.object or {}
@@ -50,7 +50,7 @@ class World:
 
     def _note(self) -> None:
         for event in self.cluster.storage.take_events():
-            self.collector.note(event)
+            self.collector.handle_event(event)
 
     def make(self, name: str, *owners: JsonObject, blocks: bool = False, **fields: Any) -> JsonObject:
         """Create a ConfigMap, or another object, with owners."""

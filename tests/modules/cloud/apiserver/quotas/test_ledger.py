@@ -23,7 +23,7 @@ class World(Cluster):
     def settle(self) -> None:
         """Tell the ledger, and write the statuses."""
         self._tell()
-        self.keep_quotas()
+        self.quotas.keep_statuses()
         self._tell()
         self.storage.set_savepoint()
 

@@ -9,7 +9,6 @@ import pytest
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError, ForbiddenError
 from modules.apimachinery.kinds import key_of, kind_named
-from modules.cloud.apiserver.built_in_controllers import aggregate_roles
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authentication.users import ADMINISTRATORS, ANONYMOUS, User
@@ -51,7 +50,6 @@ class World:
     def __init__(self) -> None:
         self.cluster = Cluster(RealClock())
         make_system_objects(self.cluster)
-        aggregate_roles(self.cluster)
         self.index = RbacIndex()
         self.index.load(each for kind in KINDS for each in self.cluster.storage.list(kind_named(kind)))
         self.cluster.storage.take_events()
@@ -193,19 +191,11 @@ def test_who_stays_in_a_binding_has_its_rights_at_each_moment_of_its_change(worl
 
 
 def test_aggregated_roles_have_the_rules_of_others(world: World) -> None:
-    """Kubernetes' own: `edit` has `view`'s, and `admin` has `edit`'s; and labelled roles."""
+    """Kubernetes' own: `edit` has `view`'s, and `admin` has `edit`'s."""
     world.make(*(bound(name, name, user(name), namespace="shop") for name in ("view", "edit", "admin")))
     may = {name: world.may(User(name), "get", "pods", "shop") for name in ("view", "edit", "admin")}
     assert may == {"view": True, "edit": True, "admin": True}
     assert [world.may(User(name), "create", "roles", "shop", group=GROUP) for name in may] == [False, False, True]
-    labelled = of(
-        "ClusterRole", "cakes", rules=[{**READ_PODS, "apiGroups": ["kitchen.example"], "resources": ["cakes"]}]
-    )
-    labelled["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-    world.make(labelled)
-    aggregate_roles(world.cluster)
-    world.settle()
-    assert all(world.may(User(name), "get", "cakes", "shop", group="kitchen.example") for name in may)
 
 
 def test_nobody_grants_rights_that_they_lack(world: World) -> None:

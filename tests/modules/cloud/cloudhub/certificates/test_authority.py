@@ -8,6 +8,7 @@ import stat
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,14 @@ def test_refusals_and_their_reasons(request_der: bytes, reason: str) -> None:
     assert reason in str(error.value)
 
 
+def test_a_signature_of_a_large_key_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who joins may send many; a check takes the square of a key's size."""
+    large = SimpleNamespace(public_key=lambda: rsa.RSAPublicNumbers(2**32 + 1, (1 << 3000) + 1).public_key())
+    monkeypatch.setattr("modules.cloud.cloudhub.certificates.authority.x509.load_der_x509_csr", lambda _: large)
+    with pytest.raises(RequestRefusedError, match="RSA of 2048 to 4096 bits"):
+        AUTHORITY.sign_node(b"", "n1", NOW, YEAR)
+
+
 def client_request(name: str, *groups: str, key: Any = None) -> bytes:
     """A request of a client of the API server in PEM, with a further field in its subject."""
     return x509.load_der_x509_csr(csr(name, key, groups, prefix="")).public_bytes(Encoding.PEM)
@@ -160,14 +169,15 @@ def test_a_client_gets_the_name_and_the_groups_that_it_asks_for(key: Any) -> Non
         (client_request("jane", "dev", "system:nodes"), "system:nodes is reserved"),
         (client_request("system:node:n1"), "system:node:n1 is reserved"),
         (client_request("jane", "kubeedge:cloudcores"), "kubeedge:cloudcores is reserved"),
-        (client_request("jane", key=rsa.generate_private_key(65537, 1024)), "RSA of 2048 bits"),  # noqa: S505 - on purpose
+        (client_request("jane", key=rsa.generate_private_key(65537, 1024)), "RSA of 2048 to 4096"),  # noqa: S505 - on purpose
         (client_request("jane", key=ec.generate_private_key(ec.SECP192R1())), "256 bits"),
+        ((Path(__file__).parent / "rsa_4224.pem").read_bytes(), "RSA of 2048 to 4096 bits is wanted"),
         (b"", "not a PKCS #10 request in PEM"),
         (csr("jane"), "not a PKCS #10 request in PEM"),
         (x509.load_der_x509_csr(csr("jane")).public_bytes(Encoding.PEM).replace(b"M", b"N"), "PKCS #10"),
     ],
 )
-def test_clients_with_reserved_names_and_weak_keys_are_refused(request_pem: bytes, reason: str) -> None:
+def test_clients_with_reserved_names_and_weak_or_large_keys_are_refused(request_pem: bytes, reason: str) -> None:
     """Whoever may approve requests makes no node, no cloudcore and no administrator."""
     with pytest.raises(RequestRefusedError, match=re.escape(reason)):
         AUTHORITY.sign_client(request_pem, NOW, 3600.0)

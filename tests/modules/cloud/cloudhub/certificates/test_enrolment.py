@@ -32,7 +32,7 @@ def jwt(expires: float = NOW + 60, key: bytes = KEY) -> str:
 
 def ask(**changes: object) -> tuple[int, str]:
     headers = {"nodename": "n1", "authorization": f"Bearer {jwt()}"}
-    fields: dict[str, object] = {"method": "GET", "path": "/edge.crt", "headers": headers, "body": csr("n1")}
+    fields: dict[str, object] = {"method": "GET", "path": "/edge.crt", "headers": headers, "body": lambda: csr("n1")}
     answer = ENROLMENT.answer(EnrolmentRequest(**(fields | changes)), NOW)  # type: ignore[arg-type]
     return answer.status.value, answer.text
 
@@ -87,7 +87,7 @@ def test_no_token_but_the_signed_one_is_taken(text: str, at: int) -> None:
 def test_a_token_gets_a_certificate() -> None:
     """The certificate is for the node in the request's header."""
     headers = {"nodename": "n1", "authorization": f"Bearer {jwt()}", "extkeyusages": "[2]"}
-    answer = ENROLMENT.answer(EnrolmentRequest("GET", "/edge.crt", headers, csr("n1")), NOW)
+    answer = ENROLMENT.answer(EnrolmentRequest("GET", "/edge.crt", headers, lambda: csr("n1")), NOW)
     assert (answer.status, answer.content_type) == (HTTPStatus.OK, "application/octet-stream")
     assert AUTHORITY.has_signed(x509.load_der_x509_certificate(answer.body))
 
@@ -120,7 +120,7 @@ BEARER = {"authorization": f"Bearer {jwt()}"}
         ({"headers": {"nodename": "n1", "extkeyusages": "[1]", **BEARER}}, 403, "ExtKeyUsages"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[2, 1]", **BEARER}}, 403, "ExtKeyUsages"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[", **BEARER}}, 403, "ExtKeyUsages"),
-        ({"body": b"nonsense"}, 403, "PKCS #10"),
+        ({"body": lambda: b"nonsense"}, 403, "PKCS #10"),
         ({"peer": CertifiedPeer("1", NOW, "n2")}, 401, "that of n2, the request is for n1"),
         ({"peer": CertifiedPeer("1", NOW)}, 401, "that of no node"),
         ({"method": "POST"}, 405, "only GET"),

@@ -156,6 +156,16 @@ def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, sta
     assert server.get("/ca.crt")[0] == 200
 
 
+def test_no_body_is_read_for_who_has_neither_token_nor_certificate(server: Server) -> None:
+    """The refusal comes before the announced megabyte."""
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /edge.crt HTTP/1.1\r\nHost: c\r\nNodeName: n1\r\nContent-Length: 1048576\r\n\r\n")
+        assert secure.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
 def test_a_client_that_sends_on_reads_its_refusal(server: Server) -> None:
     status, _, body = server.get("/edge.crt", body=b"x" * (3 << 20))
     assert (status, body) == (413, b"a body has at most 1048576 bytes")

@@ -251,8 +251,8 @@ def test_check_of_the_documentation_can_fail(
 
 
 def test_exit_codes_are_documented() -> None:
-    """Each status stands in docs/exit-codes.md with its name, and none that does not exist."""
-    rows = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8").splitlines()
+    """Each status stands in docs/doctor.md with its name, and none that does not exist."""
+    rows = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8").splitlines()
     cells = [row.split("|")[1:3] for row in rows if row.startswith("| ") and row[2].isdigit()]
     documented = [(int(number), name.strip(" `")) for number, name in cells]
     assert documented == [(code.value, code.name) for code in ExitCode]

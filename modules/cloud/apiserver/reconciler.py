@@ -1,0 +1,75 @@
+"""The reconcilers of the API server, whose writes share the transaction of the changes that they follow from.
+
+No client sees the one without the other: a namespace without its account, a node under pressure without its taint, an
+owner that is gone beside its dependents. What may be written later belongs to `modules.cloud.controllers`.
+"""
+
+from collections.abc import Callable
+
+from modules.cloud.storage.object_storage import ObjectEvent
+
+Attempt = Callable[[Callable[[], None]], None]
+"""Does work in the transaction; if it raises, nothing of it remains (`Transactions.attempt`)."""
+
+
+class Reconciler:
+    """Writes what follows from changes, at the end of their transaction. All methods are called on one thread."""
+
+    def load(self) -> None:
+        """Take over the objects when the API server starts, and have all of them reconciled."""
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Handle a change, by this cloudcore or another."""
+
+    def handle_own(self, event: ObjectEvent) -> None:
+        """Handle a change by this cloudcore, after `handle_event`: another one reconciles after its own changes."""
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Take a change back; the newest comes first."""
+
+    def reset(self) -> None:
+        """Have all objects reconciled: a transaction was undone, as there was no room for it."""
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+        """Write what follows, and return whether the rest waits for its turn, which comes after other messages.
+
+        Args:
+            attempt: does work in the transaction.
+            is_turn: whether the transaction is such a turn.
+        """
+        raise NotImplementedError
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Return work for a transaction of its own that has become due without a change, or None. It is asked for
+        every few seconds.
+        """
+        return None
+
+
+class OwnChanges(Reconciler):
+    """Does work again after a change of this cloudcore that it depends on, and at the start.
+
+    Args:
+        concerns: returns whether a change makes the work due.
+        work: writes what is missing, of all objects.
+    """
+
+    def __init__(self, concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]) -> None:
+        self._concerns = concerns
+        self._work = work
+        self._is_due = True
+
+    def handle_own(self, event: ObjectEvent) -> None:
+        """Note whether the work is due."""
+        self._is_due = self._is_due or self._concerns(event)
+
+    def reset(self) -> None:
+        """Have the work done again."""
+        self._is_due = True
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
+        """Do the work if it is due."""
+        if self._is_due:
+            self._is_due = False
+            attempt(self._work)
+        return False

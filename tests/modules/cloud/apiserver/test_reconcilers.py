@@ -1,0 +1,105 @@
+"""When reconcilers write: in the transaction of a change, in turns after it, and once for any number of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
+from modules.cloud.apiserver.reconcilers import ControlPlane, Reconcilers, reconcilers_of
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from tests.modules.cloud.objects import configmap, node, pod
+
+CHANGE = ObjectEvent(EventType.ADDED, ObjectKey("ConfigMap", "default", "a"), configmap("a"), None)
+
+
+def attempt(work: Callable[[], None]) -> None:
+    """Do the work in a transaction that is not undone."""
+    work()
+
+
+class InParts(Reconciler):
+    """Has parts left; notes for each run whether it was a turn."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.runs: list[bool] = []
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+        """Do a part."""
+        self.runs.append(is_turn)
+        self.parts -= 1
+        return self.parts > 0
+
+
+def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() -> None:
+    done: list[str] = []
+    one = OwnChanges(lambda event: event.key.name == "a", lambda: done.append("work"))
+    running = Reconcilers([one])
+    expected = 0
+    for is_own, change, is_due in ((True, None, True), (False, CHANGE, False), (True, CHANGE, True)):
+        for _ in range(2 if change else 0):
+            running.handle_event(CHANGE, is_own=is_own)
+        for _ in range(2):
+            assert not running.run(attempt)
+        expected += is_due
+        assert len(done) == expected
+    other = ObjectEvent(EventType.ADDED, ObjectKey("ConfigMap", "default", "b"), configmap("b"), None)
+    running.handle_event(other, is_own=True)
+    running.run(attempt)
+    assert len(done) == expected
+    running.reset()
+    running.run(attempt)
+    assert len(done) == expected + 1
+
+
+def test_what_is_left_asks_for_one_turn_at_a_time() -> None:
+    """Transactions of other messages come in between; they arrange no second turn."""
+    parts = InParts(4)
+    running = Reconcilers([parts, InParts(2)])
+    assert [running.run(attempt), running.run(attempt)] == [True, False]
+    running.begin_turn()
+    assert running.run(attempt)
+    running.begin_turn()
+    assert not running.run(attempt)
+    assert parts.runs == [False, False, True, True]
+
+
+def test_a_round_of_pods_goes_on_in_its_turns_only() -> None:
+    """Other transactions place none meanwhile, so that their messages do not wait; a change begins another round."""
+    cluster = Cluster(Simulation(0).clock)
+    scheduler = cluster.scheduler
+    for number in range(3):
+        cluster.create({"apiVersion": "v1", "kind": "Node", **node(f"n{number}")})
+    term = {"topologyKey": "none", "labelSelector": {}}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for number in range(450):
+        cluster.create(pod(f"p{number}", nodeName="", nodeSelector={"kind": "fast"}, affinity=rule))
+    assert scheduler.reconcile(attempt, is_turn=False)
+    runs: list[int] = []
+    place = scheduler.place_waiting_pods
+
+    def counted() -> None:
+        place()
+        runs.append(1)
+
+    scheduler.place_waiting_pods = counted  # type: ignore[method-assign]
+    assert scheduler.reconcile(attempt, is_turn=False), "it waits for its turn"
+    assert not runs
+    scheduler.reset()
+    rounds = 0
+    while scheduler.reconcile(attempt, is_turn=True):
+        rounds += 1
+    assert rounds == len(runs) - 1
+    assert not scheduler.has_round
+    assert rounds > 2, "the rest of the first round, and another one"
+    assert not scheduler.reconcile(attempt, is_turn=False)
+
+
+def test_a_node_has_its_taints_before_pods_are_placed_and_quotas_come_last() -> None:
+    cluster = Cluster(Simulation(0).clock)
+    order = reconcilers_of(cluster, ControlPlane())
+    assert order.index(cluster.node_lifecycle) < order.index(cluster.scheduler) < order.index(cluster.quotas)
+    assert order[-1] is cluster.quotas
