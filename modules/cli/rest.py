@@ -87,11 +87,16 @@ class RestClient:
     ) -> bytes:
         """Send a request, and return the answer's body; `most` are its bytes, if less than any answer may have."""
         most = most or _MOST_BYTES
-        with self._answer(method, path, query, (body, content_type), seconds=_SECONDS) as (answer, _):
+        data = self.exchange(method, target_of(path, query), body_of(body), content_type, most)
+        if len(data) > most:
+            raise KubectlError(f"the answer is longer than {most >> 10} KiB: ask for fewer objects")
+        return data
+
+    def exchange(self, method: str, target: str, body: bytes, content_type: str, most: int) -> bytes:
+        """Send a request, and return the answer's body; of one that is longer than `most`, so much and more."""
+        with self._answer(method, target, body, content_type, seconds=_SECONDS) as (answer, _):
             data = answer.read(most + 1)
-            if len(data) > most:
-                raise KubectlError(f"the answer is longer than {most >> 10} KiB: ask for fewer objects")
-            if answer.length:
+            if answer.length and len(data) <= most:
                 raise UnreachableError(f"the connection to {self} broke off in the middle of an answer")
             return data
 
@@ -106,7 +111,7 @@ class RestClient:
         Raises:
             TimedOutError: `ends` has come.
         """
-        with self._answer("GET", path, query, (None, ""), seconds=None) as (answer, connection):
+        with self._answer("GET", target_of(path, query), b"", "", seconds=None) as (answer, connection):
             while line := _line(answer, connection, ends):
                 if len(line) == _LONGEST_LINE:
                     raise KubectlError(f"a line of the answer is longer than {_LONGEST_LINE >> 20} MiB")
@@ -115,21 +120,17 @@ class RestClient:
 
     @contextmanager
     def _answer(
-        self, method: str, path: str, query: Query, body: tuple[Any, str], seconds: float | None
+        self, method: str, target: str, body: bytes, content_type: str, seconds: float | None
     ) -> Iterator[tuple[HTTPResponse, socket.socket]]:
         """Send a request, and yield the answer, when it has begun, with its connection."""
         from http.client import HTTPException  # noqa: PLC0415 - the start of other commands is quick without it
 
         connection = self._connected()
         try:
-            content, content_type = body
-            headers = {"Accept": JSON}
-            if content is not None:
-                headers["Content-Type"] = content_type
-                content = body_of(content)
+            headers = {"Accept": JSON} | ({"Content-Type": content_type} if body else {})
             stream = connection.sock
             with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read the whole body
-                connection.request(method, target_of(path, query), content, headers)
+                connection.request(method, target, body or None, headers)
             with connection.getresponse() as answer:
                 stream.settimeout(seconds)
                 self._print_warnings(answer)

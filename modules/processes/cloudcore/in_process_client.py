@@ -18,13 +18,12 @@ from beehive.http.responses import Response, Stream, Takeover
 from beehive.http.router import HttpService
 from beehive.http.server import RequestHead
 from modules.cli.errors import KubectlError
-from modules.cli.rest import JSON, RestClient, body_of, status_error, target_of
+from modules.cli.rest import JSON, RestClient, status_error, target_of
 from modules.processes.cloudcore.control_client import ControlClient
 
 if TYPE_CHECKING:
     from modules.cli.rest import Query
 
-_MOST_BYTES: Final = 256 * 1024 * 1024
 _LOOK_SECONDS: Final = 1.0
 """Longest wait of a stream until it notes that it is to end."""
 _HERE: Final = Path("this process")
@@ -75,23 +74,14 @@ class InProcessClient(RestClient):
         self._credentials = credentials
         self._peer = peer
 
-    def raw(
-        self,
-        method: str,
-        path: str,
-        query: Query = (),
-        body: Any = None,
-        content_type: str = JSON,
-        *,
-        most: int = 0,
-    ) -> bytes:
+    def exchange(self, method: str, target: str, body: bytes, content_type: str, most: int) -> bytes:
         """See `RestClient`."""
         data = bytearray()
-        with self._pieces(method, target_of(path, query), body_of(body), content_type) as pieces:
+        with self._pieces(method, target, body, content_type) as pieces:
             for piece in pieces:
                 data += piece
-                if len(data) > (most or _MOST_BYTES):
-                    raise KubectlError(f"the answer is longer than {(most or _MOST_BYTES) >> 10} KiB")
+                if len(data) > most:
+                    break
         return bytes(data)
 
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`

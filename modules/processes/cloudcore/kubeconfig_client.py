@@ -5,10 +5,10 @@ from __future__ import annotations
 import queue
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from modules.cli.errors import KubectlError, UnreachableError
-from modules.cli.rest import JSON, RestClient, body_of, status_error, target_of
+from modules.cli.rest import JSON, RestClient, status_error, target_of
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
 from modules.processes.cloudcore.control_client import ControlClient
@@ -41,23 +41,11 @@ class KubeconfigClient(RestClient):
         self._transport = transport
         self._headers = headers
 
-    def raw(
-        self,
-        method: str,
-        path: str,
-        query: Query = (),
-        body: Any = None,
-        content_type: str = JSON,
-        *,
-        most: int = 0,
-    ) -> bytes:
+    def exchange(self, method: str, target: str, body: bytes, content_type: str, most: int) -> bytes:  # noqa: ARG002 - the transport bounds it
         """See `RestClient`."""
-        target = target_of(path, query)
-        answer = answered(self._transport, method, target, body_of(body), content_type, self._headers)
+        answer = answered(self._transport, method, target, body, content_type, self._headers)
         if answer.head.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise status_error(answer.head.status, answer.body)
-        if most and len(answer.body) > most:
-            raise KubectlError(f"the answer is longer than {most >> 10} KiB")
         return answer.body
 
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:  # noqa: ARG002 - of `RestClient`
