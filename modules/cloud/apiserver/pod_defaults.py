@@ -63,7 +63,7 @@ def complete_pod_spec(spec: JsonObject) -> None:
     negative grace period becomes one second, which that of a template does not.
     """
     complete_template_spec(spec)
-    if (spec["terminationGracePeriodSeconds"] or 0) < 0:
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("enableServiceLinks", True)
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
