@@ -77,7 +77,7 @@ def _settings(config: EdgeCoreConfig, counters: LinkCounters) -> Iterator[None]:
         mock.patch.object(simulated, "EdgedSettings", edged),
         mock.patch.object(simulated, "MetaSettings", meta),
         mock.patch.object(simulated, "EdgeHubSettings", edgehub),
-        mock.patch("edgehub.install.LinkCounters", lambda: counters),
+        mock.patch("edgehub.install.LinkCounters", lambda _waiting: counters),
     ):
         yield
 
