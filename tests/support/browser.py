@@ -41,6 +41,11 @@ def why_none() -> str:
     return f"not installed: {', '.join(missing)} (.ci/install-browser)" if missing else ""
 
 
+def _is_of_load(error: str) -> bool:
+    """Return whether an error of the console is of a part of the page that a change of the network broke off."""
+    return _BROKEN_OFF in error and _CALL not in error
+
+
 class BrowserMemory(NamedTuple):
     """What a page takes of the browser."""
 
@@ -72,7 +77,7 @@ class Browser:
             if left and _BROKEN_OFF.removeprefix("net::") in self.run("return document.body.innerText"):
                 continue  # chromedriver takes Chromium's own page about that for the loaded one
             said = self._errors()
-            if not left or not any(_BROKEN_OFF in each and _CALL not in each for each in said):
+            if not left or not any(map(_is_of_load, said)):
                 self._said += said
                 return
             command, value = "refresh", {}
@@ -107,7 +112,10 @@ class Browser:
         while time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError):
                 return self._post("execute/async", {"script": done, "args": []})
-            if _BROKEN_OFF.removeprefix("net::") in self.run("return document.body?.innerText ?? ''"):
+            said = self._errors()
+            self._said += said
+            shown = self.run("return document.body?.innerText ?? ''")  # Chromium's own page, or one without its scripts
+            if _BROKEN_OFF.removeprefix("net::") in shown or any(map(_is_of_load, said)):
                 self._post("refresh", {})  # a link of the page, or a form, has led to a load that was broken off
         shown = self.run("return `${document.readyState}: ${document.body.innerText.slice(0, 500)}`")
         raise AssertionError(f"not so within {seconds} s: {script}; console {self.console()}, document {shown}")

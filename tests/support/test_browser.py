@@ -37,18 +37,26 @@ def test_a_page_that_was_broken_off_is_loaded_again(monkeypatch: pytest.MonkeyPa
     assert window.console() == ["before", "of the page"]
 
 
-def test_a_page_that_a_click_has_led_to_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [("", "A network change was detected.\n\nERR_NETWORK_CHANGED"), (BROKEN_OFF.format("main.js"), "")],
+)
+def test_a_page_that_a_click_has_led_to_is_loaded_again(
+    monkeypatch: pytest.MonkeyPatch, error: str, shown: str
+) -> None:
     called: list[str] = []
 
     def call(_method: str, url: str, _value: dict[str, Any] | None = None) -> Any:
         called.append(url.removeprefix("base/session/s/"))
         if called == ["execute/async"]:
             raise TimeoutError("script timeout")
-        return "A network change was detected.\n\nERR_NETWORK_CHANGED" if called[-1] == "execute/sync" else 7
+        if called[-1] == "se/log":
+            return [{"level": "SEVERE", "message": error}]
+        return shown if called[-1] == "execute/sync" else 7
 
     monkeypatch.setattr(browser, "_call", call)
     assert Browser("base", "s").wait("true") == 7
-    assert called == ["execute/async", "execute/sync", "refresh", "execute/async"]
+    assert called == ["execute/async", "se/log", "execute/sync", "refresh", "execute/async"]
 
 
 def test_another_error_of_a_document_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
 
-_NEVER_RENEWED: Final = LeaseSettings(period=3600.0)
-"""With a renewal, as after ten seconds, the cluster would be another cloudcore with duties; a real one is not."""
+_NEVER_RENEWED: Final = LeaseSettings(period=3600.0, labels={"app.kubernetes.io/name": "cluster"})
+"""The cluster divides no duties, such as conditions of devices, with the cloudcore before it, as a real one."""
 
 
 class Cluster:
