@@ -67,13 +67,14 @@ class ContainerShim:
         """Descriptor of the input that does not take its pending bytes."""
         self._terminal = -1
         self._init = 0
+        self._groups = ""
+        """The control groups of the first process."""
         self._poll = select.poll()
 
     def run(self) -> None:
         """Create the container, and serve it until it has ended."""
         if not self._create():
             return
-        groups = _text(f"/proc/{self._init}/cgroup")
         for each in (self._woken, self._control, self._clients.listener.fileno(), *self._outputs):
             self._poll.register(each, select.POLLIN)
         code = None
@@ -82,7 +83,7 @@ class ContainerShim:
                 self._serve(descriptor, events)
             code = self._ended()
         self._drain()
-        if _ran_out_of_memory(groups):
+        if _ran_out_of_memory(self._groups):
             _write(f"{self._asked.persist}/oom", "")
         _write(f"{self._asked.persist}/exit", str(code))
 
@@ -108,6 +109,7 @@ class ContainerShim:
             return False
         if listener is not None:
             self._take_terminal(listener)
+        self._groups = _text(f"/proc/{self._init}/cgroup")  # once answered, it may start, and end: then it has none
         _answer(self._answers, self._init)
         return True
 
