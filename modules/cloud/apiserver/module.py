@@ -306,12 +306,12 @@ class ApiServer(Module):
             self._manifests.reset()
 
     def _take_turn(self) -> None:
-        """Go on with what reconcilers have left, in a transaction after the messages that waited."""
+        """Continue the reconcilers' remaining work, in a transaction after the messages that waited."""
         self._reconcilers.begin_turn()
         self._transact(_nothing)
 
     def _reconcile_overdue(self) -> None:
-        """Do what has become due without a change: nodes that have fallen silent, for instance."""
+        """Carry out work that is due without a change: marking nodes that have fallen silent, for instance."""
         for work in self._reconcilers.overdue():
             self._transact(partial(self._transactions.attempt, work))
 

@@ -104,7 +104,7 @@ class Reconcilers:
         return True
 
     def begin_turn(self) -> None:
-        """Let the next transaction be the turn of what is left."""
+        """Let the next transaction be the turn of the remaining work."""
         self._awaits_turn, self._is_turn = False, True
 
     def overdue(self) -> Iterator[Callable[[], None]]:

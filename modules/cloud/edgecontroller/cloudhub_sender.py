@@ -7,7 +7,6 @@ import msgspec
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
-from beehive.resource import Resource, Side
 from modules.cloud.devices import is_sent_to_nodes
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, is_sent_by_watch
@@ -66,7 +65,7 @@ class CloudHubSender:
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Send the response to a message of a node."""
         reply = request.reply(self._module.clock, answer.content, source=self._module.name)
-        resource = Resource.parse(request.route.resource, Side.CLOUD)
+        resource = request.subject_on_cloud
         if answer.resource_type:
             resource = msgspec.structs.replace(resource, type=answer.resource_type)
         routed = reply.with_route(group=Group.RESOURCE, resource=str(resource))

@@ -5,7 +5,6 @@ from collections import Counter
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from beehive.resource import Resource, Side
 from modules.cloud.durations import Durations
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
@@ -25,7 +24,7 @@ class HandledMessages:
 
     def count(self, message: Message, since: float) -> None:
         """Count a message of a node as handled, which was taken at `since`, in monotonic seconds."""
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        resource = message.subject_on_cloud
         self._counts[resource.node] += 1
         self._durations.setdefault(resource.type, Durations()).note(self._module.clock.monotonic() - since)
 

@@ -9,7 +9,7 @@ from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Resource, Side
+from beehive.resource import Side
 from beehive.slot import State
 from modules.apimachinery.api_errors import ApiError, Failures
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
@@ -193,7 +193,7 @@ class EdgeController(TurnModule):
 
         def registered() -> None:
             self._transactions.note_changes()
-            resource = Resource.parse(message.route.resource, Side.CLOUD)
+            resource = message.subject_on_cloud
             if resource.name == resource.node:
                 self._connections.registered(node, connection)
 

@@ -328,7 +328,7 @@ class GarbageCollector(Reconciler):
 
 
 def _nothing() -> None:
-    """Begin a transaction; what is planned is done at its end."""
+    """Begin a transaction, at whose end the plans are carried out."""
 
 
 def _has_changed(old: JsonObject | None, new: JsonObject) -> bool:

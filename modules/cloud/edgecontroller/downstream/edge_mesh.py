@@ -7,7 +7,7 @@ import msgspec
 
 from beehive.message import Message
 from beehive.names import ModuleName, Operation, ResourceType
-from beehive.resource import Resource, Side
+from beehive.resource import Resource
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
 from modules.apimachinery.lister import Lister
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
@@ -74,7 +74,7 @@ class EdgeMeshServices:
 
     def note_report(self, message: Message) -> None:
         """Note a node's report of its status; another message of a node is ignored."""
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        resource = message.subject_on_cloud
         if resource.type != ResourceType.NODESTATUS or not self._object_syncs.is_connected(resource.node):
             return
         if not _is_ready(message.content_as(dict)):
