@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import Final, Self
 
+from modules.runtimes.shim.out_of_memory import ran_out_of_memory
+
 _UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 _NOTICING: Final = ("SigBlk", "SigIgn", "SigCgt")
 """Masks of /proc/PID/status: a blocked signal waits for the process, an ignored or caught one was decided on."""
@@ -17,7 +19,8 @@ _LONGEST_LOOK_SECONDS: Final = 0.1
 class FirstProcess:
     """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
 
-    def __init__(self, pid: int, pidfd: int) -> None:
+    def __init__(self, pid: int, pidfd: int, groups: str) -> None:
+        self._groups = groups
         self._program_link, self._status = (Path(f"/proc/{pid}/{name}") for name in ("exe", "status"))
         self._pidfd = pidfd
         self._lock = threading.Lock()
@@ -35,7 +38,7 @@ class FirstProcess:
         except OSError:
             groups = ""
         if container_id in groups:
-            return cls(pid, pidfd)
+            return cls(pid, pidfd, groups)
         os.close(pidfd)
         return None
 
@@ -63,6 +66,12 @@ class FirstProcess:
         while not self._would_notice(number) and left > 0 and not ended.wait(min(look, left)):
             left -= look
             look = min(look * 2, _LONGEST_LOOK_SECONDS)
+
+    def ran_out_of_memory(self) -> bool:
+        """Return whether the kernel has killed a process of the container for its limit of memory. It may have ended,
+        but not be deleted.
+        """
+        return ran_out_of_memory(self._groups)
 
     def close(self) -> None:
         """Forget the process."""

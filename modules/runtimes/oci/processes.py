@@ -183,7 +183,7 @@ class ContainerProcesses:
         if not container.has_own_processes:
             with contextlib.suppress(CommandFailedError):
                 self._runtime.kill_all(container.id)
-        is_oom = ended.code == _KILLED and ended.out_of_memory
+        is_oom = ended.code == _KILLED and (ended.out_of_memory or _ran_out_of_memory(container))
         reason = "OOMKilled" if is_oom else "Error" if ended.code else "Completed"
         started_at = container.run.started_at if container.run is not None else 0  # a file's time may be 4 ms too early
         return Exit(ended.code, max(ended.at_ns, started_at), reason, "")
@@ -250,3 +250,10 @@ def _ends(process: int, milliseconds: int = _END_MILLISECONDS) -> bool:
     poll = select.poll()
     poll.register(process, select.POLLIN)
     return bool(poll.poll(milliseconds))
+
+
+def _ran_out_of_memory(container: OciContainer) -> bool:
+    """Return whether the kernel counts that it has killed a process of a container for its memory: on control groups
+    v1, conmon may see the end before it is told.
+    """
+    return container.first_process is not None and container.first_process.ran_out_of_memory()

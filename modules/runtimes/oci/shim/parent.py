@@ -16,13 +16,13 @@ from modules.runtimes.oci.shim.arguments import Arguments, parse
 from modules.runtimes.oci.shim.streams import STDERR, STDOUT, Clients, Input, Output
 from modules.runtimes.shim import kernel
 from modules.runtimes.shim.log_file import LogFile
+from modules.runtimes.shim.out_of_memory import ran_out_of_memory
 
 _ATTACH, _CONTROL, _CONSOLE = "attach", "ctl", "console"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_MESSAGE = 64 * 1024
 _DRAINED = 256
 """Most reads of an ended container's remaining output: more output comes from a process that has not ended."""
-_CGROUPS = "/sys/fs/cgroup"
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -83,7 +83,7 @@ class ContainerShim:
                 self._serve(descriptor, events)
             code = self._ended()
         self._drain()
-        if _ran_out_of_memory(self._groups):
+        if ran_out_of_memory(self._groups):
             _write(f"{self._asked.persist}/oom", "")
         _write(f"{self._asked.persist}/exit", str(code))
 
@@ -297,18 +297,3 @@ def _read_all(descriptor: int) -> bytes:
         return os.read(descriptor, _LONGEST_MESSAGE)
     except BlockingIOError:
         return b""
-
-
-def _ran_out_of_memory(groups: str) -> bool:
-    """Return whether the kernel has killed a process of a container for its limit; its control groups are still
-    there.
-    """
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        for each in controllers.split(","):
-            place = f"{_CGROUPS}/{each}{path}" if each else f"{_CGROUPS}{path}"
-            for name in ("memory.oom_control", "memory.events"):
-                for field in _text(f"{place}/{name}").splitlines():
-                    if field.startswith("oom_kill ") and field != "oom_kill 0":
-                        return True
-    return False

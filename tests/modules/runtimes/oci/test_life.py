@@ -9,6 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
+from modules.runtimes.oci.crun import conmon
+from modules.runtimes.oci.crun.conmon import Ended
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
 from tests.modules.runtimes.oci.node import OciNode
@@ -221,6 +223,20 @@ def test_out_of_memory(node: OciNode) -> None:
     container = node.shell("dd if=/dev/zero of=/dev/null bs=40M", config)
     status = node.ended(container)
     assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
+
+
+def test_out_of_memory_that_conmon_was_not_told(node: OciNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has seen the end first."""
+    ended = conmon.ended
+
+    def untold(directory: Path) -> Ended | None:
+        found = ended(directory)
+        return None if found is None else found._replace(out_of_memory=False)
+
+    monkeypatch.setattr("modules.runtimes.oci.crun.conmon.ended", untold)
+    test_out_of_memory(node)
+    killed = node.shell("sh -c 'kill -9 $$'; exit $?")
+    assert node.ended(killed).reason == "Error"
 
 
 def _memory_limits(node: OciNode, container: str) -> list[str]:

@@ -124,6 +124,7 @@ def test_how_a_container_has_ended(container: Path, code: int, oom: bool, expect
     if oom:
         (container / PERSIST / "oom").touch()
     started_at = (container / PERSIST / "exit").stat().st_mtime_ns + 1_000_000
-    own = SimpleNamespace(directory=container, has_own_processes=True, run=SimpleNamespace(started_at=started_at))
+    run = SimpleNamespace(started_at=started_at)
+    own = SimpleNamespace(directory=container, has_own_processes=True, run=run, first_process=None)
     ended = ContainerProcesses._end_of(cast("Any", None), cast("OciContainer", own))
     assert ended == Exit(code, started_at, expected, "")
