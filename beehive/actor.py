@@ -97,14 +97,14 @@ class Actor(pykka.Actor):
             else:
                 context.span = context.trace = 0
             try:
-                self._actor_take(envelope)
+                self._actor_handle(envelope)
             except FAILURES as error:
                 self._actor_fail(error)
 
     def _actor_loop_teardown(self) -> None:
         self.actor_inbox.close(_refuse)  # type: ignore[attr-defined]
 
-    def _actor_take(self, envelope: Any) -> None:
+    def _actor_handle(self, envelope: Any) -> None:
         try:
             response = self._handle_receive(envelope.message)
         except FAILURES:

@@ -180,11 +180,11 @@ class RateLimit(logging.Filter):
             return False
         admitted, left_out = self._kinds.count((*where, str(record.msg)[:200]), burst, now)
         if left_out or same_left_out:
-            _say_suppressed(record, left_out + same_left_out)
+            _append_suppressed(record, left_out + same_left_out)
         return admitted
 
 
-def _say_suppressed(record: logging.LogRecord, lines: int) -> None:
+def _append_suppressed(record: logging.LogRecord, lines: int) -> None:
     if isinstance(record.args, tuple) and record.args:
         record.msg, record.args = f"{record.msg} (%d more suppressed)", (*record.args, lines)
     else:

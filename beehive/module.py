@@ -178,7 +178,7 @@ class Module(Actor):
 
     def announce_progress(self) -> None:
         """Report that a part of a long start is done: the hive waits as long again for the rest."""
-        self.slot.note_progress()
+        self.slot.report_progress()
 
     def __begin(
         self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], seconds: float, *, once: bool
@@ -227,20 +227,20 @@ class Module(Actor):
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
         self.__context: TraceContext = own_context()
-        take = self.__take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
+        take = self.__handle_batched if type(self).on_batch_end is not Module.on_batch_end else self.__handle
         while not stopped.is_set():
             item = inbox.get()
             try:
                 if item.__class__ is Delivery:
                     take(item)
                 else:
-                    self.__take_other(item)
+                    self.__handle_other(item)
                 if self.is_batch_full() or (self.__batch and (inbox.empty() or self.__is_long_batch())):
                     self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
 
-    def __take(self, delivery: Delivery) -> None:
+    def __handle(self, delivery: Delivery) -> None:
         hive = self.hive
         if not hive.taps:
             delivery.handler(self, delivery.message)
@@ -253,10 +253,10 @@ class Module(Actor):
         delivery.handler(self, delivery.message)
         hive.handled(self.name, delivery, begin)
 
-    def __take_batched(self, delivery: Delivery) -> None:
+    def __handle_batched(self, delivery: Delivery) -> None:
         if not self.__batch and self.batch_seconds:
             self.__batch_ends_at = self.__monotonic() + self.batch_seconds
-        self.__take(delivery)
+        self.__handle(delivery)
         self.__batch.append(delivery)
 
     def __is_long_batch(self) -> bool:
@@ -264,11 +264,11 @@ class Module(Actor):
             return True
         return self.batch_seconds > 0 and self.__monotonic() >= self.__batch_ends_at
 
-    def __take_other(self, item: Any) -> None:
+    def __handle_other(self, item: Any) -> None:
         context = self.__context
         if item.__class__ is not Continuation:
             context.span = context.trace = 0
-            self._actor_take(item)
+            self._actor_handle(item)
         elif item.owner is self:
             context.span, context.trace = item.span, item.trace
             if self.has_turn_clock and self.hive.taps:

@@ -17,7 +17,7 @@ class TokenBucket:
         self._tokens = self._burst
         self._seen: float | None = None
 
-    def take(self, now: float, *, only_top: int = 0) -> float:
+    def reserve(self, now: float, *, only_top: int = 0) -> float:
         """Take a token and return 0, or return the seconds until the next token.
 
         Args:

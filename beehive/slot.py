@@ -123,7 +123,7 @@ class Slot:
         """Called by the module when it is not ready."""
         self.readiness = Readiness(State.NOT_READY, reason)
 
-    def note_progress(self) -> None:
+    def report_progress(self) -> None:
         """Called by the module when a part of a long start is done."""
         self.progressed_at = self._hive.runtime.clock.monotonic()
 

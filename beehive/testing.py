@@ -46,7 +46,7 @@ class SentContents:
         self._most = most
         self._sent: deque[tuple[Message, bytes]] = deque()
 
-    def note(self, message: Message) -> None:
+    def record(self, message: Message) -> None:
         """Note the content of a message that is being sent; one without a JSON form is not looked at."""
         if isinstance(message.content, msgspec.Raw | str | bytes | None):
             return
@@ -226,7 +226,7 @@ class Harness:
 
     def _capture(self, destination: str, message: Message, mode: DeliveryMode) -> bool:
         self.sent.append(SentMessage(destination, message, mode))
-        self._contents.note(message)
+        self._contents.record(message)
         answerer = self._answerers.get(destination)
         answer = answerer(message) if answerer is not None else None
         if answer is not None:

@@ -106,7 +106,7 @@ class FrameReader:
                     position = end
                     continue
                 self._begin(header)
-            position += self._take(position)
+            position += self._consume(position)
             if self._missing:
                 break
             event = self._end()
@@ -135,7 +135,7 @@ class FrameReader:
                 del self._message[HEAD_BYTES:]
         self._frame, self._missing = header, header.length
 
-    def _take(self, position: int) -> int:
+    def _consume(self, position: int) -> int:
         """Consume the available part of the frame's payload and return its length."""
         available = min(self._missing, len(self._buffer) - position)
         if self._frame is not None and self._frame.opcode >= Opcode.CLOSE:

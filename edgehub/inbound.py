@@ -141,13 +141,13 @@ class Inbound:
         if step is Step.BROADCAST:
             self._hive.broadcast(to, message)
         elif step is Step.SEND and not self._hive.has(to):
-            self._note_absent(to, message)
+            self._log_absent(to, message)
         elif step is Step.SEND:
             self._hive.send(to, message)
         else:
             self._answer(message)
 
-    def _note_absent(self, module: str, message: Message) -> None:
+    def _log_absent(self, module: str, message: Message) -> None:
         """Log once that a module is off: a cloud sends the subscriptions of its Rules at each connection."""
         if module in self._absent:
             return

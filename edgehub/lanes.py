@@ -136,7 +136,7 @@ class Lanes:
                 found = key if found is None else found
         return found
 
-    def take(self, key: Hashable) -> Entry:
+    def remove(self, key: Hashable) -> Entry:
         """Remove and return an entry that leaves; raise KeyError for an unknown key."""
         left = self._lane_of[key]
         for lane, waiting in self._lanes.items():

@@ -270,7 +270,7 @@ class EdgeHub(Module):
             delay = self.clock.random.uniform(0.0, self._settings.reconnect_base)
         else:
             delay = self._backoff.next(self.clock.random)
-        self._note_end(error, now + delay)
+        self._record_end(error, now + delay)
         if isinstance(error, PeerClosedError) and error.code == TOO_BIG:
             self._set_aside_largest()
         self._link_down(str(error))
@@ -287,7 +287,7 @@ class EdgeHub(Module):
             why = f"{len(entry.frame)} bytes are more than the cloud takes"
             self._refuse(entry.message, Refusal.TOO_LARGE, why)
 
-    def _note_end(self, error: LinkError, next_try: float) -> None:
+    def _record_end(self, error: LinkError, next_try: float) -> None:
         """Record why there is no link and when the next attempt follows (monotonic seconds), for the node's status
         commands.
         """
@@ -349,17 +349,17 @@ class EdgeHub(Module):
     def _keep_alive(self) -> None:
         message = self.message("node", Operation.KEEPALIVE, "ping", group=Group.RESOURCE)
         entry = Entry(message, encode(message), MessageClass.KEEPALIVE)
-        self._outgoing.note_sent(entry)
+        self._outgoing.record_sent(entry)
         self._send_frame(entry)
 
     def send_waiting(self) -> None:
         """Send the messages that may leave; a timer continues when the rate limit is reached."""
         while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
-            if is_rated(entry) and not self._take_token(entry.kind):
+            if is_rated(entry) and not self._reserve_token(entry.kind):
                 return
-            self._send_frame(self._outgoing.take())
+            self._send_frame(self._outgoing.pop())
 
-    def _take_token(self, kind: MessageClass) -> bool:
+    def _reserve_token(self, kind: MessageClass) -> bool:
         """Return whether the rate limit admits a message of a class; if not, a timer runs.
 
         Events get the top `EVENT_SHARE` of a full bucket only. So statuses always find nearly the whole burst, whatever
@@ -371,7 +371,7 @@ class EdgeHub(Module):
                 return False
             self._next_token.cancel()
             self._next_token = None
-        wait = self._bucket.take(self.clock.monotonic(), only_top=self._top_of_events if is_event else 0)
+        wait = self._bucket.reserve(self.clock.monotonic(), only_top=self._top_of_events if is_event else 0)
         if wait > 0:
             self._next_token, self._next_token_for = self.after(wait, self._token_available), kind
         return not wait
@@ -382,7 +382,7 @@ class EdgeHub(Module):
 
     def _send_all(self) -> None:
         while self._up_since is not None and self._outgoing.peek() is not None:
-            self._send_frame(self._outgoing.take())
+            self._send_frame(self._outgoing.pop())
 
     def _send_frame(self, entry: Entry) -> None:
         if self._link is not None:

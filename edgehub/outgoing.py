@@ -109,7 +109,7 @@ class Ledger:
         if entry.serial and self._put.pop(entry.serial, None) is None:
             self._gone.append(entry.serial)
 
-    def take(self) -> OutboxChanges:
+    def drain(self) -> OutboxChanges:
         """Return the pending changes and clear them."""
         changes = OutboxChanges(tuple(self._put.values()), tuple(self._gone))
         self._put, self._gone = {}, []
@@ -211,7 +211,7 @@ class Outgoing:
         entry = self._next()
         return entry if entry is not None and self._window_admits(entry) else None
 
-    def take(self) -> Entry:
+    def pop(self) -> Entry:
         """Move the entry of `peek` from the queue to the unconfirmed ones; raise LookupError without one."""
         if self._answers:
             entry = self._answers.popleft()
@@ -219,13 +219,13 @@ class Outgoing:
             key = self._lanes.next(self.ledger.admits)
             if key is None:
                 raise LookupError("nothing may leave")
-            entry = self._lanes.take(key)
-        self._note_sent(entry)
+            entry = self._lanes.remove(key)
+        self._add_unconfirmed(entry)
         return entry
 
-    def note_sent(self, entry: Entry) -> None:
+    def record_sent(self, entry: Entry) -> None:
         """Note an entry that was sent without having waited here."""
-        self._note_sent(self._admit(entry))
+        self._add_unconfirmed(self._admit(entry))
 
     def confirmed(self, frames: int, now: float) -> None:
         """Confirm the oldest `frames` unconfirmed entries."""
@@ -355,7 +355,7 @@ class Outgoing:
         if older is not None:
             self._release(older)
 
-    def _note_sent(self, entry: Entry) -> None:
+    def _add_unconfirmed(self, entry: Entry) -> None:
         self._unconfirmed.append(entry)
         self._unconfirmed_bytes += len(entry.frame)
         self._unconfirmed_events += len(entry.frame) if entry.kind is _EVENT else 0

@@ -99,7 +99,7 @@ def completeness_call() -> Call[bytes]:
     return Call(Operation.QUERY, _COMPLETE, None, answers.read_object)
 
 
-def completeness_note() -> Call[bytes | None]:
+def record_completeness() -> Call[bytes | None]:
     """Store the note that the store contains all pods of this node."""
     return Call(Operation.UPDATE, _COMPLETE, _json(COMPLETE), answers.read_object_or_ok)
 
@@ -248,9 +248,9 @@ class AsyncMetaClient:
 
         self._ask(completeness_call(), answered)
 
-    def note_complete(self, *, then: Callable[[CallError | None], None]) -> None:
+    def record_complete(self, *, then: Callable[[CallError | None], None]) -> None:
         """Note that the store contains all pods of this node from now on."""
-        self._ask(completeness_note(), lambda value: then(value if isinstance(value, CallError) else None))
+        self._ask(record_completeness(), lambda value: then(value if isinstance(value, CallError) else None))
 
     def list_all(self, kind: str, namespace: str = "", *, then: Callable[[list[bytes] | CallError], None]) -> None:
         """As `MetaClient.list_all`."""

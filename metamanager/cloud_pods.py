@@ -58,14 +58,14 @@ class CloudPods:
             self._absent.cancel()
         self._list.connection_changed(connected=connected and bool(self._node))
 
-    def note_deleted(self, resource: Resource, key: str, uid: str) -> None:
+    def record_deletion(self, resource: Resource, key: str, uid: str) -> None:
         """Note that the cloud has deleted an object; without a uid, the key decides."""
-        self._list.note_deleted(key, uid)
-        self._absent.note_deleted(key, uid)
+        self._list.record_deletion(key, uid)
+        self._absent.drop(key, uid)
         if resource.type == ResourceType.NODE and resource.name == self._node:
             self._node_uid = ""
 
-    def note_object(self, resource: Resource, key: str, content: bytes | None) -> None:
+    def observe(self, resource: Resource, key: str, content: bytes | None) -> None:
         """Note an object from the cloud before it is stored.
 
         A new uid of this node's Node object means a new registration: the cloud may have dropped pods bound to the
@@ -124,7 +124,7 @@ class AbsentPods:
         """Drop the remaining queries: the link has ended, and the next list starts over."""
         self._queue.clear()
 
-    def note_deleted(self, key: str, uid: str) -> None:
+    def drop(self, key: str, uid: str) -> None:
         """Drop the query for a pod that the cloud has deleted by a message."""
         self._queue = deque(pod for pod in self._queue if pod.key != key or uid not in ("", pod.uid))
 

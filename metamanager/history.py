@@ -66,19 +66,19 @@ class History:
         self._since_trim = 0
         self._weight = self._measured()
 
-    def note_stored(self, row: Row) -> None:
+    def record_stored(self, row: Row) -> None:
         """Note a new state of an object."""
         cause = row.cause
         if cause is UNNOTED or row.type in _UNTOLD:
             return
         size = len(row.value)
         value = _kept(row)
-        self._note(_Note(row.key, row.updated, cause.text, cause.message, row.uid, row.resource_version, size, value))
+        self._append(_Note(row.key, row.updated, cause.text, cause.message, row.uid, row.resource_version, size, value))
 
-    def note_deleted(self, key: str, at: int, cause: Cause, uid: str) -> None:
+    def record_deletion(self, key: str, at: int, cause: Cause, uid: str) -> None:
         """Note the deletion of an object."""
         if cause is not UNNOTED:
-            self._note(_Note(key, at, cause.text, cause.message, uid, None, None, None))
+            self._append(_Note(key, at, cause.text, cause.message, uid, None, None, None))
 
     def flush(self) -> None:
         """Write the notes, before the commit.
@@ -97,7 +97,7 @@ class History:
         """Drop the notes of a transaction that was rolled back."""
         self._notes.clear()
 
-    def _note(self, note: _Note) -> None:
+    def _append(self, note: _Note) -> None:
         self._notes.append(note)
         self._touched.add(note.key)
         self._since_trim += 1

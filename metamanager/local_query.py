@@ -41,7 +41,7 @@ class LocalQuery:
         self._deleted: dict[tuple[str, str], None] = {}
         """Resources and uids of the last deleted objects, oldest first."""
 
-    def note_deleted(self, resource: str, uid: str) -> None:
+    def record_deletion(self, resource: str, uid: str) -> None:
         """Remember a deleted object. A late answer (edgehub turns it into an update) could otherwise store it again.
         Objects that may come back with the same uid are not noted.
         """

@@ -180,7 +180,7 @@ class MetaManager(Module):
         self._cloud_pods.connection_changed(connected=self._connected)
 
     @handles()
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle any other message."""
         try:
             outcome = self._carry_out(message)
@@ -247,7 +247,7 @@ class MetaManager(Module):
         if resource.type in DEPENDENCIES:
             self._unreferenced.schedule_check()
         if change is Change.PUT:
-            self._cloud_pods.note_object(resource, message.route.resource, content)
+            self._cloud_pods.observe(resource, message.route.resource, content)
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
             row = row_of_message(message, content, self.clock.now_ms())
@@ -263,8 +263,8 @@ class MetaManager(Module):
         resource, uid = message.subject, head_of(content).uid or ""
         self._remote_query.discard(message.route.resource)
         if uid and resource.type not in _COMING_BACK:
-            self._local_query.note_deleted(message.route.resource, uid)
-        self._cloud_pods.note_deleted(resource, message.route.resource, uid)
+            self._local_query.record_deletion(message.route.resource, uid)
+        self._cloud_pods.record_deletion(resource, message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
@@ -277,7 +277,7 @@ class MetaManager(Module):
 
     def _answered(self, requests: list[Message], result: Message | str) -> None:
         if isinstance(result, Message):
-            self._cloud_pods.note_object(requests[0].subject, requests[0].route.resource, object_in(result))
+            self._cloud_pods.observe(requests[0].subject, requests[0].route.resource, object_in(result))
         try:
             outcome = self._local_query.keep_answer(requests, result)
         except (StoreError, UnicodeError) as error:

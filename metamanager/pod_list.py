@@ -128,7 +128,7 @@ class PodList:
         self._tries = max(1, self._tries)
         self._schedule(self._module.clock.monotonic() + AFTER_REGISTRATION)
 
-    def note_deleted(self, key: str, uid: str) -> None:
+    def record_deletion(self, key: str, uid: str) -> None:
         """Note that the cloud has deleted an object."""
         if self._under_way:
             self._deleted.add((key, uid))

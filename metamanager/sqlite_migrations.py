@@ -89,7 +89,7 @@ def _make_or_adopt_meta(connection: sqlite3.Connection) -> None:
         fill_all(connection)
 
 
-def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:
+def _record_completeness(connection: sqlite3.Connection) -> None:
     """Version 2: note that a used file contains all pods of its node; a new one lacks the note (`client.COMPLETE`)."""
     if connection.execute("SELECT 1 FROM meta LIMIT 1").fetchone() is not None:
         connection.execute(_NOTE, {"value": msgspec.json.encode(COMPLETE).decode()})
@@ -103,7 +103,7 @@ def _make_history(connection: sqlite3.Connection) -> None:
 
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_or_adopt_meta,
-    _note_that_it_is_complete,
+    _record_completeness,
     _make_history,
 )
 """Step n migrates version n to n + 1. Never change a released step."""

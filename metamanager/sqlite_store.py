@@ -192,12 +192,12 @@ class SqliteStore:
         if stored is None:
             if self._write(*statement([row]), attempt, row.key):
                 self._puts.remember_state(row.key, (row.uid, row.resource_version))
-                self._history.note_stored(row)
+                self._history.record_stored(row)
                 return True
             stored = self._state(row.key)
         elif row.supersedes(*stored):
             self._puts.add(row)
-            self._history.note_stored(row)
+            self._history.record_stored(row)
             if self._puts.full:
                 self._write_waiting()
             return True
@@ -208,7 +208,7 @@ class SqliteStore:
         parameters = {"key": key, "uid": uid} if uid else {"key": key}
         if not self._remove(wanted, parameters, Resource.read(key).type, "delete an object", key):
             return False
-        self._history.note_deleted(key, now_ms, cause, uid)
+        self._history.record_deletion(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:

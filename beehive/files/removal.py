@@ -48,9 +48,9 @@ class _Level:
         self.name = name
         self.descriptor = descriptor
         self.passes = 0
-        self.look()
+        self.list()
 
-    def look(self) -> None:
+    def list(self) -> None:
         """List the directory, again if it was listed before."""
         self.passes += 1
         self.entries = os.scandir(self.descriptor)
@@ -110,7 +110,7 @@ class _Removal:
         while emptied < self._moved:
             self._levels = []
             self._enter(self._deep, str(emptied))
-            self._go_on()
+            self._remove_levels()
             emptied += 1
         if self._deep >= 0:
             os.close(self._deep)
@@ -119,9 +119,9 @@ class _Removal:
 
     def _empty(self, first: _Level) -> None:
         self._levels = [first]
-        self._go_on()
+        self._remove_levels()
 
-    def _go_on(self) -> None:
+    def _remove_levels(self) -> None:
         """Empty and remove the open levels."""
         while self._levels:
             level = self._levels[-1]
@@ -140,7 +140,7 @@ class _Removal:
                 if entry.is_dir(follow_symlinks=False) or not self._unlink(level.descriptor, entry.name):
                     return entry.name
         except OSError as error:
-            self._note(error, level.name)
+            self._record(error, level.name)
         return None
 
     def _is_done(self, level: _Level) -> bool:
@@ -153,9 +153,9 @@ class _Removal:
             return True
         self._error = None
         try:
-            level.look()
+            level.list()
         except OSError as error:
-            self._note(error, level.name)
+            self._record(error, level.name)
             return True
         return False
 
@@ -176,7 +176,7 @@ class _Removal:
             if error.errno in _NO_DESCRIPTORS and len(self._levels) > 1:
                 self._give_way()
             else:
-                self._note(error, name)
+                self._record(error, name)
 
     def _give_way(self) -> None:
         """Free the descriptors of the innermost level, which is moved up and emptied later."""
@@ -204,7 +204,7 @@ class _Removal:
                 os.close(open_without_rights(name, within))
                 self._rename_into_depths(within, name)
         except OSError as error:
-            self._note(error, name)
+            self._record(error, name)
 
     def _rename_into_depths(self, within: int, name: str) -> None:
         """Move a directory into the removal's own one, which is made for the first of them."""
@@ -224,7 +224,7 @@ class _Removal:
         except FileNotFoundError:
             return True
         except OSError as error:
-            self._note(error, name)
+            self._record(error, name)
             return False
         return True
 
@@ -238,10 +238,10 @@ class _Removal:
         except IsADirectoryError:
             return False
         except OSError as error:
-            self._note(error, name)
+            self._record(error, name)
         return True
 
-    def _note(self, error: OSError, name: str) -> None:
+    def _record(self, error: OSError, name: str) -> None:
         """Keep the first error, with the path of the top: a deep path may be too long."""
         if self._error is None and not isinstance(error, FileNotFoundError):
             where = str(self._path) if name == self._path.name else f"{self._path}: {name or '.'}"

@@ -98,7 +98,7 @@ class OpenConnections:
         connection = OpenConnection(address, accepted, self._monotonic())
         with self._lock:
             if len(self._open) >= self._most_threads or not self._make_room(address):
-                self._note(f"the one of {address or 'this machine'} that has come last")
+                self._log_closed(f"the one of {address or 'this machine'} that has come last")
                 return None
             self._open[connection] = None
         return connection
@@ -174,10 +174,10 @@ class OpenConnections:
         chosen = min((each for each in could if count[each.address] == most), key=turn)
         chosen.end()
         waited = "waited for another request" if chosen.phase is Phase.IDLE else "sent no whole request"
-        self._note(f"one of {chosen.address or 'this machine'} that has {waited}")
+        self._log_closed(f"one of {chosen.address or 'this machine'} that has {waited}")
         return True
 
-    def _note(self, closed: str) -> None:
+    def _log_closed(self, closed: str) -> None:
         """Log a connection that was closed, once a minute."""
         now = self._monotonic()
         if now - self._logged_at >= _LOG_SECONDS:

@@ -163,7 +163,7 @@ class HttpServer(ConnectionServer):
     def _hold_back(self, connection: "_Connection") -> None:
         """Wait before an answer to a client without rights, if there were too many."""
         with self._refusals_lock:
-            is_one_of_many = self._refusals.take(self._clock.monotonic()) > 0
+            is_one_of_many = self._refusals.reserve(self._clock.monotonic()) > 0
             self._held_back += is_one_of_many
             share = self._held_back % _SHARES / _SHARES
         if is_one_of_many:

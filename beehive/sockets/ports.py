@@ -23,7 +23,7 @@ class ListenError(BeehiveError):
 
 
 @contextmanager
-def told_why(address: str, port: int, setting: str) -> Iterator[None]:
+def listen_errors(address: str, port: int, setting: str) -> Iterator[None]:
     """Convert an OSError of listening on an address to a ListenError with advice.
 
     Args:

@@ -174,11 +174,11 @@ def content_bytes(record: Record) -> int:
     """Return the bytes of a record's contents."""
     sizes = [0]
 
-    def note(data: bytes) -> bytes:
+    def measure(data: bytes) -> bytes:
         sizes.append(len(data))
         return data
 
-    mapped(record, note, note)
+    mapped(record, measure, measure)
     return sum(sizes)
 
 

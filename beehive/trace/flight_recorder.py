@@ -136,7 +136,7 @@ class FlightRecorder:
         with self._lock:
             self._keep(entry)
         if len(self._intake) > INTAKE // 2:
-            self._take_in()
+            self._drain_intake()
 
     def close(self) -> None:
         """Stop the timer that empties the intake."""
@@ -151,7 +151,7 @@ class FlightRecorder:
 
     def entries(self) -> list[AnyEntry]:
         """Return the entries, oldest first."""
-        self._take_in()
+        self._drain_intake()
         with self._lock:
             oldest = self._forget()
             blocks, loose = list(self._packed), [entry for entry, _ in self._loose]
@@ -183,15 +183,15 @@ class FlightRecorder:
         is_calm = not self._intake and not self._arrived
         self._calm = self._calm + 1 if is_calm else 0
         try:
-            self._take_in()
+            self._drain_intake()
             self._pack()
-            self._note_jump()
+            self._record_jump()
         finally:
             self._timer = self._clock.after(REST if self._calm >= _CALM_LOOKS else PERIOD, self._tick)
             if self._closed:
                 self._timer.cancel()
 
-    def _take_in(self) -> None:
+    def _drain_intake(self) -> None:
         """Move the deliveries in the intake to the history."""
         intake = self._intake
         with self._lock:
@@ -252,7 +252,7 @@ class FlightRecorder:
             self._loose_size -= size
         return oldest
 
-    def _note_jump(self) -> None:
+    def _record_jump(self) -> None:
         now = self._clock.monotonic()
         offset = self._clock.now() - now
         jumped = offset - self._offset

@@ -39,7 +39,7 @@ class Waiting:
         """Whether the queue is full, so that the oldest entries are lost."""
         return len(self._entries) == WAITING
 
-    def take(self, number: int) -> list[AnyEntry]:
+    def pop(self, number: int) -> list[AnyEntry]:
         """Remove and return up to `number` entries, oldest first."""
         entries = self._entries
         taken: list[AnyEntry] = []
@@ -105,7 +105,7 @@ class StreamRecorder(Actor):
             self._waiting.add(
                 RecorderNote(self.clock.monotonic(), NoteKind.LOST, "written more slowly than messages came")
             )
-        while entries := self._waiting.take(_CHUNK):
+        while entries := self._waiting.pop(_CHUNK):
             self._write(entries)
 
     def _write(self, entries: list[AnyEntry]) -> None:

@@ -20,7 +20,7 @@ from edged.eviction_api.signals import Pressure
 from edged.pods.config.security import requires_apparmor
 from edged.pods.critical import is_critical
 from edged.pods.kill_options import EVICTED, KillOptions
-from modules.apimachinery.pods.general_predicates import insufficient_resource, taken_host_port
+from modules.apimachinery.pods.general_predicates import insufficient_resource, used_host_port
 from modules.apimachinery.pods.node_selector import pod_fits_node
 from modules.apimachinery.pods.qos import QosClass, qos_class
 from modules.apimachinery.pods.static import CONFIG_SOURCE
@@ -70,7 +70,7 @@ def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])
     other_node = _refusal_by_labels(pod, node_info)
-    port = taken_host_port(pod, others)
+    port = used_host_port(pod, others)
     if other_node is None and port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
     refused = other_node or _refusal_by_taints(pod, node_info)

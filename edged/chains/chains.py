@@ -37,7 +37,7 @@ class Chains:
         self._due = float("inf")
         """After how many seconds the unwritten ones are written."""
 
-    def note(self, occurrence: Occurrence) -> None:
+    def record(self, occurrence: Occurrence) -> None:
         """Add an occurrence about a pod to its chain; ignore those about other objects."""
         about = occurrence.about
         if about.kind != "Pod" or not about.uid:

@@ -166,7 +166,7 @@ class DeviceManager:
                     self._allocate(request)
                     given.append(request)
         except DeviceError:
-            self._take_back(given)
+            self._release(given)
             raise
         self._write()
 
@@ -263,7 +263,7 @@ class DeviceManager:
             self._unwritten = True
         _log.info("%s has %s %s", request, request.resource, ", ".join(sorted(chosen)))
 
-    def _take_back(self, given: Iterable[_DeviceRequest]) -> None:
+    def _release(self, given: Iterable[_DeviceRequest]) -> None:
         with self._lock:
             for request in given:
                 self._pod_devices.remove(request.uid, request.container.name, request.resource)
@@ -296,7 +296,7 @@ class DeviceManager:
         endpoint = self._inventory.get(request.resource) or PluginEndpoint()
         held = self._pod_devices.held(request.uid, request.resource)
         mine = reusable(request.pod, request.container.name, held)
-        return DevicePool(endpoint.healthy, self._pod_devices.taken(request.resource), mine)
+        return DevicePool(endpoint.healthy, self._pod_devices.in_use(request.resource), mine)
 
     def _free(self, resource: str, devices: Iterable[str]) -> None:
         with self._lock:

@@ -55,7 +55,7 @@ class PodDevices:
         allocations = self._pods.get(uid, {})
         return {container: has[resource].ids for container, has in allocations.items() if resource in has}
 
-    def taken(self, resource: str) -> set[str]:
+    def in_use(self, resource: str) -> set[str]:
         """Return the devices that any container has, or that are reserved."""
         holders = (self.held(uid, resource) for uid in self._pods)
         return set(self._reserved.get(resource, ())).union(*(ids for held in holders for ids in held.values()))

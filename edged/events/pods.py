@@ -77,7 +77,7 @@ class PodEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def taken(self, pod: Pod) -> None:
+    def accepted(self, pod: Pod) -> None:
         """Note the step: the agent has taken the pod, from the cloud, a file, or its own store after a restart."""
         self._recorder.step(ref_of(pod), "Taken", "the agent has the pod")
 

@@ -143,7 +143,7 @@ class EventCorrelator:
     def _is_spam(self, about: ObjectReference, now: float) -> bool:
         key = _identity(about)
         bucket = self._buckets.put(key, self._buckets.get(key) or TokenBucket(SPAM_RATE, SPAM_BURST))
-        return bucket.take(now) > 0
+        return bucket.reserve(now) > 0
 
     def _name(self, occurrence: Occurrence) -> str:
         """Return client-go's name of an event: the object's name and the time in nanoseconds, increased where it would
@@ -233,7 +233,7 @@ class EventReporter:
     def _flush(self) -> None:
         self._timer = None
         while self._waiting:
-            wait = self._bucket.take(self._context.clock.monotonic())
+            wait = self._bucket.reserve(self._context.clock.monotonic())
             if wait > 0:
                 self._timer = self._context.after(max(wait, GATHER_SECONDS), self._flush)
                 return

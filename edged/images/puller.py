@@ -120,7 +120,7 @@ class ImagePuller:
         self._results: OrderedDict[tuple[PodUid, str], PullResult] = OrderedDict()
         self._closed = False
 
-    def take_result(self, uid: PodUid, image: str) -> PullResult | None:
+    def pop_result(self, uid: PodUid, image: str) -> PullResult | None:
         """Return and drop the result of the pod's pull of an image; None without a fresh one."""
         with self._lock:
             result = self._results.pop((uid, image), None)
@@ -136,7 +136,7 @@ class ImagePuller:
                 self._waiting.append(pull)
             pull.waiters[uid] = None
             progress = pull.progress
-            started = self._take_ready()
+            started = self._pop_ready()
         self._start(started)
         return progress
 
@@ -158,12 +158,12 @@ class ImagePuller:
             self._closed = True
             self._waiting.clear()
 
-    def _take_ready(self) -> list[_Pull]:
+    def _pop_ready(self) -> list[_Pull]:
         """Take the pulls that may start now from the queue; the caller holds the lock."""
         started: list[_Pull] = []
         now = self._actors.clock.monotonic()
         while not (self._closed or self._delayed) and (pull := self._next(now)) is not None:
-            wait = self._bucket.take(now)
+            wait = self._bucket.reserve(now)
             if wait > 0:
                 self._delayed = True
                 self._actors.clock.after(wait, self._resume)
@@ -211,13 +211,13 @@ class ImagePuller:
     def _resume(self) -> None:
         with self._lock:
             self._delayed = False
-            started = self._take_ready()
+            started = self._pop_ready()
         self._start(started)
 
     def _turn_ends(self) -> None:
         with self._lock:
             self._awaits_turn = False
-            started = self._take_ready()
+            started = self._pop_ready()
         self._start(started)
 
     def _run(self, pull: _Pull) -> None:
@@ -233,12 +233,12 @@ class ImagePuller:
             for uid in waiters:
                 self._results[uid, pull.request.image] = result
             self._drop_stale(result.at)
-            started = self._take_ready()
+            started = self._pop_ready()
         self._start(started)
         for uid in waiters:
             self._pulled.post(PodHealthChanged(uid))
 
-    def note(self, pull: _Pull, progress: PullProgress) -> None:
+    def record_progress(self, pull: _Pull, progress: PullProgress) -> None:
         """Keep how far a pull is, and start the syncs of its pods."""
         with self._lock:
             pull.progress = progress
@@ -321,5 +321,5 @@ class ProgressWatch:
         with self._lock:
             stopped = self._stopped
         if progress is not None and not stopped:
-            self._puller.note(self._of, progress)
+            self._puller.record_progress(self._of, progress)
         self._wait(min(2 * waited, LONGEST_SECONDS))

@@ -22,7 +22,7 @@ class ReadingTurns:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Have the turn in the context."""
-        self._take()
+        self._acquire()
         try:
             yield
         finally:
@@ -35,7 +35,7 @@ class ReadingTurns:
         try:
             yield
         finally:
-            self._take()
+            self._acquire()
 
     def pass_on(self) -> None:
         """Let the waiting readers have their turns before this one goes on."""
@@ -45,7 +45,7 @@ class ReadingTurns:
         with self.pause():
             pass
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True

@@ -77,22 +77,22 @@ class RecordingMachineInfo(MachineInfo):
     def machine(self, root: Path, node_ip: str = "") -> MachineFacts:
         """See `MachineInfo`."""
         machine = self._figures.machine(root, node_ip)
-        self._tell(MACHINE_NOTES.machine, machine)
+        self._record(MACHINE_NOTES.machine, machine)
         return machine
 
     def usage(self, root: Path, images: Path | None = None) -> MachineUsage:
         """See `MachineInfo`."""
         usage = self._figures.usage(root, images)
-        self._tell(MACHINE_NOTES.usage, usage)
+        self._record(MACHINE_NOTES.usage, usage)
         return usage
 
     def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
         """See `MachineInfo`."""
         pods = self._figures.pods(runtime, anew=anew)
-        self._tell(MACHINE_NOTES.pods, pods)
+        self._record(MACHINE_NOTES.pods, pods)
         return pods
 
-    def _tell(self, text: str, figures: MachineFacts | MachineUsage | tuple[PodUsage, ...]) -> None:
+    def _record(self, text: str, figures: MachineFacts | MachineUsage | tuple[PodUsage, ...]) -> None:
         if self._told.get(text) != figures:
             self._told[text] = figures
             self._sink.add(MachineInfoEntry(self._sink.monotonic(), text, figures))
@@ -108,7 +108,7 @@ def recorded_links(
         sink: takes a `MachineInfoEntry` for each answer.
     """
 
-    def tell(pod: Pod, began: float, found: Mapping[str, str], error: AttemptError | None) -> None:
+    def record(pod: Pod, began: float, found: Mapping[str, str], error: AttemptError | None) -> None:
         now = sink.monotonic()
         told = (error.attempt, error.on, error.hint, error.retryable) if error is not None else None
         size = 1000 + sum(map(len, found)) + sum(map(len, found.values()))
@@ -120,9 +120,9 @@ def recorded_links(
         try:
             found = links(*links_wanted(pod))
         except AttemptError as error:
-            tell(pod, began, {}, error)
+            record(pod, began, {}, error)
             raise
-        tell(pod, began, found, None)
+        record(pod, began, found, None)
         return found
 
     return recorded

@@ -329,7 +329,7 @@ class NodeReporter:
             then()
 
     def _may_correct(self) -> bool:
-        return not self._allowance.take(self._clock.monotonic())
+        return not self._allowance.reserve(self._clock.monotonic())
 
     def _patch_status(self) -> None:
         """Send the difference to the Node object in the cloud. Changes by others are corrected within limits only."""
@@ -359,12 +359,12 @@ class NodeReporter:
                 self._set_node(self._node, registered=registered)
                 _log.debug("the node's status was not taken: %s", answer)
             elif self._is_registered:
-                self._taken(wanted, answer)
+                self._read_answer(wanted, answer)
 
         self._patching = True
         self._meta.patch(ResourceType.NODEPATCH, "", wanted.metadata.name, patch, then=done)
 
-    def _taken(self, wanted: Node, answer: bytes) -> None:
+    def _read_answer(self, wanted: Node, answer: bytes) -> None:
         """Take the Node object in the answer to a patch; without one the cloud has the patched object."""
         self._anew, self._sent_at = False, self._clock.monotonic()
         told = read_answer(Node, answer)

@@ -94,7 +94,7 @@ class Hints:
             if known is not None and (not known.urgent or known.since <= inspection.at):
                 del self._pods[uid]
 
-    def take_inspections(self) -> list[WorkerInspection]:
+    def drain_inspections(self) -> list[WorkerInspection]:
         """Return and clear the workers' inspections; the newest one of each pod."""
         with self._lock:
             inspections = list(self._inspections.values())
@@ -113,7 +113,7 @@ class Hints:
                 moments.append(self._nameless + self._delay)
         return max(min(moments), last_inspection + MIN_INTERVAL) if moments else None
 
-    def take(self) -> tuple[list[PodRef], bool]:
+    def drain(self) -> tuple[list[PodRef], bool]:
         """Return and clear the hinted pods in the order of their events, and whether everything has to be listed."""
         with self._lock:
             refs, everything = [hint.ref for hint in self._pods.values()], self._nameless is not None
@@ -121,7 +121,7 @@ class Hints:
             self._nameless = None
         return refs, everything
 
-    def take_announced(self) -> Announced:
+    def drain_announced(self) -> Announced:
         """Return and clear the pods that events were about."""
         with self._lock:
             announced = Announced(frozenset(self._announced), self._announced_anything)

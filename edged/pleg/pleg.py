@@ -106,18 +106,18 @@ class Pleg(Actor):
         self._number += 1
         due, now = _Relist(self._number), self.clock.monotonic()
         wait = max(0.0, self._last_relist + self._pace.period(now) - now)
-        self._timer = self.clock.after(wait, lambda: self._tell_self(due))
+        self._timer = self.clock.after(wait, lambda: self._enqueue(due))
 
-    def _tell_self(self, message: _Relist | _InspectHinted) -> None:
+    def _enqueue(self, message: _Relist | _InspectHinted) -> None:
         if not self.actor_stopped.is_set():
             self.actor_ref.tell(message)
 
-    def _take_inspections(self) -> None:
-        for inspection in self._hints.take_inspections():
+    def _apply_inspections(self) -> None:
+        for inspection in self._hints.drain_inspections():
             facts, uid = inspection.facts, inspection.facts.ref.uid
             if inspection.at >= self._known_at.get(uid, float("-inf")):
                 there = facts.sandboxes or facts.containers
-                self._note(uid, snapshot_of(facts, inspection.owner) if there else None, inspection.at)
+                self._set_known(uid, snapshot_of(facts, inspection.owner) if there else None, inspection.at)
 
     def relist_due(self) -> None:
         """List everything, now that the period has passed; a replay overrides it, to list at the recorded times."""
@@ -132,8 +132,8 @@ class Pleg(Actor):
             self._schedule_inspection(due)
             return
         self._last_inspection = now
-        self._take_inspections()
-        refs, everything = self._hints.take()
+        self._apply_inspections()
+        refs, everything = self._hints.drain()
         if everything or len(refs) > MAX_INSPECTIONS:
             self.relist()
         else:
@@ -142,12 +142,12 @@ class Pleg(Actor):
     def _schedule_inspection(self, due: float) -> None:
         if due < self._next_inspection:
             self._next_inspection = due
-            self.clock.after(due - self.clock.monotonic(), lambda: self._tell_self(_InspectHinted()))
+            self.clock.after(due - self.clock.monotonic(), lambda: self._enqueue(_InspectHinted()))
 
     def inspect_now(self, ref: PodRef) -> None:
         """Inspect one pod, hinted or not."""
-        self._take_inspections()
-        self._hints.take()
+        self._apply_inspections()
+        self._hints.drain()
         self._inspect([ref])
 
     def _inspect(self, refs: list[PodRef]) -> None:
@@ -171,9 +171,9 @@ class Pleg(Actor):
     def relist(self) -> None:
         """List everything, and inspect the pods that have changed."""
         begin = self.clock.monotonic()
-        self._take_inspections()
-        announced = self._hints.take_announced()
-        self._hints.take()
+        self._apply_inspections()
+        announced = self._hints.drain_announced()
+        self._hints.drain()
         try:
             now = self._reader.snapshots()
         except CriError as error:
@@ -213,10 +213,10 @@ class Pleg(Actor):
         facts = self._reader.facts(snapshot) if snapshot is not None else PodFacts(ref)
         if snapshot is not None and not _is_whole(facts, snapshot):
             return None
-        self._note(ref.uid, snapshot, begin)
+        self._set_known(ref.uid, snapshot, begin)
         return PodInspection(facts, begin)
 
-    def _note(self, uid: PodUid, snapshot: PodSnapshot | None, at: float) -> None:
+    def _set_known(self, uid: PodUid, snapshot: PodSnapshot | None, at: float) -> None:
         if snapshot is not None:
             self._known[uid], self._known_at[uid] = snapshot, at
         else:

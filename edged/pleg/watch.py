@@ -52,19 +52,19 @@ class RuntimeWatch:
         if hive.watchers:
             hive.notify_watchers(pod_synced(observed.facts, turn_began(self._module.clock.monotonic()), hive.next_span))
 
-    def note(self, event: PlegEvent) -> None:
+    def observe(self, event: PlegEvent) -> None:
         """Note an event of the PLEG before it is handled."""
         match event:
             case RelistFailed(error):
-                self._note_problem(error)
+                self._log_problem(error)
             case PodInspection():
                 self._record(event)
             case Relisted(changed):
-                self._note_problem(None)
+                self._log_problem(None)
                 for inspection in changed:
                     self._record(inspection)
 
-    def _note_problem(self, error: CriError | None) -> None:
+    def _log_problem(self, error: CriError | None) -> None:
         """Log that the runtime has gone and come back, once for all pods and retries: other parts that it does not
         answer leave it to this.
         """

@@ -101,9 +101,9 @@ class ImageManager:
         name = request.container.image
         try:
             full_name = str(parse_image(name))
-            outcome = self._pulls.take_result(request.uid, full_name)
+            outcome = self._pulls.pop_result(request.uid, full_name)
             if outcome is not None:
-                return self._take_result(request, full_name, outcome)
+                return self._handle_result(request, full_name, outcome)
             image = self._inspect(request, full_name)
             decision = should_pull(request.container.image_pull_policy, name, present=image is not None)
         except ImageNameError as error:
@@ -154,7 +154,7 @@ class ImageManager:
             return ImagePendingError(request.container.name, failure.reason, failure.message)
         return ImagePendingError(request.container.name, CREATING, message)
 
-    def _take_result(self, request: ImageRequest, full_name: str, outcome: PullResult) -> tuple[str, ImageUser]:
+    def _handle_result(self, request: ImageRequest, full_name: str, outcome: PullResult) -> tuple[str, ImageUser]:
         """Take the result of a pull that an earlier sync of the pod has requested."""
         requested_at = self._requested.pop((request.uid, full_name), _Requested(request.now)).at
         if outcome.error is not None:

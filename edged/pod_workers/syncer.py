@@ -214,13 +214,13 @@ class PodSyncer:
         try:
             if starts:
                 self._allocate_devices(pod, facts, actions)
-            with _telling(self._events.mount_failed, pod, progress):
+            with _recording_failures(self._events.mount_failed, pod, progress):
                 volumes = self._resources.directories.prepare(pod, sources)
             if starts:
                 self._events.volumes_ready(pod)
-            with _telling(self._events.cgroup_failed, pod, progress):
+            with _recording_failures(self._events.cgroup_failed, pod, progress):
                 self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
-            with _telling(self._events.sandbox_failed, pod, progress):
+            with _recording_failures(self._events.sandbox_failed, pod, progress):
                 sandbox = self._starter.ensure_sandbox(pod, facts, actions) if starts else None
         except POD_FAILURES as error:
             reason = INITIALIZING if pod.spec.init_containers else CREATING
@@ -240,7 +240,7 @@ class PodSyncer:
         for start in starts:
             try:
                 made = self._starter.start_container(pod, start, context)
-                self._note_start(facts, start)
+                self._record_start(facts, start)
                 if self._begin_start_hook(pod, start, context, made):
                     break
             except ImagePendingError as error:
@@ -249,7 +249,7 @@ class PodSyncer:
                 break
             except StartError as error:
                 if isinstance(error, ContainerStartError):
-                    self._note_start(facts, start)
+                    self._record_start(facts, start)
                 waiting_reasons[error.container] = error.waiting
                 errors.append(error)
         if errors:
@@ -268,10 +268,10 @@ class PodSyncer:
         self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
 
     def _kill_pod(self, pod: Pod, facts: PodFacts, progress: _Progress) -> None:
-        with _telling(self._events.kill_failed, pod, progress):
+        with _recording_failures(self._events.kill_failed, pod, progress):
             self._killer.kill_pod(pod, facts)
 
-    def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
+    def _record_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:
             key = container_key(facts.ref.uid, start.container)
             self._backoffs.advance(key, start.after, self._now())
@@ -312,7 +312,7 @@ class PodSyncer:
 
 
 @contextmanager
-def _telling(tell: Callable[[Pod, Exception], None], pod: Pod, progress: _Progress) -> Iterator[None]:
+def _recording_failures(tell: Callable[[Pod, Exception], None], pod: Pod, progress: _Progress) -> Iterator[None]:
     """Make an event of a failure."""
     try:
         yield

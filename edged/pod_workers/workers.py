@@ -55,7 +55,7 @@ class WorkQueue:
         self._due[uid] = due
         heapq.heappush(self._delayed, (due, self._order, uid, queue))
 
-    def take(self, *queues: Queue) -> Work | None:
+    def pop(self, *queues: Queue) -> Work | None:
         """Take the next pod out of these queues (out of all by default): deletions first, each in its order."""
         for chosen in queues or (Queue.DELETION, Queue.ADDITION, Queue.REMOVAL):
             for uid, queue in self._waiting.items():
@@ -220,7 +220,7 @@ class PodWorkers:
         return WorkFigures(len(self._queues), self._queues.number_working(), self._queues.due(), failed)
 
     def _dispatch(self) -> None:
-        while (work := self._queues.take(Queue.DELETION) or self._take_removal()) is not None:
+        while (work := self._queues.pop(Queue.DELETION) or self._next_removal()) is not None:
             job = self._next_job(work)
             if job is None:
                 self._queues.done(work.uid)
@@ -230,7 +230,7 @@ class PodWorkers:
                 worker = self._spare.pop() if self._spare else self._start_worker("edged/terminating")
                 self._terminating[work.uid] = worker
                 worker.tell(job)
-        while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
+        while self._idle and (work := self._queues.pop(Queue.ADDITION)) is not None:
             job = self._next_job(work)
             if job is None:
                 self._queues.done(work.uid)
@@ -241,12 +241,12 @@ class PodWorkers:
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
         return self._context.start_actor(Worker, self._syncer, self._results, name=name)
 
-    def _take_removal(self) -> Work | None:
+    def _next_removal(self) -> Work | None:
         """Return the next pod that is to be removed, or arm a timer if too many are."""
         now = self._clock.monotonic()
         due = [began + _OVERDUE_SECONDS for began in self._removing.values() if began + _OVERDUE_SECONDS > now]
         if len(due) < REMOVALS:
-            return self._queues.take(Queue.REMOVAL)
+            return self._queues.pop(Queue.REMOVAL)
         if self._overdue is None and self._queues.waits(Queue.REMOVAL):
             self._overdue = self._context.after(min(due) - now, self._dispatch_overdue)
         return None

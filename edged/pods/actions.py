@@ -322,7 +322,7 @@ def compute_init_container_actions(
         if progress.failed:
             return InitContainerActions(failed=True)
         if complete and not reached:
-            _go_on(progress, pod, index)
+            _start_next(progress, pod, index)
         reached = True
     if not reached:
         progress.start.append(0)
@@ -388,7 +388,7 @@ def _has_started(container: Container, present: ContainerFacts, probes: ProbeFac
     return container.startup_probe is None or probes.startup.get(present.id) is True
 
 
-def _go_on(progress: InitContainerActions, pod: Pod, index: int) -> None:
+def _start_next(progress: InitContainerActions, pod: Pod, index: int) -> None:
     if index == len(pod.spec.init_containers) - 1:
         progress.done = True
     else:

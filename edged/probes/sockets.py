@@ -48,7 +48,7 @@ def encode_request(service: str) -> bytes:
     return bytes([_SERVICE]) + _varint(len(name)) + name if name else b""
 
 
-def says_serving(answer: bytes) -> bool:
+def is_serving(answer: bytes) -> bool:
     """Return whether a HealthCheckResponse has the status SERVING. The status 0 (UNKNOWN) is not encoded at all."""
     return answer[:2] == bytes([_STATUS, _SERVING])
 
@@ -111,7 +111,7 @@ class SocketNetwork:
                     with _problems(attempt, on):  # the code is the same when the agent is short of descriptors
                         socket.socket().close()
                 raise NetworkError(attempt, on, error.code().name) from None
-        return says_serving(answer)
+        return is_serving(answer)
 
     def _get(self, target: HttpTarget, deadline: "_Deadline") -> "ResponseHead":
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe

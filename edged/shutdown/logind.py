@@ -116,7 +116,7 @@ class Logind:
         if imminent is not self._imminent:
             self._set_imminent(bus, notify, imminent=imminent)
         elif not imminent:
-            self._take_lock(bus)
+            self._acquire_lock(bus)
         self._check_delay(bus)
 
     def _set_imminent(self, bus: "Bus", notify: Callable[[bool], None], *, imminent: bool) -> None:
@@ -124,9 +124,9 @@ class Logind:
         self._imminent = imminent
         notify(imminent)
         if not imminent:
-            self._take_lock(bus)
+            self._acquire_lock(bus)
 
-    def _take_lock(self, bus: "Bus") -> None:
+    def _acquire_lock(self, bus: "Bus") -> None:
         why = "its pods need time to end"
         address = (PATH, NAME, MANAGER)
         descriptor = bus.call_for_descriptor(address, "Inhibit", "ssss", "shutdown", "edgecore", why, "delay")

@@ -67,7 +67,7 @@ class ShutdownManager:
         self.imminent = True
         self._recorder.record_node(EventType.NORMAL, Reason.NODE_SHUTDOWN, "Shutdown manager detected shutdown event")
         self._reporter.set_shutting_down(imminent=True)
-        self._go_on(plan(self._pods.unterminated_pods(), self._groups))
+        self._run_steps(plan(self._pods.unterminated_pods(), self._groups))
 
     def cancel(self) -> None:
         """Stop: the machine does not shut down. Terminated pods stay terminated."""
@@ -81,7 +81,7 @@ class ShutdownManager:
         recorder.record_node(EventType.NORMAL, Reason.NODE_SHUTDOWN, message)
         self._reporter.set_shutting_down(imminent=False)
 
-    def _go_on(self, steps: list[Step]) -> None:
+    def _run_steps(self, steps: list[Step]) -> None:
         if not steps:
             _log.info("all pods have ended, or had their time")
             if self._source is not None:
@@ -96,6 +96,6 @@ class ShutdownManager:
     def _wait(self, step: Step, until: float, rest: list[Step]) -> None:
         ended = all(self._pods.is_terminated(ref_of(pod).uid) for pod in step.pods)
         if ended or self._context.clock.monotonic() >= until:
-            self._go_on(rest)
+            self._run_steps(rest)
         else:
             self._timer = self._context.after(PAUSE, lambda: self._wait(step, until, rest))

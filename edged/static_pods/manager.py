@@ -197,13 +197,13 @@ class MirrorPods:
             if isinstance(answer, bytes):
                 self._made(pod, answer, removed)
             elif isinstance(answer, AlreadyExistsError):
-                self._look_up(name)
+                self._query(name)
             else:
                 _log.debug("the mirror of static pod %s is not made yet: %s", ref_of(pod), answer)
 
         self._meta.create(ResourceType.POD, *name, encode(mirror_of(pod, node)), then=done)
 
-    def _look_up(self, name: _Name) -> None:
+    def _query(self, name: _Name) -> None:
         """Get the cloud's pod of that name: an unknown older mirror, or another pod."""
 
         def done(answer: bytes | CallError) -> None:

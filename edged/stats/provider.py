@@ -28,7 +28,7 @@ from edged.stats.model import (
     VolumeStats,
 )
 from edged.stats.pod_disks import PodDisk, PodDisks
-from edged.stats.procfs_usage import ProcfsUsage, file_system, taken
+from edged.stats.procfs_usage import ProcfsUsage, file_system, part_of
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
 from modules.apimachinery.pods.qos import qos_class
 from modules.apimachinery.types import Nanoseconds, Pod, Time, format_time
@@ -172,7 +172,7 @@ def _image_fs(answers: Sequence[cri.FilesystemUsage], at: Nanoseconds) -> FsStat
         return None
     answer = answers[0]
     whole = file_system(Path(answer.fs_id.mountpoint), at)
-    return taken(whole, int(answer.used_bytes.value), int(answer.inodes_used.value), at)
+    return part_of(whole, int(answer.used_bytes.value), int(answer.inodes_used.value), at)
 
 
 def _order(stats: PodStats) -> tuple[str, str]:
@@ -239,7 +239,7 @@ def _container(
         cpu=cpu_stats(usage, rates.nano_cores(f"{pod.metadata.uid}/{name}", usage)),
         memory=memory_stats(usage),
         rootfs=None if used is None else FsStats(format_time(at), used_bytes=used, inodes_used=inodes),
-        logs=None if log is None else taken(node_fs, log.size, log.inodes, at),
+        logs=None if log is None else part_of(node_fs, log.size, log.inodes, at),
     )
 
 
@@ -251,7 +251,7 @@ def _ephemeral(
     counted = [*disk.logs.values(), disk.rest, *(volume.usage for volume in disk.volumes if volume.local)]
     used = sum(layer.used_bytes or 0 for layer in layers) + sum(each.size for each in counted)
     inodes = sum(layer.inodes_used or 0 for layer in layers) + sum(each.inodes for each in counted)
-    return taken(node_fs, used, inodes, at)
+    return part_of(node_fs, used, inodes, at)
 
 
 def _volumes(pod: Pod, disk: PodDisk, node_fs: FsStats | None, at: Nanoseconds) -> Iterable[VolumeStats]:
@@ -259,7 +259,7 @@ def _volumes(pod: Pod, disk: PodDisk, node_fs: FsStats | None, at: Nanoseconds) 
     for volume in disk.volumes:
         claim = claims.get(volume.name)
         reference = PvcRef(claim.claim_name, pod.metadata.namespace) if claim is not None else None
-        sizes = asdict(taken(node_fs if volume.local else None, volume.usage.size, volume.usage.inodes, at))
+        sizes = asdict(part_of(node_fs if volume.local else None, volume.usage.size, volume.usage.inodes, at))
         yield VolumeStats(name=volume.name, pvc_ref=reference, **sizes)
 
 

@@ -161,7 +161,7 @@ class StatusManager:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
             entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
             self._send(entry)
-        elif _is_news(entry, mirror):
+        elif _has_changed(entry, mirror):
             self._update_known(entry, mirror)
             self._correct(entry)
 
@@ -240,7 +240,7 @@ class StatusManager:
             return
         if entry.corrections is None:
             entry.corrections = TokenBucket(1 / CORRECTION_PERIOD, CORRECTIONS)
-        if not entry.corrections.take(self._clock.monotonic()):
+        if not entry.corrections.reserve(self._clock.monotonic()):
             self._send(entry)
 
     def send_held(self, uid: PodUid) -> None:
@@ -334,7 +334,7 @@ def _may_be_done(error: CallError) -> bool:
     return isinstance(error, NoAnswerError) or (isinstance(error, RejectedError) and error.status.code >= 500)
 
 
-def _is_news(entry: _Entry, mirror: Pod) -> bool:
+def _has_changed(entry: _Entry, mirror: Pod) -> bool:
     """Return whether a mirror pod has another status than the known one; also at the same version, see `_catch_up`."""
     version = version_number(mirror.metadata.resource_version)
     return version > entry.version or (version == entry.version and mirror.status != entry.has)

@@ -97,7 +97,7 @@ class Assembly:
         self._chain_file = ChainFile(self._settings.root)
         self._chains = Chains(self._chain_file.read())
         self._recorder = EventRecorder(
-            module.clock, self._settings.node_name, self._record_event, keep=self._chains.note
+            module.clock, self._settings.node_name, self._record_event, keep=self._chains.record
         )
         self._pod_events = PodEvents(self._recorder)
         self._node_events = NodeEvents(self._recorder, self._settings.node_name)

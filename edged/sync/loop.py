@@ -189,7 +189,7 @@ class SyncLoop:
             static: whether a file is gone. The cloud ends no static pod.
         """
         if is_stored:
-            self._note_message(PodUid(uid))
+            self._record_update(PodUid(uid))
         self._of_pods.pods.drop_held(namespace, name, uid, static=static)
         for record in self._of_pods.pods.by_name(namespace, name, static=static):
             if uid in ("", record.ref.uid):
@@ -235,7 +235,7 @@ class SyncLoop:
         the pod is not queued: it is checked again when the job is done.
         """
         self._of_node.snapshots.relisted_at = self._context.clock.monotonic()
-        self._of_node.runtime_watch.note(event)
+        self._of_node.runtime_watch.observe(event)
         match event:
             case PodInspection():
                 self._step(event.facts.ref.uid, event)
@@ -312,7 +312,7 @@ class SyncLoop:
         in a kubelet.
         """
         ref = ref_of(pod)
-        self._note_message(ref.uid)
+        self._record_update(ref.uid)
         record = self._records.get(ref.uid)
         if record is not None and record.is_being_removed:
             self._step(ref.uid, machine.UpdatePod(pod, is_stored))
@@ -333,7 +333,7 @@ class SyncLoop:
     def _add_pod(self, ref: PodRef, pod: Pod, node_info: NodeInfo | None, *, is_stored: bool) -> None:
         added = self._of_pods.pods.put(pod)
         self._records[ref.uid] = PodSyncRecord(ref, added)
-        self._of_pods.events.taken(pod)
+        self._of_pods.events.accepted(pod)
         if is_stored:
             self._of_pods.pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
             self._remove_older(ref, pod)
@@ -440,7 +440,7 @@ class SyncLoop:
                 self._forget_pod(record)
             case machine.DeletePod():
                 self._of_pods.status_manager.terminate_pod(uid)
-            case machine.TakeStatus(sent):
+            case machine.SetCloudStatus(sent):
                 self._of_pods.status_manager.add_pod(record.ref, sent)
             case machine.CorrectStatus():
                 self._of_pods.status_manager.correct_pod_status(uid)
@@ -517,7 +517,7 @@ class SyncLoop:
 
     # the sources of pods
 
-    def _note_message(self, uid: PodUid) -> None:
+    def _record_update(self, uid: PodUid) -> None:
         if not self._complete:
             self._updated.add(uid)
 

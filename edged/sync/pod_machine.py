@@ -253,7 +253,7 @@ PodEvent = (
 # Effects
 
 
-class TakeStatus(Struct, frozen=True, gc=False):
+class SetCloudStatus(Struct, frozen=True, gc=False):
     """Note the status that the cloud has of the pod."""
 
     pod: Pod
@@ -333,7 +333,7 @@ class Forget(Struct, frozen=True, gc=False):
 
 
 Effect = (
-    TakeStatus
+    SetCloudStatus
     | UpdateStatus
     | Publish
     | CorrectStatus
@@ -390,14 +390,14 @@ def queue_for(record: PodSyncRecord, now: SyncFacts) -> Queue:
 def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: SyncFacts) -> tuple[Effect, ...]:
     match event:
         case AddPod(new, rejection):
-            return (TakeStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
+            return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
         case UpdatePod(new, _, rejection):
             pod.update(new)
-            return (TakeStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
+            return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
         case ReconcilePod(new):
             before = pod.pod.status
             pod.update(new)
-            return (TakeStatus(new), Publish() if pod.pod.status == before else UpdateStatus(), CorrectStatus())
+            return (SetCloudStatus(new), Publish() if pod.pod.status == before else UpdateStatus(), CorrectStatus())
         case RemovePod(grace_period, is_stored):
             pod.delete(grace_period, is_stored=is_stored)
             return (StopStatus(), *_enqueue(pod))
@@ -413,12 +413,12 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Sy
         case HealthChanged():
             return (UpdateStatus(), *_enqueue(pod))
         case DependencyChanged() if not pod.termination_requested:
-            _take_delivered(record, event)
+            _set_delivered(record, event)
             return _enqueue(pod)
     return ()
 
 
-def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
+def _set_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
     record.delivered.pop(event.key, None)
     if event.delivered is not None:
         record.delivered[event.key] = event.delivered

@@ -111,7 +111,7 @@ class PodStore:
             self._recovery = None
             self._orphans.start(())
             self._module.after(FILES_WAIT, lambda: self._orphans.start(self._local_pods.with_files()))
-            self._meta.note_complete(then=_noted)
+            self._meta.record_complete(then=_log_incomplete)
 
     def _on_completeness(self, answer: bool | CallError) -> None:
         if isinstance(answer, CallError):
@@ -133,7 +133,7 @@ class PodStore:
         _log.warning("the store does not say which pods belong here: %s", error)
         self._module.after(_AGAIN, self.list_pods)
 
-    def take_over(self, uid: PodUid, raw: bytes) -> bool:
+    def adopt(self, uid: PodUid, raw: bytes) -> bool:
         """Take a pod of the cloud as JSON; return False if it is another pod, or not of this node."""
         pod = read_cloud_pod(raw, "from the cloud")
         if pod is None or pod.metadata.uid != uid or not self._local_pods.is_mine(pod):
@@ -142,7 +142,7 @@ class PodStore:
         return True
 
 
-def _noted(error: CallError | None) -> None:
+def _log_incomplete(error: CallError | None) -> None:
     if error is not None:
         _log.warning("the store could not note that it is complete; the next start asks the cloud again: %s", error)
 
@@ -210,7 +210,7 @@ class PodRecovery:
                 request.delay = min(LONGEST_DELAY, request.delay * 2)
                 _log.debug("whether the cloud wants pod %s is not known: %s", ref, answer)
             else:
-                request.disowned = not self._store.take_over(ref.uid, answer)
+                request.disowned = not self._store.adopt(ref.uid, answer)
                 _log.info("pod %s: %s", ref, "the cloud has another" if request.disowned else "taken over as it runs")
 
         self._meta.pod(ref.namespace, ref.name, ref.uid, then=answered)

@@ -53,11 +53,11 @@ def container_mounts(
     Raises VolumeError, and TooLargeError for a subPathExpr that becomes longer than a path can be.
     """
 
-    def look_up(_index: int, mount: VolumeMount, sub_path: str) -> Path:
+    def resolve(_index: int, mount: VolumeMount, sub_path: str) -> Path:
         return resolve_sub_path(volumes[mount.name], sub_path)
 
     mounts = [
-        _mount(pod, mount, volumes, environment, partial(sub_paths or look_up, index))
+        _mount(pod, mount, volumes, environment, partial(sub_paths or resolve, index))
         for index, mount in enumerate(container.volume_mounts)
     ]
     taken = {mount.container_path for mount in mounts}

@@ -30,11 +30,11 @@ class NetworkChanges:
         self._links: dict[int, bool] = {}
         self._there: set[Address | DefaultRoute] = set()
 
-    def take(self, news: Iterable[Notification]) -> str:
+    def describe(self, news: Iterable[Notification]) -> str:
         """Return the changes as text for the log; empty without one."""
-        return ", ".join(dict.fromkeys(what for one in news if (what := self._taken(one))))
+        return ", ".join(dict.fromkeys(what for one in news if (what := self._describe_one(one))))
 
-    def _taken(self, news: Notification) -> str:
+    def _describe_one(self, news: Notification) -> str:
         if len(self._links) + len(self._there) > MOST_REMEMBERED:
             self._links.clear()
             self._there.clear()

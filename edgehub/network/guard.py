@@ -140,9 +140,9 @@ class NetworkGuard:
 
     def _report(self, what: str) -> None:
         """Report a change, on the watcher's thread."""
-        self._context.call_soon(lambda: self._take(what))
+        self._context.call_soon(lambda: self._handle_change(what))
 
-    def _take(self, what: str) -> None:
+    def _handle_change(self, what: str) -> None:
         _log.debug("the network has changed: %s", what)
         if worth_a_line(what):
             self._news = what

@@ -65,11 +65,11 @@ Notification = InterfaceState | Address | DefaultRoute
 def read(data: bytes) -> Iterator[Notification]:
     """Yield the interfaces, addresses and default routes of a datagram."""
     for each in messages(data):
-        if (news := _news(each.type, each.body)) is not None:
+        if (news := _notification(each.type, each.body)) is not None:
             yield news
 
 
-def _news(kind: int, body: bytes) -> Notification | None:
+def _notification(kind: int, body: bytes) -> Notification | None:
     if kind in (NEW_LINK, DEL_LINK) and len(body) >= _LINK.size:
         return _link(body, there=kind == NEW_LINK)
     if kind in (NEW_ADDRESS, DEL_ADDRESS) and len(body) >= _ADDRESS.size:

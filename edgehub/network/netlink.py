@@ -72,4 +72,4 @@ class Netlink:
 
     def _read(self, changes: NetworkChanges) -> str:
         data = self._kernel.read()
-        return "more than the kernel could tell" if data is None else changes.take(read(data))
+        return "more than the kernel could tell" if data is None else changes.describe(read(data))

@@ -187,13 +187,13 @@ class OutboxManager:
     def _write(self, writer: pykka.ActorRef[OutboxWriter]) -> None:
         self._writing = True
         self._taken = self._ledger.last
-        writer.tell(Write(*self._ledger.take()))
+        writer.tell(Write(*self._ledger.drain()))
 
     def report_write(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         """Take a result, on the writer's thread."""
-        self._context.call_soon(lambda: self._go_on(changes, error))
+        self._context.call_soon(lambda: self._handle_written(changes, error))
 
-    def _go_on(self, changes: OutboxChanges, error: OutboxError | None) -> None:
+    def _handle_written(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         self._writing = False
         if error is not None:
             self._ledger.refused(changes, self._outgoing.all_entries())

@@ -5,7 +5,7 @@ would wait for it. So its functions are called on a thread of their own first, w
 out then calls them by `computed`, with `Results.used`, and gets the results for arguments that are the same.
 
 Such a request has a large body, or its object is large, or it becomes large by the defaults and rules of its kind, or
-by copies in a patch. The last is seen on the way: functions count such steps with `take_steps`, and in the context
+by copies in a patch. The last is seen on the way: functions count such steps with `charge_steps`, and in the context
 `few_steps` too many of them end the request.
 """
 
@@ -103,7 +103,7 @@ def few_steps(most: int) -> Iterator[None]:
     """Let this thread take so many steps in the context, each of about a microsecond or a few, and not more.
 
     Raises:
-        ManyStepsError: by `take_steps`, before the step that is too many.
+        ManyStepsError: by `charge_steps`, before the step that is too many.
     """
     before, _thread.steps_left = _thread.steps_left, most
     try:
@@ -112,7 +112,7 @@ def few_steps(most: int) -> Iterator[None]:
         _thread.steps_left = before
 
 
-def take_steps(steps: int) -> None:
+def charge_steps(steps: int) -> None:
     """Count steps that do not follow from the size of a request, before they are taken; see `few_steps`."""
     left = _thread.steps_left
     if left is None:

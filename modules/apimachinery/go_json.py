@@ -58,13 +58,13 @@ def syntax_error(text: bytes) -> str:
     try:
         read_json(plain)
     except json.JSONDecodeError as error:
-        return _told(plain, error)
+        return _described(plain, error)
     except ValueError:
         return "exceeded max depth"
     return ""
 
 
-def _told(text: str, error: json.JSONDecodeError) -> str:
+def _described(text: str, error: json.JSONDecodeError) -> str:
     at = error.pos
     if error.msg.startswith("Illegal trailing comma"):  # Python 3.13 names the comma, and not the bracket behind it
         at = len(text) - len(text[at + 1 :].lstrip(" \t\r\n"))

@@ -7,7 +7,7 @@ import msgspec
 
 from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
-from modules.apimachinery.computed import take_steps
+from modules.apimachinery.computed import charge_steps
 from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.go_json import type_error
 
@@ -72,7 +72,7 @@ def _add(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 
 
 def _remove(holder: dict[str, Any], operation: dict[str, Any]) -> None:
-    _take(holder, _pointer(operation, "path"))
+    _pop(holder, _pointer(operation, "path"))
 
 
 def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -85,12 +85,12 @@ def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     source, path = _pointer(operation, "from"), _pointer(operation, "path")
     if len(path) > len(source) and path[: len(source)] == source:
         raise UnprocessableError(f"{_text(source)} cannot be moved into itself")
-    value = _take(holder, source)
+    value = _pop(holder, source)
     values = number_of_values(value)
     holder[_MOVED] += values
     if holder[_MOVED] > MOVED_VALUES:
         raise TooLargeError(f"the moves of a JSON patch have at most {MOVED_VALUES} values")
-    take_steps(values)
+    charge_steps(values)
     _insert(holder, path, value)
 
 
@@ -102,7 +102,7 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     size, values = holder[_COPIED] = size + len(msgspec.json.encode(value)), values + number_of_values(value)
     if size > COPIED_BYTES or values > COPIED_VALUES:
         raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes or {COPIED_VALUES} values")
-    take_steps(values)
+    charge_steps(values)
     _insert(holder, _pointer(operation, "path"), copied(value))
 
 
@@ -170,7 +170,7 @@ def _bounded(path: Sequence[str], value: Any) -> Any:
     return value
 
 
-def _take(holder: dict[str, Any], path: Sequence[str]) -> Any:
+def _pop(holder: dict[str, Any], path: Sequence[str]) -> Any:
     if len(path) == 1:
         raise UnprocessableError("the whole object cannot be removed")
     parent = _parent(holder, path)

@@ -142,7 +142,7 @@ def read_requirements(text: str) -> Iterator[Requirement]:
             yield _requirement(tokens)
         except ValueError as error:
             raise ValueError(f"unable to parse requirement: {error}") from error
-        _take_comma(tokens)
+        _expect_comma(tokens)
 
 
 class _Tokens:
@@ -164,17 +164,17 @@ class _Tokens:
     def is_at_end(self) -> bool:
         return self._next == _END
 
-    def take(self) -> str:
+    def pop(self) -> str:
         taken, self._next = self._next, next(self._found, _END)
         return taken
 
 
-def _take_comma(tokens: _Tokens) -> None:
+def _expect_comma(tokens: _Tokens) -> None:
     if tokens.is_at_end:
         return
     if tokens.next != ",":
         raise ValueError(f"found '{tokens.next}', expected: ',' or 'end of string'")
-    tokens.take()
+    tokens.pop()
     if not (tokens.is_word or tokens.next == "!"):
         raise ValueError(f"found '{tokens.next}', expected: identifier after ','")
 
@@ -182,10 +182,10 @@ def _take_comma(tokens: _Tokens) -> None:
 def _requirement(tokens: _Tokens) -> Requirement:
     is_negated = tokens.next == "!"
     if is_negated:
-        tokens.take()
+        tokens.pop()
     if not tokens.is_word:
         raise ValueError(f"found '{tokens.next}', expected: identifier")
-    key = tokens.take()
+    key = tokens.pop()
     _check("<nil>", key, faults_of_label_key(key))
     if is_negated:
         return Requirement(key, is_refused=True)
@@ -199,7 +199,7 @@ def _restriction(key: str, tokens: _Tokens) -> Requirement:
     operator = tokens.next
     if operator not in (*_SETS, *_EQUALS, *_COMPARISONS):
         raise ValueError(f"found '{operator}', expected: {_OPERATORS}")
-    tokens.take()
+    tokens.pop()
     values = sorted(_values(tokens)) if operator in _SETS else [_exact_value(tokens)]
     for number, value in enumerate(values):
         if operator in _COMPARISONS:
@@ -217,7 +217,7 @@ def _restriction(key: str, tokens: _Tokens) -> Requirement:
 def _values(tokens: _Tokens) -> set[str]:
     if tokens.next != "(":
         raise ValueError(f"found '{tokens.next}' expected: '('")
-    tokens.take()
+    tokens.pop()
     if not (tokens.is_word or tokens.next in (",", ")")):
         raise ValueError(f"found '{tokens.next}', expected: ',', ')' or identifier")
     return set(_listed(tokens))
@@ -227,14 +227,14 @@ def _listed(tokens: _Tokens) -> Iterator[str]:
     """Yield the values up to the closing parenthesis; nothing between two commas is the empty value."""
     for _ in range(_MOST_VALUES):
         is_word = tokens.is_word
-        yield tokens.take() if is_word else ""
+        yield tokens.pop() if is_word else ""
         if tokens.next == ")":
-            tokens.take()
+            tokens.pop()
             return
         if tokens.next != ",":
             wanted = "',' or ')'" if is_word else "',', or identifier"
             raise ValueError(f"found '{tokens.next}', expected: {wanted}")
-        tokens.take()
+        tokens.pop()
     raise ValueError(f"a set has at most {_MOST_VALUES} values")
 
 
@@ -243,7 +243,7 @@ def _exact_value(tokens: _Tokens) -> str:
         return ""
     if not tokens.is_word:
         raise ValueError(f"found '{tokens.next}', expected: identifier")
-    return tokens.take()
+    return tokens.pop()
 
 
 def _check(field: str, value: str, faults: Iterator[str]) -> None:

@@ -78,7 +78,7 @@ def events(text: str, *, depth: int = DEPTH, shares_aliases: bool = False) -> It
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             yield event
-            sizes.take(event)
+            sizes.count(event)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error) from error
     except (yaml.YAMLError, UnicodeError) as error:
@@ -206,7 +206,7 @@ class _Sizes:
         """Values and characters of a part; None for an open one, which would contain itself."""
         self._values = self._characters = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def count(self, event: yaml.Event) -> None:
         """Count an event."""
         if isinstance(event, yaml.ScalarEvent):
             self._add(event.anchor, 1, len(event.value))

@@ -100,7 +100,7 @@ class VerbParser(argparse.ArgumentParser):
     def _long(self, word: str, rest: Iterator[str]) -> str:
         name, equals, value = word.partition("=")
         action = self._known(name)
-        if not self._takes_value(action):
+        if not self._has_value(action):
             return f"{name}={_boolean(value)}" if equals and _boolean(value) else word
         if equals:
             return word
@@ -114,7 +114,7 @@ class VerbParser(argparse.ArgumentParser):
         while letters:
             name, letters = f"-{letters[0]}", letters[1:]
             action = self._known(name)
-            if self._takes_value(action):
+            if self._has_value(action):
                 value = letters.removeprefix("=") or self._next(name, rest)
                 yield f"{max(action.option_strings, key=len)}={value}"
                 return
@@ -128,7 +128,7 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"unknown flag: {name}" if name.startswith("--") else f"unknown shorthand flag: {name}")
         return action
 
-    def _takes_value(self, action: argparse.Action) -> bool:
+    def _has_value(self, action: argparse.Action) -> bool:
         return action.nargs in {None, 1, "?"}
 
     def _next(self, name: str, rest: Iterator[str]) -> str:

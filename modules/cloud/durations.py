@@ -18,7 +18,7 @@ class Durations:
         self.total = 0.0
         """The sum of the durations, in seconds."""
 
-    def note(self, seconds: float) -> None:
+    def observe(self, seconds: float) -> None:
         """Count a duration."""
         self._counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds

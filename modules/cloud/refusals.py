@@ -33,7 +33,7 @@ class Refusals:
         self.counts: Counter[tuple[str, str]] = Counter()
         """By reason and kind of object, both from closed sets."""
 
-    def note(self, node: str, reason: str, kind: str, text: str) -> None:
+    def record(self, node: str, reason: str, kind: str, text: str) -> None:
         """Count and log a refusal.
 
         Args:
@@ -48,7 +48,7 @@ class Refusals:
             if len(self._of) >= _NODES:
                 self._of.clear()
             of = self._of[node] = _Node()
-        if of.bucket.take(self._clock.monotonic()):
+        if of.bucket.reserve(self._clock.monotonic()):
             of.silent += 1
             return
         more = f" ({of.silent} more of this node since the last line)" if of.silent else ""

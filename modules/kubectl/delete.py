@@ -86,8 +86,10 @@ def delete_options(session: Session, chosen: Any) -> dict[str, Any]:
         grace = 1
     elif force:
         grace = 0
-        session.say("Warning: Immediate deletion does not wait for confirmation that the running resource has been "
-                    "terminated. The resource may continue to run on the cluster indefinitely.")  # fmt: skip
+        session.print_remark(
+            "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+            "The resource may continue to run on the cluster indefinitely."
+        )
     elif grace == 0:
         grace = 1
     body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
@@ -137,7 +139,9 @@ def _deleted(session: Session, chosen: Any, ref: ObjectRef, options: dict[str, A
 def _wait(session: Session, deleted: list[tuple[ObjectRef, str]], ends: float | None) -> None:
     """Wait until the objects are deleted, or are others of the same name."""
     what = str(deleted[0][0]) if len(deleted) == 1 else f"{len(deleted)} objects"
-    session.say(f"waiting until {what} {'is' if len(deleted) == 1 else 'are'} gone (--wait=false does not wait)")
+    session.print_remark(
+        f"waiting until {what} {'is' if len(deleted) == 1 else 'are'} gone (--wait=false does not wait)"
+    )
     for ref, uid in deleted:
         try:
             for obj in states(session, ref, ends=ends):

@@ -45,7 +45,7 @@ def run(session: Session, chosen: Any) -> int:
         between = "\n\n"
     if not found and not errors:
         where = "" if session.all_namespaces else f" in {session.namespace} namespace."
-        session.say(f"No resources found{where if any(each.resource.namespaced for each in wanted) else ''}")
+        session.print_remark(f"No resources found{where if any(each.resource.namespaced for each in wanted) else ''}")
     return report(session, errors)
 
 

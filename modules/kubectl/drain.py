@@ -62,9 +62,11 @@ def run(session: Session, chosen: Any) -> int:
         except KubectlError as error:
             left.append(node.name)
             errors.append(error)
-            session.say(f'error: unable to drain node "{node.name}" due to error: {error.text}, continuing command...')
+            session.print_remark(
+                f'error: unable to drain node "{node.name}" due to error: {error.text}, continuing command...'
+            )
     if left:
-        session.say("\n".join(["There are pending nodes to be drained:", *(f" {name}" for name in left)]))
+        session.print_remark("\n".join(["There are pending nodes to be drained:", *(f" {name}" for name in left)]))
     return report(session, errors)
 
 
@@ -174,12 +176,14 @@ class _Drain:
         if plan.errors:
             raise KubectlError(plan.errors[0] if len(plan.errors) == 1 else f"[{', '.join(plan.errors)}]")
         if plan.warnings:
-            self._session.say(f"Warning: {plan.warnings}")
+            self._session.print_remark(f"Warning: {plan.warnings}")
         if chosen.dry_run == "client":
             print_lines([f"evicting pod {pod_name(pod)} (dry run)" for pod in plan.pods])
             return
         if self._is_silent and plan.pods:
-            self._session.say(f'Warning: node "{self._node.name}" does not answer: its pods end when it is back')
+            self._session.print_remark(
+                f'Warning: node "{self._node.name}" does not answer: its pods end when it is back'
+            )
         due = plan.pods
         going: dict[str, JsonObject] = {}
         while due or going:
@@ -212,10 +216,10 @@ class _Drain:
             what = f'error when evicting pods/"{name}" -n "{namespace}"'
             if error.code != HTTPStatus.TOO_MANY_REQUESTS:
                 raise KubectlError(f"{what}: {error.text}") from error
-            self._session.say(f"{what} (will retry after {RETRY_SECONDS}s): {error.text}")
+            self._session.print_remark(f"{what} (will retry after {RETRY_SECONDS}s): {error.text}")
             return False
         if self._chosen.dry_run == "server":
-            self._say_gone(name)
+            self._print_gone(name)
         elif not self._is_silent:
             going[text_at(pod, "metadata.uid")] = pod
         return True
@@ -244,9 +248,9 @@ class _Drain:
             return
         present = self._present_uids()
         for uid in [uid for uid in going if uid not in present]:
-            self._say_gone(text_at(going.pop(uid), "metadata.name"))
+            self._print_gone(text_at(going.pop(uid), "metadata.name"))
 
-    def _say_gone(self, name: str) -> None:
+    def _print_gone(self, name: str) -> None:
         done = "deleted" if self._chosen.disable_eviction else "evicted"
         print_lines([f"pod/{name} {done}{DRY_RUN[self._chosen.dry_run]}"])
 

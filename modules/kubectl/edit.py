@@ -79,7 +79,7 @@ def _edit(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> Non
         raise KubectlError(f'{error} (a copy of your changes has been stored to "{file}")') from error
     file.unlink()
     if after is None:
-        session.say("Edit cancelled, no changes made.")
+        session.print_remark("Edit cancelled, no changes made.")
     else:
         print_result(chosen, ref.resource, after, "edited")
 

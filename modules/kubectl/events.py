@@ -56,7 +56,7 @@ def run(session: Session, chosen: Any) -> int:
         printer.show(events)
     elif not chosen.watch:
         where = "any namespace" if session.all_namespaces else f"{session.namespace} namespace"
-        session.say(f"No events found in {where}.")
+        session.print_remark(f"No events found in {where}.")
     if chosen.watch:
         for change, event in followed(session, listing, version):
             if change != DELETED and wanted(event):

@@ -199,7 +199,7 @@ def _show(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], 
     elif not errors and not chosen.ignore_not_found and not chosen.output.startswith("name"):
         namespaced = any(each.resource.namespaced for each in wanted)
         where = f" in {session.namespace} namespace." if namespaced and not session.all_namespaces else ""
-        session.say(f"No resources found{where}")
+        session.print_remark(f"No resources found{where}")
     return report(session, errors)
 
 
@@ -239,7 +239,7 @@ def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing],
     if len(wanted) != 1:
         raise UsageError("you may only specify a single resource type or object with --watch")
     if chosen.sort_by:
-        session.say("warning: --watch requested, --sort-by will be ignored for watch events received")
+        session.print_remark("warning: --watch requested, --sort-by will be ignored for watch events received")
     listing = listing_of(wanted[0])
     if not isinstance(wanted[0], Listing):
         session.client.get(wanted[0].path)  # an error where it is not there

@@ -52,7 +52,7 @@ class Session:
         """The namespace of lists; empty for all."""
         return "" if self.all_namespaces else self.namespace
 
-    def say(self, text: str) -> None:
+    def print_remark(self, text: str) -> None:
         """Print a remark on standard error."""
         print_text(text, to=sys.stderr)
 
@@ -70,10 +70,10 @@ def run(chosen: Any) -> int:
         status = int(import_module(module).run(session, chosen))
         sys.stdout.flush()
     except KubectlError as error:
-        session.say(error.line)
+        session.print_remark(error.line)
         return error.status
     except BeehiveError as error:
-        session.say(f"error: {error}")
+        session.print_remark(f"error: {error}")
         return REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -83,5 +83,5 @@ def run(chosen: Any) -> int:
 def report(session: Session, errors: list[KubectlError]) -> int:
     """Print the errors of a verb that goes on after each; return the exit status."""
     for error in errors:
-        session.say(error.line)
+        session.print_remark(error.line)
     return REFUSED if errors else 0

@@ -129,7 +129,7 @@ def _top_pods(session: Session, chosen: Any, name: str = "") -> int:
     if not found:
         _check_why_none(session, chosen)
         where = "" if session.all_namespaces else f" in {session.namespace} namespace."
-        session.say(f"No resources found{where}")
+        session.print_remark(f"No resources found{where}")
         return 0
     pods = ordered((_usage(_key(pod), objects_at(pod, "containers")) for pod in found), chosen.sort_by)
     rows = [[*each.key, *each.cells] for each in (_containers(found, pods, chosen) if chosen.containers else pods)]

@@ -169,13 +169,13 @@ class FleetApi:
     def _serve_seen(self, request: Request, parts: Sequence[str]) -> Response:
         """Return an answer with the parts that the user may see."""
         if parts == ("changes",):
-            self._feeds.look()
+            self._feeds.start()
             sees, refused = self._seen()
             if not sees.has_nodes and sees.pods_in == sees.devices_in == frozenset():
                 raise HttpStatusError(403, refused[NODES])
             since, view = (whole_number(request.first(name), 15) or 0 for name in ("since", "view"))
             return json_of(self._picture.changes(since, NAMES, sees, view), refused)
-        self._feeds.look_when_read()
+        self._feeds.start_and_wait()
         sees, refused = self._seen(are_devices_asked=parts == ("devices",))
         now, rows, shown = (
             self._picture.now(),
@@ -214,7 +214,7 @@ class FleetApi:
 
     def _row_seen(self, name: str) -> NodeRow | None:
         """Return the row of a node, if the user may see nodes."""
-        self._feeds.look_when_read()
+        self._feeds.start_and_wait()
         rows = self._picture.rows(self._seen().sight)
         return next((each for each in rows if each.name == name), None)
 

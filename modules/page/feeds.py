@@ -94,7 +94,7 @@ class Feeds:
         self._running: set[str] = set()
         self._ended = threading.Event()
 
-    def look(self) -> None:
+    def start(self) -> None:
         """Note that a browser looks, and start the feeds that do not run."""
         runs: Mapping[str, Callable[[], None]] = {
             "nodes": lambda: self._watch("nodes", short_node, self._picture.put_nodes, self._picture.change_node),
@@ -109,9 +109,9 @@ class Feeds:
                     self._running.add(name)
                     threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
 
-    def look_when_read(self) -> None:
+    def start_and_wait(self) -> None:
         """Look, and wait some seconds at most until everything has been read once, or a feed is in trouble."""
-        self.look()
+        self.start()
         deadline = self._clock.monotonic() + _FIRST_SECONDS
         while not self._picture.is_answered(NAMES) and self._clock.monotonic() < deadline:
             if self._ended.wait(_LOOK_AGAIN):

@@ -124,7 +124,7 @@ class _View:
         """The last version with forgotten removals of rows."""
         self._head: tuple[int, bytes, FleetHead] | None = None
 
-    def take(self, made: list[NodeRow], head: FleetHead, edition: int, now: float) -> None:
+    def replace(self, made: list[NodeRow], head: FleetHead, edition: int, now: float) -> None:
         """Take over new rows; the version grows if any differs."""
         self.made, self.made_at, self.edition = made, now, edition
         gone = self._rows.keys() - {row.name for row in made}
@@ -226,32 +226,32 @@ class Picture:
         found = {each.name: each for each in nodes}
         with self._lock:
             for name in self._nodes.keys() - found.keys():
-                self._take_node(name, None)
+                self._update_node(name, None)
             for name, node in found.items():
-                self._take_node(name, node)
+                self._update_node(name, node)
 
     def put_pods(self, pods: Iterable[FleetPodRow]) -> None:
         """Take over all pods."""
         found = {each.key: each for each in pods}
         with self._lock:
             for key in self._pods.keys() - found.keys():
-                self._take_pod(key, None)
+                self._update_pod(key, None)
             for key, row in found.items():
-                self._take_pod(key, row)
+                self._update_pod(key, row)
 
     def change_node(self, change: str, node: JsonObject) -> None:
         """Take over a change that a watch reports."""
         found = short_node(node)
         with self._lock:
-            self._take_node(found.name, None if change == _DELETED else found)
+            self._update_node(found.name, None if change == _DELETED else found)
 
     def change_pod(self, change: str, pod: JsonObject) -> None:
         """Take over a change that a watch reports."""
         row = pod_row(pod)
         with self._lock:
-            self._take_pod(row.key, None if change == _DELETED else row)
+            self._update_pod(row.key, None if change == _DELETED else row)
 
-    def _take_node(self, name: str, node: ShortNode | None) -> None:
+    def _update_node(self, name: str, node: ShortNode | None) -> None:
         if self._nodes.get(name) == node:
             return
         self._edition += 1
@@ -265,7 +265,7 @@ class Picture:
         self._nodes[name] = node
         self._joined[name] = seconds_of(node.created) or 0.0
 
-    def _take_pod(self, key: str, row: FleetPodRow | None) -> None:
+    def _update_pod(self, key: str, row: FleetPodRow | None) -> None:
         former = self._pods.get(key)
         if former == row:
             return
@@ -424,7 +424,7 @@ class Picture:
             if now - self._made_at >= _PERIOD or now < self._made_at:
                 self._make(now)
             rows = self._rows_of(sight)
-            found.take(rows, self._head_of(sight, rows, now), self._made_edition, now)
+            found.replace(rows, self._head_of(sight, rows, now), self._made_edition, now)
             self._pause = min(max(_PERIOD, _SHARE * (self.now() - now)), _AGES_PERIOD)
         return found
 

@@ -131,7 +131,7 @@ class ShellPlaces:
         self._lock = threading.Lock()
         self._taken: list[ShellPlace] = []
 
-    def take(self, user: str) -> ShellPlace:
+    def acquire(self, user: str) -> ShellPlace:
         """Return a place. If all are taken, it is the oldest one of the user with the most, unless that user would then
         have fewer than this one.
 
@@ -205,7 +205,7 @@ class Shells:
         if way is None:
             raise HttpStatusError(401, "the session has ended")
         way.check(where)
-        place = self._places.take(way.user)
+        place = self._places.acquire(way.user)
         try:
             fields = [each for each in request.headers if each[0] in ("sec-websocket-key", "sec-websocket-version")]
             offered = ", ".join(each for each in protocols_of(request) if each in PROTOCOLS)
@@ -345,7 +345,7 @@ class _Talk:
         checked = self._clock.monotonic()
         why = ""
         while True:
-            taken = self._take_input()
+            taken = self._forward_input()
             if taken is None:
                 return ""
             now = self._clock.monotonic()
@@ -362,7 +362,7 @@ class _Talk:
             if not taken and not given:
                 self._wait(CHECK_SECONDS)
 
-    def _take_input(self) -> bool | None:
+    def _forward_input(self) -> bool | None:
         """Move bytes to the node; return whether there were any, None at the end of the browser."""
         if self._node.writes:
             return self._node.write() > 0

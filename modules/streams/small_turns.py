@@ -31,7 +31,7 @@ class SmallTurns:
         self._next: float | None = None
         """Monotonic seconds at which all turns so far will be over."""
 
-    def took(self, size: int, now: float, turns: int = 1) -> float:
+    def charge(self, size: int, now: float, turns: int = 1) -> float:
         """Count a turn of a stream, and return the seconds until it may take another one.
 
         Args:

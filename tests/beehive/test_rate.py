@@ -10,49 +10,49 @@ from beehive.rate import TokenBucket
 def test_a_full_bucket_lets_the_burst_through_and_then_one_every_period() -> None:
     """KubeEdge's 30 and 60: sixty immediately, then one every 1/30 s."""
     bucket = TokenBucket(30, 60)
-    assert [bucket.take(5.0) for _ in range(60)] == [0.0] * 60
-    wait = bucket.take(5.0)
+    assert [bucket.reserve(5.0) for _ in range(60)] == [0.0] * 60
+    wait = bucket.reserve(5.0)
     assert wait == pytest.approx(1 / 30)
-    assert bucket.take(5.0 + wait) == 0.0
-    assert bucket.take(5.0 + wait) == pytest.approx(1 / 30)
+    assert bucket.reserve(5.0 + wait) == 0.0
+    assert bucket.reserve(5.0 + wait) == pytest.approx(1 / 30)
 
 
 def test_a_bucket_fills_up_to_the_burst_and_no_further() -> None:
     """An hour of quiet is worth one burst."""
     bucket = TokenBucket(30, 3)
     for _ in range(3):
-        bucket.take(0.0)
-    assert [bucket.take(3600.0) == 0.0 for _ in range(4)] == [True, True, True, False]
+        bucket.reserve(0.0)
+    assert [bucket.reserve(3600.0) == 0.0 for _ in range(4)] == [True, True, True, False]
 
 
 def test_the_top_of_a_full_bucket_leaves_the_rest() -> None:
     """A caller that takes only the top of the bucket waits until the bucket is full again."""
     bucket = TokenBucket(10, 5)
-    assert [bucket.take(0.0, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
-    assert [bucket.take(0.0) == 0.0 for _ in range(4)] == [True, True, True, False]
-    assert bucket.take(0.3, only_top=2) == pytest.approx(0.2)
-    assert [bucket.take(0.5, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
-    assert [TokenBucket(10, 1).take(0.0, only_top=2), TokenBucket(0, 0).take(0.0, only_top=2)] == [0.0, 0.0]
+    assert [bucket.reserve(0.0, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
+    assert [bucket.reserve(0.0) == 0.0 for _ in range(4)] == [True, True, True, False]
+    assert bucket.reserve(0.3, only_top=2) == pytest.approx(0.2)
+    assert [bucket.reserve(0.5, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
+    assert [TokenBucket(10, 1).reserve(0.0, only_top=2), TokenBucket(0, 0).reserve(0.0, only_top=2)] == [0.0, 0.0]
 
 
 def test_rate_zero_never_holds_back() -> None:
     """0 means no limit."""
     bucket = TokenBucket(0, 0)
-    assert all(bucket.take(1.0) == 0.0 for _ in range(1000))
+    assert all(bucket.reserve(1.0) == 0.0 for _ in range(1000))
 
 
 def test_burst_zero_still_lets_one_through_at_a_time() -> None:
     """A burst below one would stop the node's mouth for ever."""
     bucket = TokenBucket(10, 0)
-    assert bucket.take(0.0) == 0.0
-    assert bucket.take(0.0) == pytest.approx(0.1)
+    assert bucket.reserve(0.0) == 0.0
+    assert bucket.reserve(0.0) == pytest.approx(0.1)
 
 
 def test_a_clock_that_stands_still_or_goes_back_gives_no_tokens() -> None:
     """Only time that has passed counts."""
     bucket = TokenBucket(10, 1)
-    assert bucket.take(7.0) == 0.0
-    assert bucket.take(6.0) > 0.0
+    assert bucket.reserve(7.0) == 0.0
+    assert bucket.reserve(6.0) > 0.0
 
 
 @given(
@@ -65,7 +65,7 @@ def test_no_more_leaves_than_burst_and_rate_allow(rate: float, burst: int, steps
     bucket, now, taken = TokenBucket(rate, burst), 0.0, 0
     for step in steps:
         now += step
-        while bucket.take(now) == 0.0:
+        while bucket.reserve(now) == 0.0:
             taken += 1
         assert taken <= burst + rate * now + 1e-3
 
@@ -75,7 +75,7 @@ def test_after_the_announced_wait_there_is_a_token(rate: float, burst: int, take
     """After the announced wait there is always a token."""
     bucket, now = TokenBucket(rate, burst), 100.0
     for _ in range(taken):
-        wait = bucket.take(now)
+        wait = bucket.reserve(now)
         if wait:
             now += wait
-            assert bucket.take(now) == 0.0
+            assert bucket.reserve(now) == 0.0

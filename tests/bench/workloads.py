@@ -92,14 +92,14 @@ class Cloud:
         """Do the API server's work, and publish what has changed."""
         begin = process_time()
         result = work()
-        events = self.cluster.storage.take_events()
+        events = self.cluster.storage.drain_events()
         self.served += process_time() - begin
         for event in events:
             changed = ObjectChanged(event.type, event.new, event.old)
             if event.key.kind == _POD.name:
                 self._note(changed)
             if changed.kind in _FOLLOWED:
-                self._queue.append(lambda changed=changed: self._engine.take(changed))  # type: ignore[misc]
+                self._queue.append(lambda changed=changed: self._engine.handle(changed))  # type: ignore[misc]
         return result
 
     def _note(self, changed: ObjectChanged) -> None:

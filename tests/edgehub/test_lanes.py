@@ -48,7 +48,7 @@ def order(lanes: Lanes) -> list[str]:
     """Ids as they leave."""
     ids = []
     while (key := lanes.next(lambda _: True)) is not None:
-        ids.append(lanes.take(key).message.id)
+        ids.append(lanes.remove(key).message.id)
     return ids
 
 
@@ -100,7 +100,7 @@ def test_messages_about_one_object_leave_in_their_order(seed: int) -> None:
     def leave() -> None:
         key = lanes.next(lambda _: True)
         if key is not None:
-            one = lanes.take(key).message
+            one = lanes.remove(key).message
             left.setdefault(one.route.resource.replace("podpatch", "pod"), []).append(one.id)
 
     kinds = ("device", "pod", "podpatch", "event", "lease", "secret")

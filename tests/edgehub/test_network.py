@@ -92,44 +92,44 @@ def test_notifications_are_parsed(data: bytes, expected: list[object]) -> None:
 @given(st.binary(max_size=300))
 def test_nothing_that_comes_can_harm(data: bytes) -> None:
     """Nor what is almost right."""
-    NetworkChanges().take(read(data))
-    NetworkChanges().take(read(link() + data))
-    NetworkChanges().take(read(datagram(24, data)))
-    NetworkChanges().take(read(datagram(16, data)))
+    NetworkChanges().describe(read(data))
+    NetworkChanges().describe(read(link() + data))
+    NetworkChanges().describe(read(datagram(24, data)))
+    NetworkChanges().describe(read(datagram(16, data)))
 
 
 def test_only_new_facts_are_changes() -> None:
     """A router advertisement renews what is known."""
     changes = NetworkChanges()
-    assert changes.take(read(link(device=7))) == "another device is up"
-    assert changes.take(read(address() + route())) == "another address has come, the default route has come"
-    assert changes.take(read(address() + route())) == ""
-    assert changes.take(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
-    assert changes.take(read(link(attributes=attribute(3, b"wlan0\0")))) == "device wlan0 is up"
-    assert changes.take(read(link())) == ""
-    assert changes.take(read(link(flags=1))) == "device 2 is down"
-    assert changes.take(read(address(kind=21))) == "an address has gone"
-    assert changes.take(read(address())) == "an address has come"
-    assert changes.take(read(link(device=9, flags=1))) == "another device is down", "it may have been up before"
+    assert changes.describe(read(link(device=7))) == "another device is up"
+    assert changes.describe(read(address() + route())) == "another address has come, the default route has come"
+    assert changes.describe(read(address() + route())) == ""
+    assert changes.describe(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
+    assert changes.describe(read(link(attributes=attribute(3, b"wlan0\0")))) == "device wlan0 is up"
+    assert changes.describe(read(link())) == ""
+    assert changes.describe(read(link(flags=1))) == "device 2 is down"
+    assert changes.describe(read(address(kind=21))) == "an address has gone"
+    assert changes.describe(read(address())) == "an address has come"
+    assert changes.describe(read(link(device=9, flags=1))) == "another device is down", "it may have been up before"
 
 
 def test_a_device_that_had_the_default_route_is_a_way_out_however_many_pods_come_and_go() -> None:
     """Its end may have a hanging dial broken off."""
     changes = NetworkChanges()
-    changes.take(read(route()))
-    assert changes.take(read(route(kind=25))) == "the default route has gone"
+    changes.describe(read(route()))
+    assert changes.describe(read(route(kind=25))) == "the default route has gone"
     for device in range(10, 10 + MOST_REMEMBERED):
-        changes.take(read(link(device=device)))
-        changes.take(read(link(kind=17, device=device)))
-    changes.take(read(link()))
-    assert changes.take(read(link(flags=1))) == "device 2 is down"
+        changes.describe(read(link(device=device)))
+        changes.describe(read(link(kind=17, device=device)))
+    changes.describe(read(link()))
+    assert changes.describe(read(link(flags=1))) == "device 2 is down"
 
 
 def test_the_number_of_remembered_devices_is_bounded() -> None:
     """Devices without number do not take the memory."""
     changes = NetworkChanges()
     for device in range(2 * MOST_REMEMBERED):
-        changes.take([InterfaceState(device, runs=True)])
+        changes.describe([InterfaceState(device, runs=True)])
     assert len(changes._links) <= MOST_REMEMBERED + 1
 
 

@@ -37,7 +37,7 @@ def drain(outgoing: Outgoing) -> list[str]:
     """Ids in the order of sending, all confirmed."""
     ids = []
     while outgoing.peek() is not None:
-        ids.append(outgoing.take().message.id)
+        ids.append(outgoing.pop().message.id)
         outgoing.confirmed(1, 0.0)
     return ids
 
@@ -48,14 +48,14 @@ def test_the_largest_unconfirmed_message_is_forgotten_with_its_row() -> None:
     outgoing.attach([])
     for name, size in (("small", 100), ("large", 3000), ("waits", 4000)):
         outgoing.offer(entry(message(f"default/device/{name}", "upload"), size))
-    outgoing.ledger.wrote(outgoing.ledger.take())
-    outgoing.take(), outgoing.take()
+    outgoing.ledger.wrote(outgoing.ledger.drain())
+    outgoing.pop(), outgoing.pop()
     assert outgoing.remove_largest(3000) is None
     found = outgoing.remove_largest(2999)
     assert found is not None
     assert found.message.route.resource == "default/device/large"
     assert outgoing.usage(MessageClass.UPLOAD) == (2, 4100)
-    assert outgoing.ledger.take().gone == (found.serial,)
+    assert outgoing.ledger.drain().gone == (found.serial,)
     outgoing.link_lost()
     assert len(drain(outgoing)) == 2
 
@@ -161,7 +161,7 @@ def test_arrived_messages_stay_for_a_keepalive_period_and_leave_again_if_the_lin
     early, late, last = upload("a"), upload("b"), upload("c")
     for sent in (early, late, last):
         outgoing.offer(entry(sent))
-        outgoing.take()
+        outgoing.pop()
     outgoing.confirmed(1, 100.0)
     outgoing.confirmed(1, 110.0)
     assert outgoing.settled(114.9) == 115.0
@@ -175,7 +175,7 @@ def test_a_message_that_arrived_a_second_time_is_forgotten() -> None:
     outgoing = bounded(10, 10_000, settle=15.0)
     outgoing.offer(entry(upload()))
     for now in (0.0, 1.0):
-        outgoing.take()
+        outgoing.pop()
         outgoing.confirmed(1, now)
         outgoing.link_lost()
     assert outgoing.peek() is None
@@ -187,7 +187,7 @@ def test_of_a_state_that_has_arrived_and_gives_way_to_a_newer_one_nothing_stays(
     outgoing = bounded(10, 10_000, settle=15.0)
     older, newer = (message("default/podstatus/p", "update", {"n": number}) for number in range(2))
     outgoing.offer(entry(older))
-    outgoing.take()
+    outgoing.pop()
     outgoing.confirmed(1, 0.0)
     outgoing.offer(entry(newer))
     outgoing.link_lost()
@@ -200,7 +200,7 @@ def test_arrived_messages_give_way_before_any_is_refused() -> None:
     outgoing = bounded(2, 10_000, settle=15.0)
     for name in "abcdef":
         assert outgoing.offer(entry(upload(name))).result is OfferResult.QUEUED
-        outgoing.take()
+        outgoing.pop()
         outgoing.confirmed(1, 0.0)
 
 
@@ -211,7 +211,7 @@ def test_an_answer_of_the_cloud_ends_the_keeping_immediately(read: int) -> None:
     old, other, new = message("default/podstatus/a"), upload(), message("default/podstatus/a")
     for sent in (old, other, new):
         outgoing.offer(entry(sent))
-        outgoing.take()
+        outgoing.pop()
     outgoing.confirmed(read, 0.0)
     outgoing.answered(new.id)
     outgoing.link_lost()
@@ -224,7 +224,7 @@ def test_an_answer_to_an_older_state_does_not_settle_a_newer_one() -> None:
     old, new = (message("default/podstatus/a") for _ in range(2))
     for sent in (old, new):
         outgoing.offer(entry(sent))
-        outgoing.take()
+        outgoing.pop()
     outgoing.confirmed(2, 0.0)
     outgoing.answered(old.id)
     outgoing.link_lost()
@@ -236,7 +236,7 @@ def test_a_message_answered_on_its_way_is_settled_when_the_link_ends() -> None:
     outgoing = bounded(1, 10_000, settle=15.0)
     sent = upload()
     outgoing.offer(entry(sent))
-    outgoing.take()
+    outgoing.pop()
     outgoing.answered(sent.id)
     outgoing.link_lost()
     assert outgoing.peek() is None
@@ -259,7 +259,7 @@ def test_messages_older_than_their_limit_are_dropped() -> None:
 
 def stored(outgoing: Outgoing, disk: dict[int, Entry]) -> None:
     """Let the store have what it is to have."""
-    changes = outgoing.ledger.take()
+    changes = outgoing.ledger.drain()
     apply(changes, disk)
     outgoing.ledger.wrote(changes)
 
@@ -278,11 +278,11 @@ def test_a_kept_message_does_not_leave_before_it_is_written_and_holds_up_no_othe
     kept, request = upload(), message("default/configmap/c", "query", sync=True)
     outgoing.offer(entry(kept))
     outgoing.offer(entry(request))
-    assert outgoing.take().message.id == request.id
+    assert outgoing.pop().message.id == request.id
     assert outgoing.peek() is None
     stored(outgoing, disk)
     assert [one.message.id for one in disk.values()] == [kept.id]
-    assert outgoing.take().message.id == kept.id
+    assert outgoing.pop().message.id == kept.id
 
 
 def test_messages_that_the_store_cannot_take_leave_and_are_sent_again() -> None:
@@ -291,9 +291,9 @@ def test_messages_that_the_store_cannot_take_leave_and_are_sent_again() -> None:
     outgoing.attach([])
     outgoing.offer(entry(upload("a")))
     outgoing.offer(entry(upload("b")))
-    changes = outgoing.ledger.take()
+    changes = outgoing.ledger.drain()
     outgoing.ledger.refused(changes, outgoing.all_entries())
-    outgoing.take()
+    outgoing.pop()
     outgoing.confirmed(1, 0.0)
     stored(outgoing, disk)
     assert [one.message.route.resource for one in disk.values()] == ["default/device/b"]
@@ -304,7 +304,7 @@ def test_answers_leave_in_their_order_again_after_a_lost_link() -> None:
     answers = [message(f"default/pod/{name}", "response", parent_msg_id="p") for name in "abc"]
     for each in answers:
         outgoing.offer(entry(each))
-    assert [outgoing.take().message.id for _ in range(2)] == [each.id for each in answers[:2]]
+    assert [outgoing.pop().message.id for _ in range(2)] == [each.id for each in answers[:2]]
     outgoing.link_lost()
     assert drain(outgoing) == [each.id for each in answers]
 
@@ -315,7 +315,7 @@ def test_removals_do_not_pile_up_while_the_store_refuses() -> None:
     outgoing.attach([])
     for _ in range(100):
         outgoing.offer(entry(message("default/podstatus/p", "update")))
-        changes = outgoing.ledger.take()
+        changes = outgoing.ledger.drain()
         outgoing.offer(entry(message("default/podstatus/p", "update")))
         outgoing.ledger.refused(changes, outgoing.all_entries())
     assert outgoing.ledger.removals == 0
@@ -340,10 +340,10 @@ def test_a_reopened_store_gets_the_changes_that_it_lacks() -> None:
     gone, kept = upload("a"), upload("b")
     outgoing.offer(entry(gone))
     stored(outgoing, disk)
-    outgoing.take()
+    outgoing.pop()
     outgoing.confirmed(1, 0.0)
     outgoing.offer(entry(kept))
-    outgoing.ledger.take()
+    outgoing.ledger.drain()
     outgoing.attach(disk.values())
     stored(outgoing, disk)
     assert [one.message.id for one in disk.values()] == [kept.id]
@@ -374,7 +374,7 @@ def test_few_bytes_of_events_are_on_their_way_so_that_a_status_does_not_wait_beh
     def leave() -> int:
         left = 0
         while outgoing.peek() is not None:
-            outgoing.take()
+            outgoing.pop()
             left += 1
         return left
 
@@ -398,7 +398,7 @@ def test_no_more_than_a_window_is_on_its_way() -> None:
         outgoing.offer(entry(message("default/device/d", "upload")))
     left = 0
     while outgoing.peek() is not None:
-        outgoing.take()
+        outgoing.pop()
         left += 1
     assert left == WINDOW_FRAMES
     outgoing.confirmed(1, 0.0)
@@ -409,7 +409,7 @@ def test_a_message_that_fills_the_window_to_the_last_byte_leaves() -> None:
     outgoing = bounded(10, 2 * WINDOW_BYTES)
     outgoing.offer(entry(upload("a"), 100))
     outgoing.offer(entry(upload("b"), WINDOW_BYTES - 100))
-    outgoing.take()
+    outgoing.pop()
     assert outgoing.peek() is not None
 
 
@@ -417,7 +417,7 @@ def test_a_newer_state_in_a_full_class_leaves_arrived_messages_alone() -> None:
     """It takes the room of the older one, so nothing else has to give way."""
     outgoing = bounded(2, 10_000, settle=15.0)
     outgoing.offer(entry(message("default/podpatch/p", "patch")))
-    outgoing.take()
+    outgoing.pop()
     outgoing.confirmed(1, 100.0)
     results = [outgoing.offer(entry(message("default/podpatch/q", "patch"))).result for _ in range(2)]
     assert results == [OfferResult.QUEUED, OfferResult.SUPERSEDED_OLDER]
@@ -429,7 +429,7 @@ def test_of_messages_that_have_arrived_only_so_many_give_way_as_need_be() -> Non
     outgoing = bounded(3, 10_000, settle=15.0)
     for name in "abc":
         outgoing.offer(entry(upload(name)))
-        outgoing.take()
+        outgoing.pop()
         outgoing.confirmed(1, 100.0)
     assert outgoing.offer(entry(upload("d"))).result is OfferResult.QUEUED
     assert outgoing.usage(MessageClass.UPLOAD) == (3, 300)
@@ -450,7 +450,7 @@ def test_events_on_their_way_do_not_give_way_to_a_new_one() -> None:
     """The cloud may have them."""
     outgoing = bounded(1, 10_000)
     outgoing.offer(entry(message("default/event/a", "insert")))
-    outgoing.take()
+    outgoing.pop()
     assert outgoing.offer(entry(message("default/event/b", "insert"))) == Offered(OfferResult.NO_ROOM)
 
 
@@ -460,10 +460,10 @@ def test_a_message_larger_than_the_window_leaves_alone() -> None:
     small, large = message("default/event/e", "insert"), message("default/event/f", "insert")
     outgoing.offer(entry(small))
     outgoing.offer(entry(large, WINDOW_BYTES + 1))
-    assert outgoing.take().message.id == small.id
+    assert outgoing.pop().message.id == small.id
     assert outgoing.peek() is None
     outgoing.confirmed(1, 0.0)
-    assert outgoing.take().message.id == large.id
+    assert outgoing.pop().message.id == large.id
 
 
 def test_a_lost_link_gives_back_unconfirmed_messages_before_all_others() -> None:
@@ -475,10 +475,10 @@ def test_a_lost_link_gives_back_unconfirmed_messages_before_all_others() -> None
     responses = [message("", "upload", parent_msg_id="p", source="servicebus", group="user") for _ in range(2)]
     for one in (confirmed, sent, request, responses[0]):
         outgoing.offer(entry(one))
-        outgoing.take()
+        outgoing.pop()
     for one in (waiting, waiting_request, responses[1]):
         outgoing.offer(entry(one))
-    outgoing.note_sent(keepalive)
+    outgoing.record_sent(keepalive)
     outgoing.confirmed(1, 0.0)
     assert [one.id for one in outgoing.link_lost()] == [request.id, waiting_request.id]
     assert drain(outgoing) == [sent.id, waiting.id]
@@ -492,7 +492,7 @@ def test_a_request_that_has_arrived_is_given_back_unless_it_was_answered(*, answ
     read, answered = (message("default/podpatch/p", "patch", {"a": 1}, sync=True) for _ in range(2))
     for one in (read, answered):
         outgoing.offer(entry(one))
-        outgoing.take()
+        outgoing.pop()
     if answered_first:
         outgoing.answered(answered.id)
     outgoing.confirmed(2, 0.0)
@@ -509,7 +509,7 @@ def test_no_more_unanswered_requests_are_remembered_than_may_wait() -> None:
     asked = [message("default/podpatch/p", "patch", sync=True) for _ in range(5)]
     for one in asked:
         outgoing.offer(entry(one))
-        outgoing.take()
+        outgoing.pop()
         outgoing.confirmed(1, 0.0)
     assert [one.id for one in outgoing.link_lost()] == [one.id for one in asked[2:]]
 
@@ -523,7 +523,7 @@ def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
         message("default/podstatus/a", "update"),
     )
     outgoing.offer(entry(old))
-    outgoing.take()
+    outgoing.pop()
     outgoing.offer(entry(event))
     outgoing.offer(entry(new))
     outgoing.link_lost()
@@ -576,7 +576,7 @@ class OutgoingMachine(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
-        self.told.append(self.outgoing.ledger.take())
+        self.told.append(self.outgoing.ledger.drain())
 
     @precondition(lambda self: self.told)
     @rule(works=st.booleans())
@@ -594,7 +594,7 @@ class OutgoingMachine(RuleBasedStateMachine):
     @rule()
     def leave(self) -> None:
         if self.outgoing.peek() is not None:
-            self.on_way.append(self.outgoing.take())
+            self.on_way.append(self.outgoing.pop())
 
     @precondition(lambda self: self.on_way)
     @rule(data=st.data(), seconds=st.floats(0, 6))

@@ -22,7 +22,7 @@ from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import load
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.top.node_view import SocketView
-from modules.processes.edgecore.top.run import Looked, Poller, TopApp
+from modules.processes.edgecore.top.run import Poller, SnapshotTaken, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod, restarts_of
@@ -75,7 +75,7 @@ def watch(machine: Machine, scenario: Callable[[Watcher], Awaitable[None]]) -> N
     """Looks at the node of a machine over its socket, twenty times a second."""
     view = SocketView(NodeClient(socket_path(load(machine.edge.file).config)))
     app = TopApp(view)
-    poller = Poller(view, 0.05, lambda look: app.post_message(Looked(look)))
+    poller = Poller(view, 0.05, lambda look: app.post_message(SnapshotTaken(look)))
 
     async def watched() -> None:
         async with app.run_test(size=(160, 50)) as pilot:

@@ -162,7 +162,7 @@ def _check_frames(data: bytes, random: Random) -> None:
             stream, since = log.resume()
             must(not since or since.replace(".", "").isdigit(), "a time to begin at is a number")
             for piece in pieces(random, data):
-                log.take(stream, piece)
+                log.write(stream, piece)
     except FrameError as error:
         must(len(str(error)) < _LONGEST_ERROR, "an error is no page")
     finally:

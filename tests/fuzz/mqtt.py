@@ -12,14 +12,14 @@ from beehive import Message, Operation, Source
 from beehive.message import Header, Route
 from modules.apimachinery.device_properties import ModelProperty
 from modules.edge.devicetwin import changes
-from modules.edge.devicetwin.answers import Voice
+from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.requests import read_object, read_state, read_twins
 from modules.edge.devicetwin.state import Device, decode, encode
 from modules.edge.devicetwin.topics import Action, asked_by, is_device_id
 from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
-from modules.edge.eventbus.counters import NotTaken
+from modules.edge.eventbus.counters import RefusalReason
 from modules.edge.eventbus.module import refusal_of
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.routing import LONGEST_TOPIC, is_filter, is_for_devices, is_topic, twin_resource
@@ -28,7 +28,7 @@ from tests.fuzz.target import Target, must
 
 _NODE: Final = "edge-1"
 _DEVICE: Final = "default/thermo"
-_VOICE: Final = Voice(1_795_192_979_794, lambda: "id")
+_VOICE: Final = MessageStamp(1_795_192_979_794, lambda: "id")
 _MODELS: Final = {"t": ModelProperty("t", "INT", "ReadOnly", "-40", "125"), "s": ModelProperty("s", "FLOAT")}
 
 
@@ -70,7 +70,7 @@ def _check_payload(data: bytes, _: Random) -> None:
     """A report changes a device within its limits, or is refused; what is stored can be read again; versions grow."""
     refused = refusal_of(Received("$hw/events/device/a/b/twin/update", data, 1, 1, retained=False))
     if refused is not None:
-        must(refused[0] is NotTaken.BINARY, "only what is no text is refused")
+        must(refused[0] is RefusalReason.BINARY, "only what is no text is refused")
         return
     before = _device()
     for act in (_update, _state):

@@ -46,5 +46,5 @@ def test_a_border_with_a_hole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node whose messages pass unchecked, with any source, reaches internal commands."""
     monkeypatch.setattr(routing, "_is_allowed", lambda *_: True)
     monkeypatch.setattr("modules.cloud.cloudhub.module.on_node", lambda message, _node: message)
-    monkeypatch.setattr(DownstreamController, "note_query", lambda *_: None)
+    monkeypatch.setattr(DownstreamController, "record_query", lambda *_: None)
     assert found()

@@ -71,7 +71,7 @@ class Cloud:
             self.streams[frame.connection].close()
 
     def sent(self) -> list[Frame]:
-        return [decode(self.link.take()) for _ in range(len(self.link.waiting))]
+        return [decode(self.link.pop()) for _ in range(len(self.link.waiting))]
 
 
 def said(frames: list[Frame], number: int) -> bytes:
@@ -92,7 +92,7 @@ def test_the_recorded_edge_is_served(path: Path) -> None:
             sent += cloud.sent()
         is_end = direction == "cloud->edge" and frame.kind == FrameType.REMOVE
         if is_end and frame.connection in cloud.streams:
-            read.setdefault(frame.connection, cloud.streams[frame.connection].take(0.0))
+            read.setdefault(frame.connection, cloud.streams[frame.connection].receive(0.0))
         cloud.play(direction, frame)
     sent += cloud.sent()
     for number, stream in cloud.streams.items():
@@ -121,7 +121,7 @@ def up(played: list[tuple[str, Frame]]) -> list[Frame]:
 
 def read_all(stream: TunnelStream) -> bytes:
     found = bytearray()
-    while data := stream.take(0.0):
+    while data := stream.receive(0.0):
         found += data
     return bytes(found)
 

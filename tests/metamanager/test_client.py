@@ -215,7 +215,7 @@ class Noting(Module):
         """Ask, note, ask again."""
         meta, keep = AsyncMetaClient(self), self.outcomes.append
         meta.store_is_complete(then=keep)
-        meta.note_complete(then=keep)
+        meta.record_complete(then=keep)
         meta.store_is_complete(then=keep)
 
     @handles(None, "event")

@@ -84,7 +84,7 @@ def test_a_new_store_does_not_say_that_it_is_complete_until_edged_does(tmp_path:
     """And remembers it."""
     with node(tmp_path / "x.db") as bee:
         assert not is_complete(bee)
-        bee.ask(META, client.completeness_note().message(bee.clock, ModuleName.EDGED))
+        bee.ask(META, client.record_completeness().message(bee.clock, ModuleName.EDGED))
         assert is_complete(bee)
     with node(tmp_path / "x.db") as bee:
         assert is_complete(bee)
@@ -121,7 +121,7 @@ class _Asker(Module):
         """Go."""
         meta = AsyncMetaClient(self)
         meta.store_is_complete(then=self.answers.append)
-        meta.note_complete(then=self.answers.append)
+        meta.record_complete(then=self.answers.append)
         meta.store_is_complete(then=self.answers.append)
         meta.pod("default", "a", "uid-1", then=self.answers.append)
 

@@ -245,7 +245,7 @@ def test_the_last_deletions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("metamanager.local_query._REMEMBERED", 2)
     query, names = LocalQuery(mock.Mock(), mock.Mock()), "abc"
     for name in names:
-        query.note_deleted(f"default/configmap/{name}", "uid-1")
+        query.record_deletion(f"default/configmap/{name}", "uid-1")
     rows = [row_of(f"default/configmap/{name}", msgspec.json.encode(thing(name)), 0) for name in names]
     assert [query.was_deleted(row) for row in rows] == [False, True, True]
 

@@ -15,7 +15,7 @@ from modules.processes.demo.examples import Example, read_examples
 from modules.processes.demo.goals import unmet
 from modules.processes.edgecore.config import load
 from modules.processes.edgecore.socket_path import socket_path
-from modules.processes.edgecore.top.look import Look
+from modules.processes.edgecore.top.look import NodeSnapshot
 from modules.processes.edgecore.top.node_view import SocketView
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, pod
@@ -44,22 +44,22 @@ class DemoNode:
         self._view = SocketView(NodeClient(socket_path(load(self._file).config)))
         self._edgecore("trace", "dump", "--config", str(self._file), "-o", str(self._recorded))
 
-    def look(self) -> Look:
+    def look(self) -> NodeSnapshot:
         """What `edgecore top --live` gets to see of a moment when it knows the use of processors and each pod is as its
         example says: one that fails again and again runs in between, and a busy node may answer too late.
         """
-        seen: list[Look] = []
+        seen: list[NodeSnapshot] = []
 
         def looked() -> bool:
-            look = self._view.look()
-            if isinstance(look, Look):
+            look = self._view.snapshot()
+            if isinstance(look, NodeSnapshot):
                 seen.append(look)
-            return isinstance(look, Look) and self._is_whole(look)
+            return isinstance(look, NodeSnapshot) and self._is_whole(look)
 
         wait_until(looked, "the use of processors has been measured twice, and the pods are as their examples say")
         return seen[-1]
 
-    def _is_whole(self, look: Look) -> bool:
+    def _is_whole(self, look: NodeSnapshot) -> bool:
         cpu = None if look.usage is None else look.usage.node.cpu
         if cpu is None or cpu.usage_nano_cores is None:
             return False

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from modules.apimachinery.printing.fields import JsonObject
 from modules.apimachinery.types.times import Nanoseconds, format_time
-from modules.processes.edgecore.top.look import Look, RootDisk
-from modules.processes.edgecore.top.run import Looked, TopApp
+from modules.processes.edgecore.top.look import NodeSnapshot, RootDisk
+from modules.processes.edgecore.top.run import SnapshotTaken, TopApp
 from tests.end_to_end.processes import REPOSITORY
 from tests.modules.page.fleet_of_200 import fleet_page
 from tests.modules.processes.edgecore.top.made import MadeView
@@ -108,7 +108,7 @@ def no_site() -> str:
     return "" if importlib.util.find_spec("mkdocs") else "not installed: mkdocs (the extra `docs`)"
 
 
-def steady(look: Look) -> Look:
+def steady(look: NodeSnapshot) -> NodeSnapshot:
     """Set what is another in each run, or of the machine that makes the picture, to the same values: times, sizes and
     use of the machine. The rest stays.
     """
@@ -134,11 +134,11 @@ def _aged(pod: JsonObject, now: float, seconds: int) -> JsonObject:
     return {**pod, "metadata": {**pod["metadata"], "creationTimestamp": created}}
 
 
-async def _screenshot(look: Look) -> str:
+async def _screenshot(look: NodeSnapshot) -> str:
     app = TopApp(MadeView())
     async with app.run_test(size=(COLUMNS, LINES)) as pilot:
         await pilot.pause()
-        app.post_message(Looked(look))
+        app.post_message(SnapshotTaken(look))
         await pilot.pause()
         await pilot.press("j")
         await pilot.pause()

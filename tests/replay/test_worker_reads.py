@@ -113,5 +113,5 @@ def test_the_recorded_pleg_inspects_the_same_pods_at_the_same_times() -> None:
         (2.9999, ""),
     ]
     assert [recorded.has_relist(now) for now in (1.0, 2.9, 3.1, 4.0)] == [False, True, True, False]
-    assert [recorded.taken_at(POD, now) for now in (1.1, 1.6, 3.1, 4.0)] == [1.5, 1.6, 3.5, 4.0]
-    assert recorded.taken_at("another", 1.1) == 1.1
+    assert [recorded.handled_at(POD, now) for now in (1.1, 1.6, 3.1, 4.0)] == [1.5, 1.6, 3.5, 4.0]
+    assert recorded.handled_at("another", 1.1) == 1.1

@@ -124,7 +124,7 @@ def the_end_of_an_old_connection_ends_the_new_one_for_edgecontroller() -> Iterat
     """Likewise: the node is sent nothing until it connects again."""
 
     def disconnected(self: NodeConnections, event: ConnectEvent) -> list[ForCluster]:
-        return self._take(event.client_id, Disconnected(self.connection_of(event.client_id)))
+        return self._handle(event.client_id, Disconnected(self.connection_of(event.client_id)))
 
     with patch.object(NodeConnections, "disconnected", disconnected):
         yield
@@ -162,14 +162,14 @@ def a_deletion_is_confirmed_although_the_runtime_refused_it() -> Iterator[None]:
 @contextmanager
 def what_is_deleted_while_the_cloud_lists_its_pods_is_taken_from_the_list() -> Iterator[None]:
     """A message that came during the listing counts for nothing."""
-    with patch.object(PodList, "note_deleted", lambda *_args: None):
+    with patch.object(PodList, "record_deletion", lambda *_args: None):
         yield
 
 
 @contextmanager
 def messages_count_for_nothing_while_the_store_lists_its_pods() -> Iterator[None]:
     """edged at its start: the store is believed, whatever a message said meanwhile."""
-    with patch.object(SyncLoop, "_note_message", lambda *_args: None):
+    with patch.object(SyncLoop, "_record_update", lambda *_args: None):
         yield
 
 

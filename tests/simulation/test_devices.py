@@ -62,19 +62,19 @@ def _time_of_the_clock(patch: Patch) -> None:
 
 
 def _answer_before_the_commit(patch: Patch) -> None:
-    take = Slots._take
+    take = Slots._update
 
     def hasty(self: Slots, device_id: str, device: Any, waiting: Any) -> None:
-        self._say(waiting)
+        self._publish(waiting)
         take(self, device_id, device, msgspec.structs.replace(waiting, publications=()))
 
-    patch.setattr(Slots, "_take", hasty)
+    patch.setattr(Slots, "_update", hasty)
 
 
 def _dropped_without_a_connection(patch: Patch) -> None:
     """KubeEdge's: what is to be told while the link is down is forgotten."""
-    note = Uplink.note
-    patch.setattr(Uplink, "note", lambda self, device: note(self, device) if self._connected else None)
+    note = Uplink.enqueue
+    patch.setattr(Uplink, "enqueue", lambda self, device: note(self, device) if self._connected else None)
 
 
 def _later_times_not_heard(patch: Patch) -> None:

@@ -170,7 +170,7 @@ def test_a_deletion_is_seen_that_is_reported_while_something_runs(
 
 def test_a_start_long_after_the_deletion_is_seen(world: World) -> None:
     watch = EndedWatch(world, "n")
-    watch.deletion_taken("u")
+    watch.deletion_acknowledged("u")
     world.run_for(60)
     watch.starts("u", "a container")
     assert invariants(world) == []

@@ -39,11 +39,11 @@ class CallPlaces:
         decode = handler.request_deserializer or bytes
 
         def answer(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-            with self._taken(requests, decode, context) as request:
+            with self._admitted(requests, decode, context) as request:
                 return handler.unary_unary(request, context)
 
         def stream(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._taken(requests, decode, context) as request:
+            with self._admitted(requests, decode, context) as request:
                 yield from handler.unary_stream(request, context)
 
         if handler.response_streaming:
@@ -51,7 +51,7 @@ class CallPlaces:
         return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
 
     @contextmanager
-    def _taken(
+    def _admitted(
         self, requests: Iterator[bytes], decode: Callable[[bytes], Any], context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Wait for the request of a call, and give the call a place. Raises gRPC's error of a call that has ended.

@@ -51,18 +51,18 @@ def environment(
     for source in container.env_from:
         for key, value in _all_keys(source, sources):
             name = source.prefix + key
-            room.take(name, value)
+            room.charge(name, value)
             if is_variable_name(name):
                 variables[name] = value
     for variable in container.env:
         own = _value(pod, container, variable, known, sources, view)
         if own is not None:
-            room.take(variable.name, own)
+            room.charge(variable.name, own)
             variables.pop(variable.name, None)
             variables[variable.name] = own
     for name, value in links.items():
         if name not in variables:
-            room.take(name, value)
+            room.charge(name, value)
             variables[name] = value
     for name, value in variables.items():
         if "\0" in value:
@@ -76,7 +76,7 @@ class _Room:
     def __init__(self) -> None:
         self._left = LARGEST_START
 
-    def take(self, name: str, value: str) -> None:
+    def charge(self, name: str, value: str) -> None:
         size = size_of(name) + 1 + size_of(value)
         if size > LARGEST_TEXT:
             raise TooLargeError("set the variable", name, f"with its name it has more than {LARGEST_TEXT} bytes")

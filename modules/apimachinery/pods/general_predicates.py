@@ -46,19 +46,19 @@ def insufficient_amount(
     return None
 
 
-def taken_host_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
+def used_host_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
     """Return the first host port of a pod that another pod uses; None when all are free."""
     wanted = host_ports(pod)
-    return taken_port(wanted, map(host_ports, others)) if wanted else None
+    return used_port(wanted, map(host_ports, others)) if wanted else None
 
 
-def taken_port(wanted: Sequence[Port], used: Iterable[Sequence[Port]]) -> Port | None:
+def used_port(wanted: Sequence[Port], used: Iterable[Sequence[Port]]) -> Port | None:
     """Return the first of the wanted ports that is used, given the ports of each pod."""
     taken: dict[tuple[str, int], set[str]] = {}
     for ports in used:
         for address, protocol, number in ports:
             taken.setdefault((protocol, number), set()).add(address)
-    return next((port for port in wanted if _is_taken(port[0], taken.get(port[1:], set()))), None)
+    return next((port for port in wanted if _is_in_use(port[0], taken.get(port[1:], set()))), None)
 
 
 def host_ports(pod: Pod) -> list[Port]:
@@ -71,7 +71,7 @@ def host_ports(pod: Pod) -> list[Port]:
     return [(port.host_ip, port.protocol or "TCP", number) for port, number in numbers if number]
 
 
-def _is_taken(address: str, by: set[str]) -> bool:
+def _is_in_use(address: str, by: set[str]) -> bool:
     """Return whether a port is taken at an address: by the address itself, or by any when one means all of them."""
     return bool(by) and (address in by or address in _ANY_ADDRESS or not by.isdisjoint(_ANY_ADDRESS))
 

@@ -37,12 +37,12 @@ def template_without_empty_members(template: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _looked_at(message: str) -> Mapping[str, MessageField]:
+def _fields_to_omit(message: str) -> Mapping[str, MessageField]:
     """Return the fields of a message that may be left out, or have parts, by name."""
     found: dict[str, MessageField] = {}
     for field in fields_of(message).values():
         if not field.name:
-            found.update(_looked_at(field.kind))
+            found.update(_fields_to_omit(field.kind))
         elif field.form or field.is_never_zero or field.is_message:
             found[field.name] = field
     return found
@@ -50,7 +50,7 @@ def _looked_at(message: str) -> Mapping[str, MessageField]:
 
 def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return the stored form of a value; the value itself, and each part, if nothing is left out of it."""
-    fields, kept = _looked_at(message), value
+    fields, kept = _fields_to_omit(message), value
     for name, member in value.items():
         field = fields.get(name)
         if field is None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.api_errors import TooLargeError
-from modules.apimachinery.computed import take_steps
+from modules.apimachinery.computed import charge_steps
 from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.formats import fits_format
@@ -78,7 +78,7 @@ class _Unknown:
         if len(self.paths) < MOST:
             self.paths.append(path)
 
-    def look_into(self, name: str, member: Any, path: str) -> None:
+    def check(self, name: str, member: Any, path: str) -> None:
         """Look for unknown fields in a member that every object has."""
         if self._of_metadata is not None and name == "metadata":
             self.paths += self._of_metadata(member, path)
@@ -96,7 +96,7 @@ def _pruned(value: Any, schema: Schema, unknown: _Unknown, *, is_object: bool, p
         place, of = _join(path, name), member_schema(schema, name)
         if is_object and name in _OF_OBJECTS:
             made[name] = member
-            unknown.look_into(name, member, place)
+            unknown.check(name, member, place)
         elif of is not None:
             made[name] = _pruned(member, of, unknown, is_object=bool(of.get(EMBEDDED)), path=place)
         elif schema.get(PRESERVE):
@@ -157,7 +157,7 @@ class Defaults:
         self._left -= values
         if self._left < 0:
             raise TooLargeError("the defaults of its kind would add too many values")
-        take_steps(values)
+        charge_steps(values)
 
 
 def _with_defaults(value: Any, schema: Schema, defaults: Defaults) -> Any:
@@ -227,7 +227,7 @@ class Steps:
         self._whole = whole
         self._left = VALUES
 
-    def take(self, schema: Schema) -> None:
+    def charge(self, schema: Schema) -> None:
         """Count the look at a value. Raise TooLargeError if there are too many."""
         steps = 1
         for name in _LONG:
@@ -239,11 +239,11 @@ class Steps:
             self._whole = None
         if self._left < 0:
             raise TooLargeError("the schema of its kind has too many rules for so many values")
-        take_steps(steps)
+        charge_steps(steps)
 
 
 def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
-    steps.take(schema)
+    steps.charge(schema)
     if value is None:
         if not schema.get("nullable") and _has_type(schema):
             yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))

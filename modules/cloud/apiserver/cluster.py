@@ -271,7 +271,7 @@ class Cluster:
         self._check_admitted(wanted, live)
         new = self.storage.replace(self.scheduler.placed(self._addressed(wanted, live)))
         self._custom.changed(new)
-        self.scheduler.note_waiting(live, new)
+        self.scheduler.record_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
@@ -288,7 +288,7 @@ class Cluster:
                 self._events.keep(why)
         return found
 
-    def note_phases_of_volumes(self) -> None:
+    def update_volume_phases(self) -> None:
         """Note which claims and volumes are available, bound, released or lost."""
         self._change_volumes(volume_binder.changed_phases)
 
@@ -554,7 +554,7 @@ class Cluster:
         uid = uid or computed(self.clock.new_id)
         obj = with_job_selector(obj, uid) if key_kind(obj) == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
-        self.scheduler.note_waiting(None, new)
+        self.scheduler.record_waiting(None, new)
         self._custom.changed(new)
         if key_kind(new) == _NODE.name:
             self.scheduler.place_waiting_pods()

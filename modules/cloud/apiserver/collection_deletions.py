@@ -49,7 +49,7 @@ class CollectionDeletions:
         self._delete = delete
         self._under_way: deque[_UnderWay] = deque()
 
-    def take(self, message: Message) -> bool:
+    def accept(self, message: Message) -> bool:
         """Take a request that deletes a large collection; return whether it is one."""
         call = message.content
         if not isinstance(call, ApiCall) or call.verb != "deletecollection" or call.node:
@@ -62,7 +62,7 @@ class CollectionDeletions:
             return False
         self._under_way.append(_UnderWay(message, found, []))
         if len(self._under_way) == 1:
-            self._module.call_soon(self._go_on)
+            self._module.call_soon(self._resume)
         return True
 
     def end(self) -> list[Message]:
@@ -71,7 +71,7 @@ class CollectionDeletions:
         self._under_way.clear()
         return left
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._under_way:
             first = self._under_way.popleft()
             self._under_way.append(first)
@@ -86,4 +86,4 @@ class CollectionDeletions:
             self._under_way.remove(under_way)
             self._module.reply(under_way.message, result)
         if self._under_way:
-            self._module.call_soon(self._go_on)
+            self._module.call_soon(self._resume)

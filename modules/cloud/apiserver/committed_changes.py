@@ -5,7 +5,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.write_notes import WriteNotes
+from modules.cloud.apiserver.write_notes import PendingWrites
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.object_writes import JOURNAL, WRITES_RESOURCE, WRITTEN
 from modules.cloud.storage.database.database import Database
@@ -32,7 +32,7 @@ class CommittedChanges:
         self._history: WatchHistory | None = None
         self._changes: list[ObjectChanged] = []
         """The committed ones that nobody was told yet."""
-        self.writes = WriteNotes()
+        self.writes = PendingWrites()
         """Names who makes the changes."""
 
     @property
@@ -63,19 +63,19 @@ class CommittedChanges:
         is_own = not transactions.is_adopting
         write = self.writes.write_of(event, self._module.clock.now()) if is_own else None
 
-        def note() -> None:
+        def record() -> None:
             self._index.handle_event(event)
             if self._history is not None:
-                self._changes.append(self._history.note(event))
+                self._changes.append(self._history.record(event))
             if write is not None:
                 self.writes.add(write)
 
-        transactions.after_commit(note, None if is_own else note)
+        transactions.after_commit(record, None if is_own else record)
 
     def forget(self) -> None:
         """Delete stored changes that no watch can begin with now."""
         if self._history is not None:
-            for kind, until in self._history.take_forgotten().items():
+            for kind, until in self._history.drain_forgotten().items():
                 self._database.forget_changes(kind, until)
 
     def publish(self) -> None:
@@ -86,6 +86,6 @@ class CommittedChanges:
         if changes and module.hive.members(api_messages.SOURCE):
             told = module.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(changes))
             module.broadcast(api_messages.SOURCE, told)
-        writes = self.writes.take()
+        writes = self.writes.drain()
         if writes and module.hive.members(JOURNAL):
             module.broadcast(JOURNAL, module.message(WRITES_RESOURCE, WRITTEN, writes))

@@ -83,7 +83,7 @@ class _Page:
         self._found = _refusal(result.refusal or {}) if result.object is None else _page_of(result.object)
         self._woken()
 
-    def take(self) -> Sequence[Observation]:
+    def receive(self) -> Sequence[Observation]:
         """Return the page, once."""
         found, self._found = self._found, None
         return () if found is None else (found,)
@@ -150,7 +150,7 @@ class _Watch:
         """End the watch."""
         self.end()
 
-    def take(self) -> Sequence[Observation]:
+    def receive(self) -> Sequence[Observation]:
         """Return the observations of one change or bookmark."""
         try:
             found = self._waiting.popleft()

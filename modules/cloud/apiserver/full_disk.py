@@ -60,7 +60,7 @@ class DiskRoom:
         """Whether such writes are refused."""
         return self._database.room.is_short or self._clock.monotonic() < self._full_until
 
-    def note_full(self) -> None:
+    def record_full(self) -> None:
         """Note that a commit has found no room."""
         self._full_until = self._clock.monotonic() + FULL_SECONDS
 

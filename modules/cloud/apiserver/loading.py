@@ -35,7 +35,7 @@ class LoadedObjects:
         self.left_out: list[ObjectKey] = []
         """The objects whose rows are to be deleted."""
 
-    def take(self, key: ObjectKey, obj: JsonObject, size: int) -> JsonObject | None:
+    def admit(self, key: ObjectKey, obj: JsonObject, size: int) -> JsonObject | None:
         """Return an object as memory keeps it; None to leave it out.
 
         Args:

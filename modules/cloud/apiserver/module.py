@@ -135,7 +135,7 @@ class ApiServer(Module):
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
-        if not self._previews.take(message) and not self._deletions.take(message):
+        if not self._previews.accept(message) and not self._deletions.accept(message):
             self._previews.attempt(message, self._call)
 
     def _call_with(self, message: Message, results: Results | None) -> None:
@@ -188,7 +188,7 @@ class ApiServer(Module):
         with self._changes.writes.by(writer_of(call)):
             self._disk.check(call)
             result = self._calls.serve(call, part)
-            self._transactions.note_changes()
+            self._transactions.collect_changes()
             return result
 
     @handles(None, Verb.TOKEN_KEYS, source=api_messages.SOURCE)
@@ -271,10 +271,10 @@ class ApiServer(Module):
 
     def _sync_manifests(self) -> None:
         if self._manifests is not None:
-            self._transactions.note_changes()
+            self._transactions.collect_changes()
             with self._changes.writes.by(_MANIFESTS):
                 self._manifests.sync()
-                self._transactions.note_changes()
+                self._transactions.collect_changes()
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Do work in a transaction of its own, or in the transaction that has begun."""
@@ -287,9 +287,9 @@ class ApiServer(Module):
     def _commit(self) -> None:
         """Commit the transaction, with what the reconcilers write. Watches get the changes."""
         if self._database.in_transaction:
-            self._transactions.note_changes()
+            self._transactions.collect_changes()
             if not self._disk.is_full and self._reconcilers.run(self._transactions.attempt):
-                self.call_soon(self._take_turn)
+                self.call_soon(self._run_turn)
             self._changes.forget()
         self._transactions.commit()
         self._changes.publish()
@@ -300,12 +300,12 @@ class ApiServer(Module):
         """
         self._cluster.storage.undo(changes, version)
         self.changes_rolled_back(changes, set())
-        self._disk.note_full()
+        self._disk.record_full()
         self._reconcilers.reset()
         if self._manifests is not None:
             self._manifests.reset()
 
-    def _take_turn(self) -> None:
+    def _run_turn(self) -> None:
         """Continue the reconcilers' remaining work, in a transaction after the messages that waited."""
         self._reconcilers.begin_turn()
         self._transact(_nothing)

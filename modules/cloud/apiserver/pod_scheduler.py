@@ -133,7 +133,7 @@ class PodScheduler(Reconciler):
         node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
-    def note_waiting(self, old: JsonObject | None, new: JsonObject, placer: Placer | None = None) -> None:
+    def record_waiting(self, old: JsonObject | None, new: JsonObject, placer: Placer | None = None) -> None:
         """Record an Event for a pod that waits for a node, once for each reason, and let others make room for it.
 
         Args:
@@ -192,7 +192,7 @@ class PodScheduler(Reconciler):
                 passed += 1
                 continue
             try:
-                self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)
+                self.record_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 

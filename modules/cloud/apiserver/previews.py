@@ -70,7 +70,7 @@ class Previews:
         """By sender, in the order of their turns."""
         self._under_way: _Waiting | None = None
 
-    def take(self, message: Message) -> bool:
+    def accept(self, message: Message) -> bool:
         """Take a request that is to be carried out later; return whether it is one."""
         call = message.content
         if not isinstance(call, ApiCall) or not self._is_large(call) or not self._is_allowed(call):

@@ -46,7 +46,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         OwnChanges(may_lack_account, partial(make_default_accounts, cluster)),
         *([OwnChanges(may_lack_certificate, certificates)] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
-        OwnChanges(_is_of_volume, cluster.note_phases_of_volumes),
+        OwnChanges(_is_of_volume, cluster.update_volume_phases),
         cluster.node_lifecycle,
         OrphanedPods(cluster),
         cluster.scheduler,

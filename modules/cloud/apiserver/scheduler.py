@@ -19,7 +19,7 @@ import msgspec
 
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
-from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_port
+from modules.apimachinery.pods.general_predicates import insufficient_amount, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
 from modules.apimachinery.pods.tolerations import tolerates
 from modules.apimachinery.types import Pod, Taint
@@ -28,9 +28,9 @@ from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
 from modules.cloud.apiserver.scheduling.preemption import Preemption, preemptions
 from modules.cloud.apiserver.scheduling.rooms import (
     PODS,
-    NodeLook,
     NodeRoom,
     NodeRooms,
+    NodeVerdict,
     PodDemand,
     demand_of,
     has_ended,
@@ -41,7 +41,7 @@ from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.apiserver.scheduling.volume_nodes import (
     ELSEWHERE,
     TAKEN,
-    has_taken_claim,
+    has_claim_in_use,
     missing_volume,
     selectors_of_volumes,
 )
@@ -209,7 +209,7 @@ class _Attempt:
         self._missing_volume = missing_volume(obj, fleet.find)
         self._volumes = selectors_of_volumes(obj, fleet.find)
         others = (other for room in fleet.rooms.values() for other in room.pods)
-        self._is_claim_taken = has_taken_claim(obj, others, fleet.find)
+        self._is_claim_taken = has_claim_in_use(obj, others, fleet.find)
         self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
 
     def fits(self, room: NodeRoom) -> bool:
@@ -236,7 +236,7 @@ class _Attempt:
             reasons[_MISPLACED] = len(rooms) - len(candidates)
         fitting = []
         for room in candidates:
-            look = room.look(self._asked, self._look)
+            look = room.verdict(self._asked, self._evaluate)
             if isinstance(look, str):
                 reasons[look] += 1
             elif reason := self._of_others(room):
@@ -249,7 +249,7 @@ class _Attempt:
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeLook]]) -> NodeRoom:
+    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeVerdict]]) -> NodeRoom:
         ready = [each for each in fitting if each[1].is_ready] or fitting
         rooms, looks = [room for room, _ in ready], [look for _, look in ready]
         if len(rooms) == 1:
@@ -259,8 +259,8 @@ class _Attempt:
         best = (place for place, score in enumerate(scores) if score == most)
         return rooms[min(best, key=lambda at: (looks[at].pods, rooms[at].name))]
 
-    def _look(self, room: NodeRoom) -> NodeLook | str:
-        return self._refusal(room) or self._scorer.look(room)
+    def _evaluate(self, room: NodeRoom) -> NodeVerdict | str:
+        return self._refusal(room) or self._scorer.verdict(room)
 
     def _refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit, whatever is on others; "" when it does."""
@@ -302,7 +302,7 @@ class _Attempt:
         short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
         if short is not None:
             return "Too many pods" if short[0] == PODS else f"Insufficient {short[0]}"
-        if self.demand.ports and taken_port(self.demand.ports, (other.ports for other in room.demands)) is not None:
+        if self.demand.ports and used_port(self.demand.ports, (other.ports for other in room.demands)) is not None:
             return "node(s) didn't have free ports for the requested pod ports"
         return ""
 

@@ -22,7 +22,7 @@ _NODE = "Node"
 _NO_WRITER = ObjectWriter()
 
 
-class WriteNotes:
+class PendingWrites:
     """The writes of the present transaction that the change journal keeps, and the author of the next ones."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class WriteNotes:
         """Add a committed write."""
         self._writes.append(write)
 
-    def take(self) -> list[ObjectWrite]:
+    def drain(self) -> list[ObjectWrite]:
         """Return the committed writes since the last call."""
         writes, self._writes = self._writes, []
         return writes

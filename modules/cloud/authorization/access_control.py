@@ -47,7 +47,7 @@ class AccessControl:
         )
         error = ForbiddenError(plural[:253], request.name[:253], why, request.group[:253])
         kind = request.resource if request.resource in _RESOURCES else "other"
-        self._refusals.note(request.node, _AUTHORIZER, kind, error.message)
+        self._refusals.record(request.node, _AUTHORIZER, kind, error.message)
         raise error
 
     def admission(self, node: str) -> Callable[[JsonObject | None, JsonObject | None], None]:
@@ -66,7 +66,7 @@ class AccessControl:
                 obj = new if new is not None else old or {}
                 kind = kind_named(str(obj["kind"]))
                 error = ForbiddenError(kind.plural, str(metadata_of(obj).get("name"))[:253], why, kind.api_group)
-                self._refusals.note(node, reason, kind.plural, error.message)
+                self._refusals.record(node, reason, kind.plural, error.message)
                 raise error
 
         return admit

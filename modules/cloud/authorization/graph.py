@@ -68,7 +68,7 @@ class NodeGraph:
         """Return the number of certificate signing requests of a user; the mirror of a cluster has none."""
         return sum(_spec(each).get("username") == user for each in self._store.list(_REQUEST))
 
-    def is_hostname_taken(self, hostname: str, node: str) -> bool:
+    def is_hostname_in_use(self, hostname: str, node: str) -> bool:
         """Return whether a hostname is another Node's, by its name or its label. A node's own name is never."""
         if hostname == node:
             return False

@@ -121,7 +121,7 @@ def _node(node: str, old: JsonObject | None, new: JsonObject | None, graph: Node
         if forbidden:
             return f'node "{node}" is not allowed to {what} {kind}: {_some(forbidden)}'
     hostname = _labels(new).get(HOSTNAME)
-    if hostname and hostname != _labels(before).get(HOSTNAME) and graph.is_hostname_taken(str(hostname), node):
+    if hostname and hostname != _labels(before).get(HOSTNAME) and graph.is_hostname_in_use(str(hostname), node):
         return f'node "{node}" is not allowed to {what} labels: {HOSTNAME} is that of another node'
     for field in ("ownerReferences", "finalizers"):
         if (metadata_of(before).get(field) or []) != (metadata_of(new).get(field) or []):

@@ -51,7 +51,7 @@ class ApiCounters:
     def ended(self, lane: RequestLane, status: int, seconds: float) -> None:
         """Count a request that has ended."""
         self.statuses[lane, status] += 1
-        self.durations[lane].note(seconds)
+        self.durations[lane].observe(seconds)
 
     def watch(self, kind: str) -> WatchCounters:
         """Return the counters of a kind."""

@@ -23,7 +23,7 @@ class CallResponse(msgspec.Struct, frozen=True):
 class ApiReading(Protocol):
     """A page of a list that was asked for, or a watch. Only the thread that began it uses it."""
 
-    def take(self) -> Sequence[Observation]:
+    def receive(self) -> Sequence[Observation]:
         """Return the next changes that the server has sent, in order."""
 
     def cancel(self) -> None:
@@ -48,7 +48,7 @@ class KubeApi(Protocol):
 
         Args:
             request: the page or the watch.
-            woken: called on any thread, once for each time that `take` has something; it must not wait.
+            woken: called on any thread, once for each time that `receive` has something; it must not wait.
         """
 
     def close(self) -> None:

@@ -86,9 +86,9 @@ class Handover:
     def _announce(self) -> None:
         if not self._is_announced:
             self._is_announced = True
-            self._call_soon(self._take)
+            self._call_soon(self._deliver)
 
-    def _take(self) -> None:
+    def _deliver(self) -> None:
         self._is_announced = False
         for _ in range(min(len(self._waiting), AT_ONCE)):
             self._waiting.popleft()()
@@ -207,7 +207,7 @@ class KubeClient:
                 now = self._sent[effect.number] = self._now()
                 made = self._made.pop(effect.number, None)
                 if made is not None:
-                    self._counters.waits[self._lanes.lane_of(effect.number)].note(now - made)
+                    self._counters.waits[self._lanes.lane_of(effect.number)].observe(now - made)
                 self._api.call(effect.call, partial(self._hand_over, effect.number))
             case WakeLanesAt():
                 self._wake_at(effect.time)
@@ -294,7 +294,7 @@ class _Watch:
             match effect:
                 case StartRequest():
                     self._number = effect.number
-                    take = partial(self._take, effect.number)
+                    take = partial(self._read, effect.number)
                     self._reading = self._api.read(effect.request, partial(self._handover.post, take))
                 case CancelRequest():
                     if self._reading is not None:
@@ -310,11 +310,11 @@ class _Watch:
                 case _:
                     self._told(effect)
 
-    def _take(self, number: int) -> None:
+    def _read(self, number: int) -> None:
         """Pass the events of a request to the reflector."""
         if self._is_closed or self._reading is None or number != self._number:
             return
-        for observation in self._reading.take():
+        for observation in self._reading.receive():
             self._carry_out(self._reflector.on_observation(number, observation, self._now()))
 
     def _wake_at(self, time: float) -> None:

@@ -115,7 +115,7 @@ class LaneQueue:
         """Return whether a call may be sent."""
         return bool(self.ready) and now >= self.paused_until
 
-    def take(self) -> WaitingCall:
+    def pop(self) -> WaitingCall:
         """Take out the call that is sent next; it is in flight. Ask `is_ready` before."""
         key, _ = self.ready.popitem(last=False)
         queue = self._keys[key]
@@ -336,7 +336,7 @@ class RequestLanes:
             yield from self._expired(lane, now)
         for lane, queue in self._queues.items():
             while queue.ready and now >= queue.paused_until and self._has_place(lane):
-                waiting = queue.take()
+                waiting = queue.pop()
                 yield SendCall(waiting.call.number, waiting.call.call)
         if is_due or self._is_time_new:
             self._is_time_new = False

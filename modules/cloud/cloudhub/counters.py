@@ -21,11 +21,11 @@ class CloudHubCounters(ConnectionCounters):
         self._certificate_responses: Counter[int] = Counter()
         self._lock = threading.Lock()
 
-    def note_resent(self) -> None:
+    def count_resent(self) -> None:
         """Count a message that is sent again."""
         self.resent += 1
 
-    def note_certificate_response(self, status: int) -> None:
+    def count_certificate_response(self, status: int) -> None:
         """Count a response of the HTTPS server for certificates; from any thread."""
         with self._lock:
             self._certificate_responses[status] += 1

@@ -48,9 +48,9 @@ class MessagesWithoutRoom:
             self._pass_on(passing)
             return
         self._waiting.setdefault(passing.group, deque()).append(passing)
-        self._look_again()
+        self._set_timer()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Pass on the messages that have room now."""
         for group, waiting in list(self._waiting.items()):
             while waiting and self._has_room(group):
@@ -58,16 +58,16 @@ class MessagesWithoutRoom:
             if not waiting:
                 del self._waiting[group]
 
-    def _look_again(self) -> None:
+    def _set_timer(self) -> None:
         if not self._has_timer:
             self._has_timer = True
-            self._module.after(_PERIOD, self._look)
+            self._module.after(_PERIOD, self._retry)
 
-    def _look(self) -> None:
+    def _retry(self) -> None:
         self._has_timer = False
-        self.go_on()
+        self.resume()
         if self._waiting:
-            self._look_again()
+            self._set_timer()
 
     def _has_room(self, group: str) -> bool:
         hive = self._module.hive

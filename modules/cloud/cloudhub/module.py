@@ -218,7 +218,7 @@ class CloudHub(Module):
         for node, count in message.content_as(dict[str, int]).items():
             for passing in self._upstream.handled(node, count, now):
                 self._renewals.offer(passing)
-        self._without_room.go_on()
+        self._without_room.resume()
 
     @handles(None, DRAIN)
     def drain(self, message: Message) -> None:
@@ -227,15 +227,15 @@ class CloudHub(Module):
         seconds = message.content_as(Drain).seconds
         draining = Draining(self._connections, self.clock.monotonic(), seconds)
 
-        def go_on() -> None:
+        def close_due() -> None:
             for node in draining.due(list(self._connections), self.clock.monotonic(), self._upstream.is_idle):
                 self._disconnect(node, "cloudcore is stopping", end)
             if self._connections:
-                self.after(_DRAIN_PERIOD, go_on)
+                self.after(_DRAIN_PERIOD, close_due)
             else:
                 self.reply(message, seconds)
 
-        go_on()
+        close_due()
 
     @handles(None, NODES)
     def report_nodes(self, message: Message) -> None:
@@ -251,15 +251,15 @@ class CloudHub(Module):
 
     def _opened(self, opened: LinkOpened) -> None:
         node = opened.node
-        if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
+        if node in self._connections and self._replaced.record(node, self.clock.monotonic()):
             _log.warning(TWO_MACHINES, node)
         self._disconnect(node, "the node has connected again", replaced)
         now = self.clock.monotonic()
         connection = Connection(opened.link, now, self.clock.new_id(), now, opened.address, opened.certificate_ends)
         if self._replaced.are_two(node, now):
-            connection.note_error(TWO_MACHINES % node, now)
+            connection.record_error(TWO_MACHINES % node, now)
         self._connections[node] = connection
-        self._sessions[node] = NodeSession(self._settings.ack_resend_interval, resent=self._counters.note_resent)
+        self._sessions[node] = NodeSession(self._settings.ack_resend_interval, resent=self._counters.count_resent)
         _log.info("node %s connected", node)
         self._send_connect_event(node, connection, Operation.CONNECTED)
 
@@ -287,7 +287,7 @@ class CloudHub(Module):
         match destination_of(message):
             case Destination.KEEPALIVE:
                 sent, clock = message.header.timestamp, self.clock
-                self._connections[node].note_keepalive(sent, clock.monotonic(), clock.now())
+                self._connections[node].record_keepalive(sent, clock.monotonic(), clock.now())
             case Destination.WAITER:
                 self._resolve(node, message)
             case Destination.ACKNOWLEDGE:
@@ -295,7 +295,7 @@ class CloudHub(Module):
             case Destination.LOG:
                 text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
-                self._connections[node].note_error(f"{message.route.resource}: {text}", self.clock.monotonic())
+                self._connections[node].record_error(f"{message.route.resource}: {text}", self.clock.monotonic())
             case Destination.CA:
                 self._answer_ca(node, message)
             case Destination.DISCARD:
@@ -332,13 +332,13 @@ class CloudHub(Module):
         if self.hive.pending_requests.resource(answer.parent_id).startswith(f"node/{node}/"):
             self.respond(answer)
         else:
-            self._refusals.note(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
+            self._refusals.record(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
 
     def _refuse(self, node: str, message: Message) -> None:
         route = message.route
         about = f"{route.operation[:100]} {route.resource[:100]}"
-        self._refusals.note(node, "not a message of an edge", resource_type_of(message), about)
-        self._connections[node].note_error(f"not a message of an edge: {about}", self.clock.monotonic())
+        self._refusals.record(node, "not a message of an edge", resource_type_of(message), about)
+        self._connections[node].record_error(f"not a message of an edge: {about}", self.clock.monotonic())
         text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
         self._answer_error(node, message, text)
 

@@ -32,7 +32,7 @@ class Connection(msgspec.Struct):
     clock_ahead: float = 0.0
     """How far the node's clock is ahead of cloudcore's, in seconds."""
 
-    def note_keepalive(self, sent: int, now: float, here: float) -> None:
+    def record_keepalive(self, sent: int, now: float, here: float) -> None:
         """Record a keepalive.
 
         Args:
@@ -43,7 +43,7 @@ class Connection(msgspec.Struct):
         self.alive_at = now
         self.clock_ahead = sent / 1000 - here if 0 < sent < _MOST_MILLISECONDS else 0.0
 
-    def note_error(self, text: str, now: float) -> None:
+    def record_error(self, text: str, now: float) -> None:
         """Record an error that the node reports, or why a message of it was refused."""
         self.last_error, self.error_at = clipped(text), now
 

@@ -188,11 +188,11 @@ class NodeSession:
     def _drop(self, key: str) -> None:
         dropped = self._waiting.pop(key, None) or self._under_way.pop(key, None)
         if dropped is not None and dropped.message.id in self._sent:
-            self._note_superseded(dropped.message.id)
+            self._record_superseded(dropped.message.id)
         if dropped is not None and self._deletions.get(dropped.object.resource) == key:
             del self._deletions[dropped.object.resource]
 
-    def _note_superseded(self, message_id: str) -> None:
+    def _record_superseded(self, message_id: str) -> None:
         self._superseded[message_id] = None
         if len(self._superseded) > SUPERSEDED:
             oldest = next(iter(self._superseded))

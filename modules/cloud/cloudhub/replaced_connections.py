@@ -33,7 +33,7 @@ class ReplacedConnections:
             del self._two[each]
         return node in self._two
 
-    def note(self, node: str, now: float) -> bool:
+    def record(self, node: str, now: float) -> bool:
         """Count one, and return whether there were so many that two machines must have the node's name.
 
         That is reported once; counting starts over then.

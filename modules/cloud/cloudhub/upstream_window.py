@@ -54,7 +54,7 @@ class UpstreamWindow(Generic[T]):
     def offer(self, node: str, item: T, size: int, now: float) -> Iterator[T]:
         """Queue a message, and yield the messages to pass on now."""
         self._nodes.setdefault(node, _Node()).held.append((item, size))
-        yield from self._go_on(node, now)
+        yield from self._release(node, now)
 
     def is_full(self, node: str) -> bool:
         """Return whether too many messages of a node wait to offer another one."""
@@ -71,17 +71,17 @@ class UpstreamWindow(Generic[T]):
         if state is not None:
             for _ in range(min(count, len(state.passed))):
                 state.bytes -= state.passed.popleft().size
-            yield from self._go_on(node, now)
+            yield from self._release(node, now)
 
     def expire(self, now: float) -> Iterator[tuple[str, T]]:
         """Count messages as handled after their timeout, and yields nodes and messages to pass on now."""
         for node, state in list(self._nodes.items()):
             while state.passed and now - state.passed[0].at >= HANDLED_TIMEOUT:
                 state.bytes -= state.passed.popleft().size
-            for item in self._go_on(node, now):
+            for item in self._release(node, now):
                 yield node, item
 
-    def _go_on(self, node: str, now: float) -> Iterator[T]:
+    def _release(self, node: str, now: float) -> Iterator[T]:
         state = self._nodes[node]
         while state.held and self._has_room(state, state.held[0][1]):
             item, size = state.held.popleft()

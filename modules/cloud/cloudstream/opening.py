@@ -128,7 +128,7 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
         if received > _ANSWER_BYTES:
             raise HttpError(HTTPStatus.BAD_GATEWAY, "it is too long")
         while (left := deadline - clock.monotonic()) > 0:
-            data = stream.take(clock.monotonic())
+            data = stream.receive(clock.monotonic())
             if data or stream.is_over:
                 received += len(data)
                 return data
@@ -183,7 +183,7 @@ class _Answer:
 
     def read(self, now: float) -> bool:
         """Take the received bytes, and return whether to wait for more."""
-        while data := self.stream.take(now):
+        while data := self.stream.receive(now):
             self._parts.append(data)
             self._size += len(data)
             if self._size > ANSWER_BYTES:
@@ -314,7 +314,7 @@ class NodeStreams:
             _check_upgrade(request)
             upgraded = self._upgraded(node, kind, target, request)
             stream = upgraded.stream
-            return Takeover(lambda client: self._take_over(client, upgraded, request), stream.close)
+            return Takeover(lambda client: self._hand_over(client, upgraded, request), stream.close)
         if self._others is not None and not self._tunnels.has(node):
             passed = self._others.reply(node, target, request)
             if passed is not None:
@@ -386,7 +386,7 @@ class NodeStreams:
             stream.close()
             raise
 
-    def _take_over(self, client: socket.socket, upgraded: Upgraded, request: Request) -> None:
+    def _hand_over(self, client: socket.socket, upgraded: Upgraded, request: Request) -> None:
         client.settimeout(_HEAD_SECONDS)
         client.sendall(upgraded.head + upgraded.rest)
         end = UpgradedEnd(request.header("upgrade"))
@@ -419,11 +419,11 @@ class NodeStreams:
         """Wait for the first bytes of a stream, or its end, and return them."""
         deadline = self._clock.monotonic() + seconds
         while (left := deadline - self._clock.monotonic()) > 0:
-            data = stream.take(self._clock.monotonic())
+            data = stream.receive(self._clock.monotonic())
             if data or stream.is_over:
                 return data
             self._wait(stream, left)
-        return stream.take(self._clock.monotonic())
+        return stream.receive(self._clock.monotonic())
 
     def _wait(self, stream: TunnelStream, seconds: float) -> None:
         """Wait for something to take, or the end."""
@@ -435,7 +435,7 @@ class NodeStreams:
         if first:
             yield first
         while True:
-            data = stream.take(self._clock.monotonic())
+            data = stream.receive(self._clock.monotonic())
             if data:
                 yield data
             elif stream.is_over:

@@ -117,7 +117,7 @@ class PassedStream:
             self._write(b"")
         return 0 if self._socket.writes else _READ_BYTES
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         """Return received data, b"" when none waits."""
         if self._is_ended:
             return b""

@@ -56,11 +56,11 @@ class PodConnection:
         self._flush()
         return 0 if self._spdy.unsent else self._stream.room
 
-    def take(self, now: float) -> bytes:
+    def receive(self, now: float) -> bytes:
         """See `RelayedStream`."""
         if self._is_over:
             return b""
-        data, self._first = self._first or self._stream.take(now), b""
+        data, self._first = self._first or self._stream.receive(now), b""
         taken = bytearray()
         try:
             for event in self._spdy.receive(data):
@@ -125,7 +125,7 @@ class TlsConnection:
         self._unsent = bytearray()
         self.failure = ""
         """Why it has ended before its time, or ""."""
-        self._go_on()
+        self._receive()
 
     def fileno(self) -> int:
         """See `RelayedStream`."""
@@ -142,14 +142,14 @@ class TlsConnection:
         self._pass_on()
         return self._connection.room if self._is_shaken and not self._unsent else 0
 
-    def take(self, now: float) -> bytes:
+    def receive(self, now: float) -> bytes:
         """See `RelayedStream`."""
         if self._is_over:
             return b""
-        self._incoming.write(self._connection.take(now))
+        self._incoming.write(self._connection.receive(now))
         if self._connection.is_over:
             self._incoming.write_eof()
-        return self._go_on()
+        return self._receive()
 
     def send(self, data: bytes) -> None:
         """See `RelayedStream`."""
@@ -160,7 +160,7 @@ class TlsConnection:
         """See `RelayedStream`."""
         self._connection.close()
 
-    def _go_on(self) -> bytes:
+    def _receive(self) -> bytes:
         """Shake hands, or return the bytes that can be read."""
         taken = bytearray()
         try:

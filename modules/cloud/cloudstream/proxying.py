@@ -160,7 +160,7 @@ class ProxiedRequest:
             if not piece:
                 return
             yield piece
-            seconds = self._turns.took(len(piece), self._clock.monotonic(), -(-count // _PIECES_OF_A_TURN))
+            seconds = self._turns.charge(len(piece), self._clock.monotonic(), -(-count // _PIECES_OF_A_TURN))
             if seconds and wait(None, seconds):
                 raise ClientGoneError
 
@@ -176,7 +176,7 @@ class ProxiedRequest:
         deadline = self._clock.monotonic() + seconds
         while True:
             now = self._clock.monotonic()
-            data = self._connection.take(now)  # first: a handshake of TLS may end with it
+            data = self._connection.receive(now)  # first: a handshake of TLS may end with it
             while self._unsent and (room := self._connection.room):
                 self._connection.send(self._unsent[:room].tobytes())
                 self._unsent = self._unsent[room:]

@@ -42,7 +42,7 @@ class RelayedStream(Protocol):
     def room(self) -> int:
         """Bytes that it takes now."""
 
-    def take(self, now: float) -> bytes:
+    def receive(self, now: float) -> bytes:
         """Return received data, b"" when none waits."""
 
     def send(self, data: bytes) -> None:
@@ -127,11 +127,11 @@ class ClientSocket:
         """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
         with contextlib.suppress(OSError):
             if isinstance(self._socket, ssl.SSLSocket):
-                self._take_leave(self._socket, clock)
+                self._close_tls(self._socket, clock)
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             linger_for_reader(self._socket, clock, IDLE_SECONDS)
 
-    def _take_leave(self, connection: ssl.SSLSocket, clock: Clock) -> None:
+    def _close_tls(self, connection: ssl.SSLSocket, clock: Clock) -> None:
         """Send close_notify, as soon as the client has read enough for it, and do not wait for the client's: without
         it, the stream looks cut (RFC 8446 §6.1). Raise OSError.
         """
@@ -207,7 +207,7 @@ def _relay(
         if not moved and (left <= 0 or not client.wait(stream, left)):
             return False
         last = clock.monotonic()
-        if moved and (seconds := turns.took(moved, last)):
+        if moved and (seconds := turns.charge(moved, last)):
             client.pause(seconds)
 
 
@@ -215,6 +215,6 @@ def _to_client(client: ClientSocket, stream: RelayedStream, now: float, end: Upg
     """Write the bytes that wait for the client, or the stream's next bytes; return how many were written."""
     if client.writes:
         return client.write()
-    data = stream.take(now)
+    data = stream.receive(now)
     end.receive(data)
     return client.write(data)

@@ -80,7 +80,7 @@ class TunnelStream:
         """Whether the node has sent more than it was granted."""
         return self._window is not None and self._window.is_overrun
 
-    def take(self, now: float) -> bytes:
+    def receive(self, now: float) -> bytes:
         """Return received data, b"" when none waits.
 
         Args:

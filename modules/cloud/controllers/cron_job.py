@@ -51,7 +51,7 @@ class _Pass:
         self._writes: list[PlannedWrite] = []
 
     def plan(self) -> ReconcilePlan:
-        self._note_ends()
+        self._remove_ended()
         self._clean_up()
         again_at = None
         if not self._spec.get("suspend"):
@@ -78,7 +78,7 @@ class _Pass:
             if _SCHEDULED in (job["metadata"].get("annotations") or {}) or uid_of(job) in self._listed
         ]
 
-    def _note_ends(self) -> None:
+    def _remove_ended(self) -> None:
         """Take Jobs that have ended out of the active ones, with Events."""
         for job in self._jobs:
             end = finished(job)

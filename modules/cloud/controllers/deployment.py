@@ -86,7 +86,7 @@ class _Pass:
         deployment, sets = self._deployment, self._sets
         if is_being_deleted(deployment) or not makes_its_own(deployment):
             return self._end(calculated(deployment, sets, self._conditions, self._now))
-        self._note_pause()
+        self._update_paused_condition()
         is_paused = bool(deployment["spec"].get("paused"))
         active = [one for one in sets.all if wanted(one) > 0]
         if is_paused or any(has_other_size(one, deployment) for one in active):
@@ -122,7 +122,7 @@ class _Pass:
             again_at = None
         return ReconcilePlan(tuple(self._writes), write, again_at=again_at)
 
-    def _note_pause(self) -> None:
+    def _update_paused_condition(self) -> None:
         """Set the condition that the Deployment is paused, or was resumed; a pause stops the clock of its progress."""
         current = conditions.found(self._conditions, PROGRESSING) or {}
         if deadline_of(self._deployment) is None or current.get("reason") == TIMED_OUT:
@@ -152,7 +152,7 @@ class _Pass:
         if changes:
             self._writes.append(patch(new, changes))
 
-    def _note_found(self, new: JsonObject) -> None:
+    def _update_found_condition(self, new: JsonObject) -> None:
         """Set the condition that there is a ReplicaSet for the template, if there is none about the progress yet."""
         if deadline_of(self._deployment) is not None and not conditions.found(self._conditions, PROGRESSING):
             words = f'Found new replica set "{new["metadata"]["name"]}"'
@@ -164,7 +164,7 @@ class _Pass:
         new, deployment = self._sets.new, self._deployment
         if new is not None:
             self._keep_annotations(new)
-            self._note_found(new)
+            self._update_found_condition(new)
             return True
         made = self._made(size)
         if not makes_its_own(deployment, made["metadata"]["labels"]):

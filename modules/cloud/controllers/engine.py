@@ -66,7 +66,7 @@ class _Execution:
         self.gone: list[PlannedWrite] = []
         """The deletions after which nothing is left."""
 
-    def note_made(self, made: JsonObject) -> None:
+    def record_version(self, made: JsonObject) -> None:
         """Note the version of an object that a write has made."""
         kind, version = _key_name(made), int(version_of(made) or 0)
         self.versions[kind] = max(self.versions.get(kind, 0), version)
@@ -119,7 +119,7 @@ class Engine:
         self._is_stopped = True
         self._meter.idle()
 
-    def take(self, changed: ObjectChanged) -> None:
+    def handle(self, changed: ObjectChanged) -> None:
         """Take a change of an object, and note whom it concerns."""
         before = self.view.find(key_of(changed.object))
         is_gone = changed.change == EventType.DELETED
@@ -132,7 +132,7 @@ class Engine:
             for key in concerned_by(self.view, changed.object, old, self._kinds):
                 self.queue.add(key)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at all objects with controllers."""
         for kind in self._controllers:
             for key in sorted(self.view.keys(kind)):
@@ -148,13 +148,13 @@ class Engine:
         for _ in range(_MOST_AT_ONCE):
             if self._calls >= _MOST_CALLS:
                 return None
-            key = self.queue.take(self._clock.now())
+            key = self.queue.get(self._clock.now())
             if key is None:
                 return self.queue.next_time()
-            self._look(key)
+            self._reconcile(key)
         return self._clock.now()
 
-    def _look(self, key: ObjectKey) -> None:
+    def _reconcile(self, key: ObjectKey) -> None:
         if key in self._running or key in self._awaited:
             return  # it is looked at after that
         about = self.view.find(key)
@@ -176,7 +176,7 @@ class Engine:
                 self.queue.forget(key)
             return
         self._running[key] = execution = _Execution(key, about, plan, since)
-        self._go_on(execution)
+        self._write_next(execution)
 
     def _without_early(self, plan: ReconcilePlan, now: float) -> ReconcilePlan:
         """Return a plan without the objects that are to be made later, because others like them were lost, and with
@@ -191,7 +191,7 @@ class Engine:
                 kept.append(write)
                 continue
             times.append(until)
-            if (note := self._lost_objects.reason_to_tell(obj)) is not None:
+            if (note := self._lost_objects.event_note(obj)) is not None:
                 notes[note] = None
         return msgspec.structs.replace(plan, writes=tuple(kept), events=tuple(notes), again_at=min(times, default=None))
 
@@ -224,7 +224,7 @@ class Engine:
         if self.view.refusals.pop(key, None) is not None:
             self.queue.add(key)  # its status still shows that a write was refused
 
-    def _go_on(self, execution: _Execution) -> None:
+    def _write_next(self, execution: _Execution) -> None:
         """Make the next writes: one, then two, four and so on, as long as none is refused."""
         plan = execution.plan
         if self._is_stopped:
@@ -259,14 +259,14 @@ class Engine:
             else:
                 execution.gone.append(write)
         elif result.object is not None:
-            execution.note_made(result.object)
+            execution.record_version(result.object)
             if write.deletes is not None and result.object.get("kind") == "Status":
                 execution.gone.append(write)
             if write.done is not None and about is not None:
                 name = str(result.object["metadata"].get("name") or write.call.name)
                 self._record(about, _filled(write.done, "{name}", name))
         if execution.open == 0 and self._running.get(execution.key) is execution:
-            self._go_on(execution)
+            self._write_next(execution)
 
     def _end(self, execution: _Execution) -> None:
         """Let an object wait until the view has its writes."""
@@ -313,11 +313,11 @@ class Engine:
             if write.refused is not None:
                 self._record(execution.about, _filled(write.refused, "{why}", why))
             if write.counts_as:
-                self._note_refusal(execution, RefusedWrite(write.counts_as, why))
+                self._write_refusal(execution, RefusedWrite(write.counts_as, why))
                 return
         self._await(execution)
 
-    def _note_refusal(self, execution: _Execution, refusal: RefusedWrite) -> None:
+    def _write_refusal(self, execution: _Execution, refusal: RefusedWrite) -> None:
         """Write the status that a write was refused."""
         key = execution.key
         if self.view.refusals.get(key) != refusal and self.view.find(key) is not None:
@@ -328,13 +328,13 @@ class Engine:
                     key, execution.about, ReconcilePlan(status=status), execution.since
                 )
                 again.versions = execution.versions
-                self._perform(status.call, lambda result: self._noted(again, result))
+                self._perform(status.call, lambda result: self._finish_refused(again, result))
                 return
         self._await(execution)
 
-    def _noted(self, execution: _Execution, result: ApiResult) -> None:
+    def _finish_refused(self, execution: _Execution, result: ApiResult) -> None:
         if result.object is not None:
-            execution.note_made(result.object)
+            execution.record_version(result.object)
         if self._running.get(execution.key) is execution:
             del self._running[execution.key]
             self._await(execution)

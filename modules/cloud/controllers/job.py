@@ -146,7 +146,7 @@ class _Pass:
         """The failed pods of indexes that are tried again, which keep their finalizers until then."""
 
     def plan(self) -> ReconcilePlan:
-        self._note_failed_indexes()
+        self._find_failed_indexes()
         self._count()
         if is_being_deleted(self._job):
             return self._end()
@@ -180,7 +180,7 @@ class _Pass:
         write = update_status(self._job, kept, done=self._note)
         return ReconcilePlan(tuple(self._writes), write, again_at=min(self._again, default=None))
 
-    def _note_failed_indexes(self) -> None:
+    def _find_failed_indexes(self) -> None:
         """Find the indexes that have failed for good, and the pods that tell how often others have."""
         is_deciding = not (is_true(self._job, FAILURE_TARGET) or is_true(self._job, SUCCESS_CRITERIA))
         if not self._is_per_index or not is_deciding:
@@ -374,7 +374,7 @@ class _Pass:
             self._again.append(until)
             return
         if self._is_indexed:
-            for index in job_pods.free_indexes(self._job, self._taken_indexes(), missing):
+            for index in job_pods.free_indexes(self._job, self._used_indexes(), missing):
                 self._make(index)
         else:
             self._writes += [creation(job_pods.pod_for(self._job, None))] * missing
@@ -394,7 +394,7 @@ class _Pass:
             number = max(number, len(ordered) - len(kept))
         return ordered[:number]
 
-    def _taken_indexes(self) -> set[int]:
+    def _used_indexes(self) -> set[int]:
         """Return the indexes that get no pod now: they have ended, or a pod, or one that is still to end."""
         taken = self._indexes | self._running_indexes() | self._failed_indexes
         if self._spec.get("podReplacementPolicy") == "Failed":
@@ -403,7 +403,7 @@ class _Pass:
 
     def _make_indexes(self, most: int) -> None:
         """Make pods for the lowest indexes; each waits after its own failures."""
-        taken = self._taken_indexes()
+        taken = self._used_indexes()
         for index, pod in self._kept.items():
             until = job_pods.index_pause_ends(pod, failures_of(pod))
             if self._now < until:

@@ -88,7 +88,7 @@ class LostObjects:
             return 0.0
         return pause.until
 
-    def reason_to_tell(self, obj: JsonObject) -> EventNote | None:
+    def event_note(self, obj: JsonObject) -> EventNote | None:
         """Return the Event for the owner of an object that is not to be made yet: one for each pause but the first,
         after which nobody waits long. Its words are the same for equal losses, so that such Events are counted.
         """

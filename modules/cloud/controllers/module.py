@@ -149,7 +149,7 @@ class Controllers(Module):
 
     def _owners_known(self) -> None:
         self._known_objects = _Known.OWNERS
-        self._take()
+        self._handle_changes()
 
     def _read_all(self) -> None:
         """Read the pods and nodes as well, once there is an object whose controller reads them."""
@@ -161,8 +161,8 @@ class Controllers(Module):
     def _all_known(self) -> None:
         if self._engine is not None:
             self._known_objects = _Known.ALL
-            self._engine.look_at_all()
-            self._take()  # the objects were listed one kind after the other, and owners may have changed meanwhile
+            self._engine.enqueue_all()
+            self._handle_changes()  # kinds were listed one after the other, and owners may have changed meanwhile
 
     def _begin_again(self) -> None:
         """List all objects again: the outcome of a write is unknown, or another cloudcore runs the controllers."""
@@ -202,7 +202,7 @@ class Controllers(Module):
                 self._begin_again()
                 return
             for changed in start.changes:
-                engine.take(changed)
+                engine.handle(changed)
             ask(rest[1:])
 
         ask(kinds)
@@ -211,9 +211,9 @@ class Controllers(Module):
         """Take changes soon; called on the API server's thread."""
         if not self._is_woken:
             self._is_woken = True
-            self.call_soon(self._take)
+            self.call_soon(self._handle_changes)
 
-    def _take(self) -> None:
+    def _handle_changes(self) -> None:
         """Take the changes that wait, and look at the workloads that they concern.
 
         Owners come after their dependents: a pod that lost its owner must not be adopted by an owner that has been
@@ -224,12 +224,12 @@ class Controllers(Module):
         if engine is None:
             return
         for subscription in reversed(self._open):
-            changes, has_ended = subscription.take()
+            changes, has_ended = subscription.drain()
             if has_ended:  # too many waited, or the API server has started over
                 self._begin_again()
                 return
             for changed in changes:
-                engine.take(changed)
+                engine.handle(changed)
         self._read_all()
         self._run()
 

@@ -59,18 +59,18 @@ class View:
         old = self._objects.get(key)
         if old is not None:
             if version <= int(version_of(old) or 0):
-                self._note_version(key.kind, version)
+                self._record_version(key.kind, version)
                 return False, old
             self._unindex(key, old)
         self._objects[key] = obj
         self._index(key, obj)
-        self._note_version(key.kind, version)
+        self._record_version(key.kind, version)
         return True, old
 
     def remove(self, obj: JsonObject) -> bool:
         """Take that an object was deleted, whose last state is given; return whether it was there."""
         key, version = key_of(obj), int(version_of(obj) or 0)
-        self._note_version(key.kind, version)
+        self._record_version(key.kind, version)
         old = self._objects.get(key)
         if old is None or int(version_of(old) or 0) > version:
             return False
@@ -129,7 +129,7 @@ class View:
         """Return the keys of a kind's objects."""
         return {key for (of, _), keys in self._by_namespace.items() if of == kind for key in keys}
 
-    def _note_version(self, kind: str, version: int) -> None:
+    def _record_version(self, kind: str, version: int) -> None:
         self.versions[kind] = max(self.versions.get(kind, 0), version)
 
     def _index(self, key: ObjectKey, obj: JsonObject) -> None:

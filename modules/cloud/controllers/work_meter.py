@@ -38,7 +38,7 @@ class WorkMeter:
             kind: of the object.
             since: its begin, in monotonic seconds.
         """
-        self.syncs.setdefault(kind, Durations()).note(self.monotonic() - since)
+        self.syncs.setdefault(kind, Durations()).observe(self.monotonic() - since)
 
     def idle(self) -> None:
         """Note that the controllers do not run here any more."""

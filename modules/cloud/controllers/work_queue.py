@@ -69,7 +69,7 @@ class WorkQueue:
             known.pop(key, None)
         self._paused.discard(key)
 
-    def take(self, now: float) -> ObjectKey | None:
+    def get(self, now: float) -> ObjectKey | None:
         """Return the next key that is due, or None."""
         while self._heap and self._heap[0][0] <= now:
             moment, key = heapq.heappop(self._heap)

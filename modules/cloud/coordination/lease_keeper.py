@@ -48,7 +48,7 @@ class LeaseListener(Protocol):
     def owns(self, key: str, /) -> bool:
         """Return whether a duty is this cloudcore's."""
 
-    def told(self, name: str, lease: JsonObject) -> None:
+    def observe(self, name: str, lease: JsonObject) -> None:
         """Take a Lease that exists, or has changed."""
 
     def gone(self, name: str) -> None:
@@ -202,19 +202,19 @@ class LeaseKeeper:
 
         self._perform(call("get", self._settings, name=self._name), read)
 
-    def told(self, name: str, lease: JsonObject) -> None:
+    def observe(self, name: str, lease: JsonObject) -> None:
         """Take a Lease that exists, or has changed."""
         seen = observed(lease)
         if seen is None:
             self.gone(name)
         elif seen.holder != self._identity:
             self._membership.observe(seen, self._now(), is_new=self._is_synced)
-            self._look()
+            self._check()
 
     def gone(self, name: str) -> None:
         """Take that a Lease was deleted."""
         self._membership.remove(name)
-        self._look()
+        self._check()
 
     def synced(self) -> None:
         """Note that the initial list of Leases is complete: a Lease that comes from now on was just made."""
@@ -223,7 +223,7 @@ class LeaseKeeper:
     def _now(self) -> float:
         return self._thread.clock.monotonic()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Determine the live cloudcores, and do so again when the next Lease expires."""
         now = self._now()
         others, before = self._membership.alive(now), self._others
@@ -232,7 +232,7 @@ class LeaseKeeper:
         until = self._membership.next_expiry(now)
         if self._expiry is not None:
             self._expiry.cancel()
-        self._expiry = self._thread.after(until - now, self._look) if until is not None else None
+        self._expiry = self._thread.after(until - now, self._check) if until is not None else None
         for each in sorted(others ^ before):
             _log.info("cloudcore %s is %s", each, "alive" if each in others else "gone")
         if (others, routers) != (before, former):

@@ -36,14 +36,14 @@ def status_call(
 def ask(module: Module, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
     """Have edgecontroller make a call; no answer is a refusal with 504."""
 
-    def take(answer: Message | BeehiveError) -> None:
+    def handle(answer: Message | BeehiveError) -> None:
         if isinstance(answer, Message):
             answered(answer.content_as(ApiResult))
         else:
             answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
 
     request = module.message(api_messages.RESOURCE, Verb.CALL, call)
-    module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, take)
+    module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, handle)
 
 
 def code_of(result: ApiResult) -> int:

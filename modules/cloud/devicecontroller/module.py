@@ -25,7 +25,7 @@ from modules.cloud.devicecontroller.reports import Report, ReportError, read_sta
 from modules.cloud.devicecontroller.status_review import StatusReview
 from modules.cloud.devicecontroller.status_sizes import StatusSizes
 from modules.cloud.devicecontroller.status_writer import StatusWriter
-from modules.cloud.devicecontroller.statuses import taken_values, with_report
+from modules.cloud.devicecontroller.statuses import accepted_values, with_report
 from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
@@ -157,7 +157,7 @@ class DeviceController(Module):
         self._cloudcores = known or KnownCloudcores()
         self._is_embedded = is_embedded
         self._known = DevicesByKey()
-        self._loading = Loading(self, take=self._take, done=self._begin, failed=self._take_waiting)
+        self._loading = Loading(self, take=self._handle_change, done=self._begin, failed=self._handle_waiting)
         self._is_loaded = False
         self._connected: dict[str, str] = {}
         """The connected nodes, with the ids of their connections."""
@@ -175,7 +175,7 @@ class DeviceController(Module):
         """Begin to watch the kinds of devices."""
         self._restarts = self.hive.restarts().get(ModuleName.EDGECONTROLLER, 0)
         self._loading.start()
-        self.every(_LOOK, self._look_around)
+        self.every(_LOOK, self._check_restarts)
 
     @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
     def on_changes(self, message: Message) -> None:
@@ -184,7 +184,7 @@ class DeviceController(Module):
             key = key_of(changed.object)
             if key.kind in self._loading.kinds:
                 self._loading.seen.add(key)
-                self._take(changed)
+                self._handle_change(changed)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
@@ -192,7 +192,7 @@ class DeviceController(Module):
         node, _ = _origin(message)
         self._connected[node] = message.content_as(ConnectEvent).connection
         if self._is_loaded:
-            self._tell_members(node)
+            self._send_members(node)
             for key in () if self._is_embedded else self._known.on_node(node):
                 self._refresh(key)
 
@@ -204,7 +204,7 @@ class DeviceController(Module):
             del self._connected[node]
 
     @handles()
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle a message of a node's devicetwin."""
         node, rest = _origin(message)
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
@@ -218,10 +218,10 @@ class DeviceController(Module):
             devices = [wire.member(key, self._known.devices[key]) for key in self._known.on_node(node)]
             self._send_down(node, rest, wire.detail(self.clock.new_id(), self.clock.now_ms(), devices))
         else:
-            self._take_report(message, node, rest)
+            self._handle_report(message, node, rest)
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
 
-    def _take_report(self, message: Message, node: str, rest: str) -> None:
+    def _handle_report(self, message: Message, node: str, rest: str) -> None:
         kind, _, path = rest.partition("/")
         namespace, _, path = path.partition("/")
         name, _, what = path.partition("/")
@@ -243,7 +243,7 @@ class DeviceController(Module):
 
     def _refuse(self, message: Message, node: str, code: int, reason: str) -> None:
         why = "not a device of the node" if code == HTTPStatus.NOT_FOUND else "not a report that can be taken"
-        self._refusals.note(node, why, _DEVICES, f"{message.route.resource[:200]}: {reason}")
+        self._refusals.record(node, why, _DEVICES, f"{message.route.resource[:200]}: {reason}")
         self._answer(message, code, reason)
 
     def _answer(self, message: Message, code: int, reason: str, later: Times | None = None) -> None:
@@ -256,7 +256,7 @@ class DeviceController(Module):
         message = self.message(f"node/{node}/{resource}", Operation.UPDATE, content, group=Group.TWIN)
         self.send(ModuleName.CLOUDHUB, message)
 
-    def _tell_members(self, node: str) -> None:
+    def _send_members(self, node: str) -> None:
         members = [wire.member(key, self._known.devices[key]) for key in self._known.on_node(node)]
         if members:
             self._send_membership(node, members, None)
@@ -264,7 +264,7 @@ class DeviceController(Module):
     def _send_membership(self, node: str, added: list[JsonObject] | None, gone: list[JsonObject] | None) -> None:
         self._send_down(node, "membership", wire.membership(self.clock.new_id(), self.clock.now_ms(), added, gone))
 
-    def _take(self, changed: ObjectChanged) -> None:
+    def _handle_change(self, changed: ObjectChanged) -> None:
         key = key_of(changed.object)
         if key.kind == DEVICE_MODEL.key_name:
             for user in self._known.put_model(key, changed):
@@ -296,7 +296,7 @@ class DeviceController(Module):
         device = self._known.devices.get(key)
         values = [
             DeviceValue(key.namespace, key.name, name, device.node, side.timestamp / 1000, side.value[:LONGEST_VALUE])
-            for name, side in taken_values(status, report)
+            for name, side in accepted_values(status, report)
             if device is not None
         ]
         if values:
@@ -309,7 +309,7 @@ class DeviceController(Module):
         if self._is_loaded and (is_here or (self._is_embedded and self._cloudcores.owns(str(key)))):
             self._writer.refresh(key)
 
-    def _look_around(self) -> None:
+    def _check_restarts(self) -> None:
         """Start the watches again after a restart of edgecontroller, which does not know which changes it has not
         passed on. Reviews all DeviceStatuses when cloudcores have started or ended: a status may be without the
         cloudcore that had to write it.
@@ -328,17 +328,17 @@ class DeviceController(Module):
     def _begin(self) -> None:
         self._is_loaded = True
         for key in self._known.others_than(self._loading.seen):
-            self._take(ObjectChanged(EventType.DELETED, _named(key)))
+            self._handle_change(ObjectChanged(EventType.DELETED, _named(key)))
         for node in sorted(self._connected):
-            self._tell_members(node)
+            self._send_members(node)
         self._start_review()
-        self._take_waiting()
+        self._handle_waiting()
 
-    def _take_waiting(self) -> None:
+    def _handle_waiting(self) -> None:
         """Handle the messages that wait; those for which it is too early go on waiting."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
-            self.take(message)
+            self.handle(message)
 
 
 def _named(key: ObjectKey) -> JsonObject:

@@ -66,7 +66,7 @@ class StatusReview:
             if result.object is None:
                 self._failed(result)
                 return
-            seen.update(self._looked_at(result.object))
+            seen.update(self._device_keys(result.object))
             token = (result.object.get("metadata") or {}).get("continue")
             if token and pages < _MOST_PAGES:
                 self._page(str(token), seen, number, pages + 1)
@@ -76,7 +76,7 @@ class StatusReview:
 
         ask(self._module, status_call("list", options=options), answered)
 
-    def _looked_at(self, page: JsonObject) -> Iterable[ObjectKey]:
+    def _device_keys(self, page: JsonObject) -> Iterable[ObjectKey]:
         for status in page.get("items") or ():
             metadata: Any = status["metadata"]
             key = device_key(str(metadata.get("namespace") or ""), str(metadata["name"]))

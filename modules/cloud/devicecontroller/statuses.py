@@ -70,7 +70,7 @@ def with_report(
     }
 
 
-def taken_values(made: JsonObject, report: Report) -> list[tuple[str, ReportedValue]]:
+def accepted_values(made: JsonObject, report: Report) -> list[tuple[str, ReportedValue]]:
     """Return the reported values of a report that a DeviceStatus has, by the names of their properties: without
     properties that the Device does not have, and without values of an outdated time.
     """

@@ -50,11 +50,11 @@ class DynamicController(Module):
     side: ClassVar[Side] = Side.CLOUD
 
     @handles()
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
         node, _, resource = message.route.resource.removeprefix("node/").partition("/")
         if resource == WATCH_SYNC:
-            self._take_watches(message, node)
+            self._replace_watches(message, node)
             return
         try:
             app = message.content_as(Application)
@@ -76,7 +76,7 @@ class DynamicController(Module):
         request = self.message(api_messages.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
 
-    def _take_watches(self, message: Message, node: str) -> None:
+    def _replace_watches(self, message: Message, node: str) -> None:
         """Replace the watches of a node by those in its message, and answers with the failed ones."""
         try:
             is_large = is_too_large(message.content_raw(), NODE_VALUES)
@@ -87,7 +87,7 @@ class DynamicController(Module):
         failed: dict[str, Application] = {}
         waiting = set(watches)
 
-        def took(name: str, app: Application) -> None:
+        def handle(name: str, app: Application) -> None:
             waiting.discard(name)
             if app.status != Progress.APPROVED:
                 failed[name] = app
@@ -95,14 +95,14 @@ class DynamicController(Module):
                 self._answer(message, node, failed)
 
         def answered(name: str, app: Application, answer: Message | BeehiveError) -> None:
-            took(name, _done(app, answer))
+            handle(name, _done(app, answer))
 
         self._call(node, ApiCall(verb=UNWATCH, api_version="", plural=""), lambda _: None)
         for number, (name, app) in enumerate(watches.items()):
             is_good = app.verb == Verb.WATCH and number < MOST_WATCHES
             call = call_of(app) if is_good else f"at most {MOST_WATCHES} watches are taken, and nothing else"
             if isinstance(call, str):
-                took(name, _rejected(app, call))
+                handle(name, _rejected(app, call))
             else:
                 self._call(node, call, partial(answered, name, app))
         if not watches:

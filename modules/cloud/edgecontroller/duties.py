@@ -43,7 +43,7 @@ class Duties:
         self._identity = identity
         self._known = known
         self._module = module
-        parts = identity, module, perform, self._note, lambda: known.own_router
+        parts = identity, module, perform, self._update_known, lambda: known.own_router
         self._keeper = None if settings is None else LeaseKeeper(settings, *parts)
         self._has_begun = False
 
@@ -74,7 +74,7 @@ class Duties:
             self._keeper.release(done)
             self._known.alive = ()
 
-    def _note(self) -> None:
+    def _update_known(self) -> None:
         self._known.alive = self.alive
         self._known.routers = {} if self._keeper is None else self._keeper.routers
         self._module.end_turn_soon()

@@ -26,7 +26,7 @@ class HandledMessages:
         """Count a message of a node as handled, which was taken at `since`, in monotonic seconds."""
         resource = message.subject_on_cloud
         self._counts[resource.node] += 1
-        self._durations.setdefault(resource.type, Durations()).note(self._module.clock.monotonic() - since)
+        self._durations.setdefault(resource.type, Durations()).observe(self._module.clock.monotonic() - since)
 
     def report(self) -> None:
         """Report the number of messages that were handled since the last call."""

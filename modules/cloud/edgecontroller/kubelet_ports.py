@@ -24,7 +24,7 @@ class KubeletPorts:
         self._noted: dict[str, int] = {}
         """The ports that cloudstream has not been told yet, by node."""
 
-    def note(self, event: ObjectEvent) -> None:
+    def observe(self, event: ObjectEvent) -> None:
         """Take note of a change, in its transaction."""
         if event.key.kind != _NODE or event.type is EventType.DELETED:
             return
@@ -32,7 +32,7 @@ class KubeletPorts:
         if event.old is None or port != _port_in(event.old):
             self._transactions.after_commit(lambda: self._noted.update({event.key.name: port}))
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Tell cloudstream, if it is part of this process, the ports that were committed since the last call."""
         noted, self._noted = self._noted, {}
         if noted and self._module.hive.members(Group.CLOUDSTREAM):

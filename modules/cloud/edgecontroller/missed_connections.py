@@ -15,7 +15,7 @@ _PAUSE: Final = 1.0
 """Seconds after which a cloudhub that could not answer is asked again."""
 
 
-class _Told(Protocol):
+class ConnectionHandler(Protocol):
     """Takes connections and their ends."""
 
     def on_connected(self, message: Message) -> None:
@@ -37,7 +37,7 @@ class MissedConnections:
         database: knows the connections that edgecontroller knows.
     """
 
-    def __init__(self, module: TurnModule, told: _Told, database: Database) -> None:
+    def __init__(self, module: TurnModule, told: ConnectionHandler, database: Database) -> None:
         self._module = module
         self._told = told
         self._database = database
@@ -45,9 +45,9 @@ class MissedConnections:
     def ask(self) -> None:
         """Ask, until there is an answer."""
         message = self._module.message(NODES_RESOURCE, NODES)
-        self._module.request(ModuleName.CLOUDHUB, message, _SECONDS, self._take)
+        self._module.request(ModuleName.CLOUDHUB, message, _SECONDS, self._handle_answer)
 
-    def _take(self, answer: Message | BeehiveError) -> None:
+    def _handle_answer(self, answer: Message | BeehiveError) -> None:
         if not isinstance(answer, Message):
             self._module.after(_PAUSE, self.ask)
             return

@@ -154,7 +154,7 @@ class EdgeController(TurnModule):
         self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream, self._object_syncs).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._states.collect))
-        self.every(LOOK_PERIOD, self._kept.look)
+        self.every(LOOK_PERIOD, self._kept.collect)
         poll_for_changes(self, self._database, self._poll_database)
 
     def on_stop(self) -> None:
@@ -181,7 +181,7 @@ class EdgeController(TurnModule):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handle a query or a report of a node."""
-        self._upstream.answer(message, handler_of(message), partial(self._downstream.edge_mesh.note_report, message))
+        self._upstream.answer(message, handler_of(message), partial(self._downstream.edge_mesh.record_report, message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -192,7 +192,7 @@ class EdgeController(TurnModule):
         connection = self._connections.connection_of(node)
 
         def registered() -> None:
-            self._transactions.note_changes()
+            self._transactions.collect_changes()
             resource = message.subject_on_cloud
             if resource.name == resource.node:
                 self._connections.registered(node, connection)
@@ -365,8 +365,8 @@ class EdgeController(TurnModule):
     def _commit(self) -> None:
         """Commit the transaction, and pass its changes on."""
         self._transactions.commit()
-        self._client.devices.tell()
-        self._kubelet_ports.tell()
+        self._client.devices.notify()
+        self._kubelet_ports.notify()
 
     def _wait(self) -> None:
         if not self._client.is_ready:
@@ -404,8 +404,8 @@ class EdgeController(TurnModule):
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Send a change to the nodes and the modules of the cloud that need it (`HandlesChanges`)."""
-        self._client.devices.note(event)
-        self._kubelet_ports.note(event)
+        self._client.devices.observe(event)
+        self._kubelet_ports.observe(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         self._kept.handle_event(event)

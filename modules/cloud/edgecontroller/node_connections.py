@@ -92,7 +92,7 @@ class NodeConnections:
 
     def restore_node(self, node: str) -> None:
         """Send a node that was connected before the start its unacknowledged objects."""
-        self._take(node, node_machine.Restored())
+        self._handle(node, node_machine.Restored())
 
     def connected(self, event: ConnectEvent) -> list[ForCluster]:
         """Claim the node and send it its unacknowledged objects; return the effects that need the API server.
@@ -101,15 +101,15 @@ class NodeConnections:
             DatabaseError: its ObjectSyncs could not be read.
         """
         holder = Holder(self._database.cloudcore, event.timestamp)
-        return self._take(event.client_id, node_machine.Connected(event.connection, holder))
+        return self._handle(event.client_id, node_machine.Connected(event.connection, holder))
 
     def disconnected(self, event: ConnectEvent) -> list[ForCluster]:
         """Remove the node, unless it has another connection by now; return the effects that need the API server."""
-        return self._take(event.client_id, node_machine.Disconnected(event.connection))
+        return self._handle(event.client_id, node_machine.Disconnected(event.connection))
 
     def refuse(self, event: ConnectEvent) -> None:
         """End a connection that was not claimed: the node has connected to another cloudcore since."""
-        self._take(event.client_id, node_machine.Superseded(event.connection))
+        self._handle(event.client_id, node_machine.Superseded(event.connection))
 
     def connection_of(self, node: str) -> str:
         """Return the connection of a node, or ""."""
@@ -122,11 +122,11 @@ class NodeConnections:
             node: the node.
             connection: its connection when the message came; "" if it had none.
         """
-        self._take(node, node_machine.Registered(connection))
+        self._handle(node, node_machine.Registered(connection))
 
     def deletion_confirmed(self, node: str, asked: node_machine.ConfirmDeletion) -> None:
         """Tell a node that its Node was deleted, if it has the same connection and no other Node."""
-        self._take(node, node_machine.DeletionConfirmed(asked.connection, asked.uid))
+        self._handle(node, node_machine.DeletionConfirmed(asked.connection, asked.uid))
 
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
         """Record the objects, or deletions, that nodes have stored."""
@@ -135,15 +135,15 @@ class NodeConnections:
             if one.is_delete:
                 self._downstream.deletion_acknowledged(one.node, one.uid)
             elif sync is None:
-                self._downstream.edge_mesh.note_acknowledged(one.node, one.uid)
+                self._downstream.edge_mesh.record_acknowledged(one.node, one.uid)
             else:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
-                    self.epochs.note(one.version)
+                    self.epochs.record(one.version)
 
     def close(self, node: str) -> None:
         """End the connection of a node, which then connects again."""
-        self._take(node, node_machine.Dropped())
+        self._handle(node, node_machine.Dropped())
 
     def close_all(self) -> None:
         """End all connections, with the versions that nodes were sent over them: another epoch has begun."""
@@ -158,24 +158,24 @@ class NodeConnections:
         """
         for node, holder in claims:
             if holder.cloudcore != self._database.cloudcore:
-                self._take(node, node_machine.ClaimedElsewhere(holder))
+                self._handle(node, node_machine.ClaimedElsewhere(holder))
 
     def roll_back(self, nodes: Iterable[str]) -> None:
         """Load the ObjectSyncs of nodes again, after changes to them were rolled back: nothing was sent then."""
         for node in nodes:
-            self._take(node, node_machine.RolledBack())
+            self._handle(node, node_machine.RolledBack())
 
     def node_changed(self, event: ObjectEvent) -> None:
         """Delete the ObjectSyncs of a deleted Node, and note the uid of a new one."""
         uid = uid_of(event.new)
         is_deleted = event.type is EventType.DELETED
-        self._take(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
+        self._handle(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
 
     def _record_of(self, node: str) -> NodeRecord:
         """Return the record of a node, even if it was connected before the start."""
         return self._records.get(node) or NodeRecord(connection=self.connection_of(node))
 
-    def _take(self, node: str, event: NodeEvent) -> list[ForCluster]:
+    def _handle(self, node: str, event: NodeEvent) -> list[ForCluster]:
         """Take an event, carry its effects out, and return those about the API server."""
         seen = _Seen(node, self._database, self._storage, self.epochs)
         record, effects = node_machine.step(self._record_of(node), event, seen)
@@ -203,7 +203,7 @@ class NodeConnections:
                 self._downstream.connection_began(node)
             case node_machine.Restart():
                 self._downstream.node_restarted(node)
-            case node_machine.NoteNode(uid):
+            case node_machine.EnsureNode(uid):
                 self._object_syncs.sending(node, uid, ObjectKey(_NODE, "", node))
             case node_machine.SendUnacknowledged():
                 self._downstream.node_connected(node)

@@ -187,7 +187,7 @@ class Restart(msgspec.Struct, frozen=True):
     """
 
 
-class NoteNode(msgspec.Struct, frozen=True):
+class EnsureNode(msgspec.Struct, frozen=True):
     """The node is to have its Node object."""
 
     uid: str
@@ -231,7 +231,7 @@ NodeEffect = (
     | Forget
     | BeginConnection
     | Restart
-    | NoteNode
+    | EnsureNode
     | SendUnacknowledged
     | EndWatches
     | DeleteNode
@@ -306,7 +306,7 @@ def _connected(record: NodeRecord, event: Connected, seen: Seen) -> tuple[NodeRe
         effects.append(ConfirmDeletion(event.connection, former))
     effects.append(BeginConnection())
     if record.has_registered_early:
-        effects += [Restart(), NoteNode(seen.uid)]
+        effects += [Restart(), EnsureNode(seen.uid)]
     claimed = msgspec.structs.replace(
         record,
         connection=event.connection,
@@ -325,7 +325,7 @@ def _registered(record: NodeRecord, event: Registered, seen: Seen) -> tuple[Node
     is_repeated = is_present and event.connection != "" and record.registered == event.connection
     effects: list[NodeEffect] = [] if is_repeated else [EndWatches()]
     if record.is_served and not is_present:  # the watch may have reported the Node before the connection was claimed
-        effects.append(NoteNode(seen.uid))
+        effects.append(EnsureNode(seen.uid))
     is_early = record.has_registered_early or not record.is_served
     noted = msgspec.structs.replace(record, registered=event.connection, has_registered_early=is_early)
     return noted, [*effects, Restart(), SendUnacknowledged()]

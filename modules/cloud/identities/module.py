@@ -85,10 +85,10 @@ T = TypeVar("T")
 def known_identities(hive: Hive) -> KnownIdentities:
     """Return the records that the servers of a process ask, and that its module `identities` keeps up to date."""
 
-    def note_use(peer: CertifiedPeer) -> None:
+    def record_use(peer: CertifiedPeer) -> None:
         hive.send(NAME, Message.new(hive.clock, source=NAME, resource=NAME, operation=USED, content=peer))
 
-    return KnownIdentities(hive.clock, note_use)
+    return KnownIdentities(hive.clock, record_use)
 
 
 class IdentitiesModule(Module):
@@ -122,7 +122,7 @@ class IdentitiesModule(Module):
         """Begin to watch."""
         self._client = KubeClient(self._connect(self.runtime), self, self.clock.random)
         selection = Selection(kind=kind_named("ConfigMap"), namespace=self._namespace, label_selector=LABEL)
-        self._client.watch(selection, self._told)
+        self._client.watch(selection, self._handle)
         self.every(_PERIOD, self._remove_expired)
 
     def on_stop(self) -> None:
@@ -170,7 +170,7 @@ class IdentitiesModule(Module):
             labels=settings.labels, by=settings.by, reason=printable(settings.reason)[:253],
         )  # fmt: skip
         facts = [f"for: {token.node or 'any node'}{', another machine' if token.replace else ''}"]
-        note = self._noting_access(settings.by, TOKEN_MADE, "Token", token.name, settings.reason, facts)
+        note = self._recording_access(settings.by, TOKEN_MADE, "Token", token.name, settings.reason, facts)
         self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message, note))
 
     @handles(None, WITHDRAW_TOKEN)
@@ -180,7 +180,7 @@ class IdentitiesModule(Module):
         if asked is not None:
             name, why = asked.name, f"no token {asked.name}"
             decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else why)  # noqa: E731
-            note = self._noting_access(asked.by, TOKEN_WITHDRAWN, "Token", name, asked.reason)
+            note = self._recording_access(asked.by, TOKEN_WITHDRAWN, "Token", name, asked.reason)
             self._store.change(("token", name), decide, self._replier(message, note))
 
     @handles(None, ENROL)
@@ -197,7 +197,7 @@ class IdentitiesModule(Module):
             self._store.read_node(asked.node, lambda node, why: self._have_node(message, asked, node, why))
 
     @handles(None, USED)
-    def note_use(self, message: Message) -> None:
+    def record_use(self, message: Message) -> None:
         """Store the key that a node uses, if that changes its record."""
         peer = message.content_as(CertifiedPeer)
         now = self.clock.monotonic()
@@ -235,7 +235,7 @@ class IdentitiesModule(Module):
             return
         token = found
 
-        def looked(identity: Record | None, why: str) -> None:
+        def handle(identity: Record | None, why: str) -> None:
             known = identity if isinstance(identity, NodeIdentity) else None
             why = why or rules.joined(known, token, asked, self.clock.now()).refusal
             if why:
@@ -257,7 +257,7 @@ class IdentitiesModule(Module):
             else:
                 self._enrol(message, asked, token)
 
-        self._store.read(("node", asked.node), looked)
+        self._store.read(("node", asked.node), handle)
 
     def _enrol(self, message: Message, asked: KeyEnrolment, token: JoinToken | None) -> None:
         replaced = False
@@ -279,24 +279,24 @@ class IdentitiesModule(Module):
                 return
             if replaced and token is not None:
                 facts = [f"token: {token.name}"]
-                self._noting_access(token.by, REPLACED, _NODE, asked.node, token.reason, facts, via="join")()
+                self._recording_access(token.by, REPLACED, _NODE, asked.node, token.reason, facts, via="join")()
             self.reply(message, "")
 
         self._store.change(("node", asked.node), decide, done)
 
-    def _noting_access(
+    def _recording_access(
         self, by: str, verb: str, kind: str, name: str, reason: str, facts: Sequence[str] = (), via: str = "cloudcore"
     ) -> Callable[[], None]:
         """Return a function that tells the journal of an access."""
 
-        def note() -> None:
+        def record() -> None:
             node = name if kind == _NODE else ""
             entry = access_entry(
                 self.clock, by or ADMINISTRATOR, via, verb, kind, name, node=node, reason=reason, facts=facts
             )
             self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, NOTED, [entry]))
 
-        return note
+        return record
 
     def _change_revocation(
         self, message: Message, change: Callable[[Revocation, Record | None], RecordChange], verb: str
@@ -309,7 +309,7 @@ class IdentitiesModule(Module):
         except ValueError as error:
             self._refuse(message, str(error))
             return
-        note = self._noting_access(asked.by, verb, asked.kind.capitalize(), asked.name, asked.reason)
+        note = self._recording_access(asked.by, verb, asked.kind.capitalize(), asked.name, asked.reason)
         key, decide = (asked.kind, asked.name), lambda found: change(asked, found)
         self._store.change(key, decide, self._replier(message, note))
 
@@ -337,7 +337,7 @@ class IdentitiesModule(Module):
             self._refuse(message, str(error))
             return None
 
-    def _told(self, news: News) -> None:
+    def _handle(self, news: News) -> None:
         match news:
             case Added() | Modified():
                 self._observe(news.object)

@@ -55,7 +55,7 @@ def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
         return _revoked(identity)
     if not peer.key or not identity.key or peer.key in (identity.key, identity.next_key):
         return ""
-    return "" if peer.begins > identity.since else _taken(identity)
+    return "" if peer.begins > identity.since else _belongs_to_another(identity)
 
 
 def refuses_token(identity: NodeIdentity | None, issued_at: float) -> bool:
@@ -133,7 +133,7 @@ def joined(identity: NodeIdentity | None, token: JoinToken | None, asked: KeyEnr
     if identity.revoked_at:
         return Enrolled(_revoked(identity))
     if identity.key and key not in (identity.key, identity.next_key):
-        return Enrolled(_taken(identity))
+        return Enrolled(_belongs_to_another(identity))
     if not identity.key:
         return Enrolled("", _replace(identity, key=key, since=begins, pinned_at=now, labels=labels))
     return Enrolled("", _replace(identity, since=max(identity.since, begins), labels=labels))
@@ -166,7 +166,7 @@ def _revoked(identity: NodeIdentity) -> str:
     )
 
 
-def _taken(identity: NodeIdentity) -> str:
+def _belongs_to_another(identity: NodeIdentity) -> str:
     return (
         f"the name {identity.name} belongs to the key of another machine since {format_rfc3339(identity.pinned_at)}: "
         f"give this one another name (edgecore join --name) or, if it takes the other's place or was set up anew, join "

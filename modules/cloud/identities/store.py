@@ -100,9 +100,7 @@ class IdentityStore:
                 body = object_of(change.record, self._namespace, obj)
                 self._perform(call(verb, self._namespace, name, body), lambda result: written(change, obj, result))
             else:  # an attempt whose answer was lost may have written it
-                self._take_over(
-                    key, RecordChange(record_in(obj) if obj is not None else None, deletes=obj is None), obj
-                )
+                self._apply(key, RecordChange(record_in(obj) if obj is not None else None, deletes=obj is None), obj)
                 done(change.answer, "")
 
         def written(change: RecordChange, before: JsonObject | None, result: ApiResult) -> None:
@@ -113,12 +111,12 @@ class IdentityStore:
             elif code:
                 done(None, self._failure(result))
             else:
-                self._take_over(key, change, result.object)
+                self._apply(key, change, result.object)
                 done(change.answer, "")
 
         self._get(key, read)
 
-    def _take_over(self, key: Key, change: RecordChange, written: JsonObject | None) -> None:
+    def _apply(self, key: Key, change: RecordChange, written: JsonObject | None) -> None:
         """Have this cloudcore act on a change before the watch tells of it."""
         if change.deletes:
             self._known.remove(key)

@@ -134,7 +134,7 @@ class Journal(Module):
             self._wait()
 
     @handles(None, NOTED)
-    def on_noted(self, message: Message) -> None:
+    def on_accesses(self, message: Message) -> None:
         """Note accesses that were given, taken or used."""
         self._accesses = _bounded(self._accesses, message.content_as(list[ObjectWrite]), lambda each: each.user)
         self._wait()

@@ -52,7 +52,7 @@ class ClusterRuleWatch:
         """Begin."""
         self._client = KubeClient(self._connect(self._module.runtime), self._module, self._module.clock.random)
         for kind in _KINDS:
-            self._client.watch(Selection(kind=kind), partial(self._told, kind))
+            self._client.watch(Selection(kind=kind), partial(self._handle, kind))
 
     def stop(self) -> None:
         """End all requests."""
@@ -60,7 +60,7 @@ class ClusterRuleWatch:
         if client is not None:
             client.close()
 
-    def _told(self, kind: Kind, news: News) -> None:
+    def _handle(self, kind: Kind, news: News) -> None:
         match news:
             case Added() | Modified():
                 self._observe(kind, news.object)

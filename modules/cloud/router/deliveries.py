@@ -243,7 +243,7 @@ class Deliveries:
         self._subscriptions = subscriptions
         self._outgoing = OutgoingCalls(module, own_ports)
 
-    def take(self, message: Message, node: str, resource: str) -> None:
+    def handle(self, message: Message, node: str, resource: str) -> None:
         """Take a message of a node."""
         routes = self._table.for_message(node, resource)
         if not routes:

@@ -35,7 +35,7 @@ from modules.cloud.router.cluster_watch import ClusterRuleWatch, Connect
 from modules.cloud.router.deliveries import Deliveries, OwnPorts
 from modules.cloud.router.other_cloudcores import OtherCloudcores, PassedCalls
 from modules.cloud.router.records import RuleFault, RuleRecord, RuleRoute, ServicePath
-from modules.cloud.router.rest_service import RestAnswer, RestCall, RestListener, told
+from modules.cloud.router.rest_service import RestAnswer, RestCall, RestListener, own_response
 from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import RuleStatusWriter
 from modules.cloud.router.subscriptions import NodeSubscriptions
@@ -95,7 +95,7 @@ class CloudRouter(Module):
         self._listener = listener
         self._rest_seconds = rest_seconds
         self._table = RoutingTable()
-        self._watch = ClusterRuleWatch(self, self._take_change, self._begin, connect)
+        self._watch = ClusterRuleWatch(self, self._handle_change, self._begin, connect)
         self._status = RuleStatusWriter(self, self._rule)
         self._subscriptions = NodeSubscriptions(self, self._table)
         self._deliveries = Deliveries(self, self._table, self._status, self._subscriptions, own_ports)
@@ -147,10 +147,12 @@ class CloudRouter(Module):
         call = message.content_as(RestCall)
         route = self._table.for_caller(call.path)
         if not self._is_loaded:
-            self.reply(message, told(HTTPStatus.SERVICE_UNAVAILABLE, "the rules are not known yet: try again soon"))
+            self.reply(
+                message, own_response(HTTPStatus.SERVICE_UNAVAILABLE, "the rules are not known yet: try again soon")
+            )
         elif route is None:
             why = f"no rule of the namespace {call.path.namespace} has this path"
-            self.reply(message, told(HTTPStatus.NOT_FOUND, why))
+            self.reply(message, own_response(HTTPStatus.NOT_FOUND, why))
         elif call.path.node not in self._subscriptions.connected:
             self._answer_elsewhere(message, call)
         elif route.service is not None:
@@ -159,14 +161,14 @@ class CloudRouter(Module):
             self.reply(message, self._publish(call, route))
 
     @handles(None, Operation.UPLOAD)
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle a message of a node's eventbus or servicebus."""
         node, resource = _origin(message)
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         if message.parent_id:
-            self._take_answer(message, node)
+            self._handle_answer(message, node)
         elif self._is_loaded:
-            self._deliveries.take(message, node, resource)
+            self._deliveries.handle(message, node, resource)
         else:
             self._keep(message)
 
@@ -183,7 +185,7 @@ class CloudRouter(Module):
         try:
             answer = self._requests.ask(ModuleName.ROUTER, request, self._rest_seconds + _MARGIN)
         except BeehiveError as error:
-            return told(HTTPStatus.SERVICE_UNAVAILABLE, f"the router has not answered: {error}")
+            return own_response(HTTPStatus.SERVICE_UNAVAILABLE, f"the router has not answered: {error}")
         return answer.content_as(RestAnswer)
 
     def _call_api(self, call: ApiCall) -> ApiResult:
@@ -204,7 +206,7 @@ class CloudRouter(Module):
         self._subscriptions.begin()
         early, self._early, self._early_bytes = self._early, [], 0
         for message in early:
-            self._deliveries.take(message, *_origin(message))
+            self._deliveries.handle(message, *_origin(message))
 
         def seed(answer: Message | BeehiveError) -> None:
             for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
@@ -213,7 +215,7 @@ class CloudRouter(Module):
 
         self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
 
-    def _take_change(self, changed: ObjectChanged) -> None:
+    def _handle_change(self, changed: ObjectChanged) -> None:
         for change in self._table.put(changed):
             self._status.refresh(change.key)
             self._subscriptions.follow(change)
@@ -239,11 +241,11 @@ class CloudRouter(Module):
             content = call.body.decode()
         except UnicodeDecodeError:
             why = "a message is a text: send binary data as base64"
-            return told(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+            return own_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
         if not is_topic(topic) or not is_open_to_applications(topic):
             why = "the path with its query makes no topic of MQTT under which others than edgecore may publish"
             self._status.failed(route.rule.key, f"{topic[:200]}: {why}")
-            return told(HTTPStatus.BAD_REQUEST, why)
+            return own_response(HTTPStatus.BAD_REQUEST, why)
         fields = {"source": Source.ROUTER_EVENTBUS, "group": Group.USER}
         resource = f"node/{call.path.node}/{topic}"
         self.send(ModuleName.CLOUDHUB, self.message(resource, Operation.PUBLISH, content, **fields))
@@ -256,7 +258,7 @@ class CloudRouter(Module):
         if not self._waiting.has_room(key):
             why = f"{MOST_OF_RULE} callers of rule {key.name} wait already: try again soon"
             self._status.failed(key, why)
-            self.reply(message, told(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            self.reply(message, own_response(HTTPStatus.SERVICE_UNAVAILABLE, why))
             return
 
         def answered(answer: RestAnswer, failure: str) -> None:
@@ -274,7 +276,7 @@ class CloudRouter(Module):
         self._waiting.add(asked.id, node, key, answered, call.seconds)
         self.send(ModuleName.CLOUDHUB, asked)
 
-    def _take_answer(self, message: Message, node: str) -> None:
+    def _handle_answer(self, message: Message, node: str) -> None:
         try:
             too_many = has_more_values(bytes(message.content_raw()), NODE_VALUES)
             said = ForwardedResponse() if too_many else message.content_as(ForwardedResponse)
@@ -284,11 +286,11 @@ class CloudRouter(Module):
         failure = ""
         if not HTTPStatus.OK <= answer.status < 600:
             failure = f"node {node} has answered with something that is no response"
-            answer = told(HTTPStatus.BAD_GATEWAY, failure)
+            answer = own_response(HTTPStatus.BAD_GATEWAY, failure)
         elif answer.status >= HTTPStatus.BAD_REQUEST and _EDGECORE in dict(answer.headers).get("Server", ""):
             failure = f"node {node}: {answer.body[:200].decode(errors='replace').strip()}"
         if not self._waiting.answer(message.parent_id, node, answer, failure):
-            self._refusals.note(node, "answer to nothing that this node was asked", _KIND, message.parent_id)
+            self._refusals.record(node, "answer to nothing that this node was asked", _KIND, message.parent_id)
 
     def _close(self) -> None:
         self._watch.stop()

@@ -14,7 +14,7 @@ from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured, per
 from beehive.module import Module
 from beehive.sockets import dialling
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.router.rest_service import SECONDS_HEADER, RestAnswer, RestCall, told
+from modules.cloud.router.rest_service import SECONDS_HEADER, RestAnswer, RestCall, own_response
 
 PARALLEL: Final = 32
 """Calls at a time: half of the connections of a router, so that two that call each other leave room for callers."""
@@ -134,7 +134,7 @@ class PassedCalls:
                 return
             hint = f"it is connected to cloudcore {holder}: {obstacle}"
         text = f"node {call.path.node} is not connected to this cloudcore; {hint}"
-        answered(told(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        answered(own_response(HTTPStatus.SERVICE_UNAVAILABLE, text))
 
     def _pass_on(self, call: RestCall, holder: str, seconds: float, answered: Callable[[RestAnswer], None]) -> str:
         """Pass a request on and return ""; or return advice for the caller."""
@@ -161,10 +161,12 @@ def answer_of(outcome: Outcome, holder: str) -> RestAnswer:
         return RestAnswer(outcome.status, outcome.body, outcome.headers)
     where = f"the node is connected to cloudcore {holder}"
     if not outcome.sent:
-        return told(HTTPStatus.SERVICE_UNAVAILABLE, f"{where}, which cannot be reached from this one: {outcome.why}")
+        return own_response(
+            HTTPStatus.SERVICE_UNAVAILABLE, f"{where}, which cannot be reached from this one: {outcome.why}"
+        )
     if outcome.timed_out:
-        return told(HTTPStatus.GATEWAY_TIMEOUT, f"{where}, which has not answered in time")
+        return own_response(HTTPStatus.GATEWAY_TIMEOUT, f"{where}, which has not answered in time")
     why = (
         f"{where}, and the connection to it has ended ({outcome.why}); whether the application was called is not known"
     )
-    return told(HTTPStatus.BAD_GATEWAY, why)
+    return own_response(HTTPStatus.BAD_GATEWAY, why)

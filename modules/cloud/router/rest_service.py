@@ -71,7 +71,7 @@ class RestAnswer(msgspec.Struct, frozen=True):
     headers: Fields = (("Content-Type", "text/plain; charset=utf-8"),)
 
 
-def told(status: HTTPStatus, why: str) -> RestAnswer:
+def own_response(status: HTTPStatus, why: str) -> RestAnswer:
     """Return a response of the router itself."""
     return RestAnswer(status, f"{why}\n".encode())
 

@@ -151,14 +151,14 @@ class RuleStatusWriter:
             self._due(key, pending)
 
     def _call(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
-        def take(answer: Message | BeehiveError) -> None:
+        def handle(answer: Message | BeehiveError) -> None:
             if isinstance(answer, Message):
                 answered(answer.content_as(ApiResult))
             else:
                 answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
 
         request = self._module.message(api_messages.RESOURCE, Verb.CALL, call)
-        self._module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, take)
+        self._module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, handle)
 
 
 def status_of(before: Any, counts: tuple[int, int, tuple[str, ...]], fault: RuleFault | None, at: str) -> JsonObject:

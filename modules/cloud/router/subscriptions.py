@@ -39,7 +39,7 @@ class NodeSubscriptions:
         self.connected.add(node)
         self._unwanted.pop(node, None)
         if self._is_loaded:
-            self._tell(node)
+            self._subscribe_node(node)
 
     def disconnect(self, node: str) -> None:
         """Forget a node's connection."""
@@ -50,7 +50,7 @@ class NodeSubscriptions:
         """Tell the connected nodes, once all Rules are known."""
         self._is_loaded = True
         for node in sorted(self.connected):
-            self._tell(node)
+            self._subscribe_node(node)
 
     def follow(self, change: RuleChange) -> None:
         """Tell nodes of a changed Rule."""
@@ -72,7 +72,7 @@ class NodeSubscriptions:
             seen.add(resource)
             self._send(node, resource, is_url=is_url, wanted=False)
 
-    def _tell(self, node: str) -> None:
+    def _subscribe_node(self, node: str) -> None:
         for route in self._table.of_node(node):
             self._subscribe(route)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from beehive.clock import Timer
 from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey
-from modules.cloud.router.rest_service import RestAnswer, told
+from modules.cloud.router.rest_service import RestAnswer, own_response
 
 MOST_OF_RULE = 32
 """Callers of one Rule that wait."""
@@ -62,18 +62,18 @@ class WaitingCalls:
         """End the calls of a node that has disconnected."""
         why = f"the connection of node {node} has ended; whether the application was called is not known"
         for each in [key for key, waiting in self._calls.items() if waiting.node == node]:
-            self._end(each, told(HTTPStatus.BAD_GATEWAY, why), why)
+            self._end(each, own_response(HTTPStatus.BAD_GATEWAY, why), why)
 
     def end_all(self, why: str) -> None:
         """End all calls."""
         for each in list(self._calls):
-            self._end(each, told(HTTPStatus.SERVICE_UNAVAILABLE, why), why)
+            self._end(each, own_response(HTTPStatus.SERVICE_UNAVAILABLE, why), why)
 
     def _expire(self, message_id: str, seconds: float) -> None:
         waiting = self._calls.get(message_id)
         if waiting is not None:
             why = f"node {waiting.node} has not answered within {seconds:g} s"
-            self._end(message_id, told(HTTPStatus.GATEWAY_TIMEOUT, why), why)
+            self._end(message_id, own_response(HTTPStatus.GATEWAY_TIMEOUT, why), why)
 
     def _end(self, message_id: str, answer: RestAnswer, failure: str) -> None:
         waiting = self._calls.pop(message_id)

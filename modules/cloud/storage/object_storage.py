@@ -140,7 +140,7 @@ class Storage:
         """The resourceVersion of the latest change."""
         return self._version
 
-    def take_events(self) -> list[ObjectEvent]:
+    def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
         events = list(self._events)
         self._events.clear()
@@ -406,13 +406,13 @@ class Storage:
             old = self._objects.get(key)
             if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
                 meta = {**old["metadata"], "resourceVersion": str(version)}
-                self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+                self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
                 old = None
             if obj is not None and obj != old:
-                self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
+                self._record(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
         unknown = {""} if complete or has_gap else {event.key.kind for event in islice(self._events, followed, None)}
         if unknown:
-            self._past.note_adoption(self._version, version)
+            self._past.record_adoption(self._version, version)
             self.unknown_until |= dict.fromkeys(unknown, version)
         self._version = max(self._version, version)
         self.set_savepoint()
@@ -425,10 +425,10 @@ class Storage:
         if change.type is EventType.DELETED:
             if old is not None:
                 meta = {**old["metadata"], "resourceVersion": str(change.version)}
-                self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+                self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
         elif change.body is not None:
             new = _compacted(decode_json(change.body))
-            self._note(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
+            self._record(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
 
     def next_version(self) -> int:
         """Return a new resourceVersion for a row that is not an object."""
@@ -442,10 +442,10 @@ class Storage:
         if change is not EventType.DELETED:
             body, bare, new = _stored(new, old or {})
         self._version += 1
-        self._note(change, key, new, old, body, bare)
+        self._record(change, key, new, old, body, bare)
         return new
 
-    def _note(
+    def _record(
         self,
         change: EventType,
         key: ObjectKey,
@@ -460,7 +460,7 @@ class Storage:
             self._unset(key)
         else:
             self._set(key, new, text)
-        self._past.note(int(new["metadata"]["resourceVersion"]), key, old, size)
+        self._past.record(int(new["metadata"]["resourceVersion"]), key, old, size)
         selectable = self.kinds.selectable_fields_of(key.kind) if is_custom(new) else frozenset[str]()
         event = ObjectEvent(change, key, new, old, body, size, bare, selectable)
         self._events.append(event)
@@ -490,7 +490,7 @@ class Storage:
             if before is not None and (left := _node_of(before)) != node:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
-            self._note_pods(node)
+            self._count_pod_change(node)
             if not node:
                 self.unbound.put(key, obj)
             if not node and (obj.get("status") or {}).get("nominatedNodeName"):
@@ -506,11 +506,11 @@ class Storage:
         pods.remove(key)
         self.unbound.drop(key)
         self._nominated.discard(key)
-        self._note_pods(node)
+        self._count_pod_change(node)
         if not pods:
             del self._pods_of[node], self._pods_changed[node]
 
-    def _note_pods(self, node: str) -> None:
+    def _count_pod_change(self, node: str) -> None:
         self._pod_changes += 1
         self._pods_changed[node] = self._pod_changes
 

@@ -19,7 +19,7 @@ class ObjectStore(Lister, Protocol):
     def next_version(self) -> int:
         """Give a new version for a row that is no object."""
 
-    def take_events(self) -> list[ObjectEvent]:
+    def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
 
     def set_savepoint(self) -> None:

@@ -41,7 +41,7 @@ class PastStates:
         self._adopted: deque[tuple[int, int]] = deque()
         """Versions between which other cloudcores have changed objects: of the states between them, none is known."""
 
-    def note(self, version: int, key: ObjectKey, old: JsonObject | None, size: int) -> None:
+    def record(self, version: int, key: ObjectKey, old: JsonObject | None, size: int) -> None:
         """Keep a change: the object before it (None: there was none), and the bytes of the one after it, of a deleted
         one its own.
         """
@@ -58,7 +58,7 @@ class PastStates:
         if self._changes[kind]:
             self._bytes[kind] -= self._changes[kind].pop().size
 
-    def note_adoption(self, before: int, after: int) -> None:
+    def record_adoption(self, before: int, after: int) -> None:
         """Note that changes of other cloudcores were taken over, the last of each object only."""
         if after > before + 1:
             self._adopted.append((before, after))

@@ -115,7 +115,7 @@ class Transactions:
         was_working, self._is_working = self._is_working, True
         try:
             result = work()
-            self.note_changes()
+            self.collect_changes()
         except DatabaseError:
             self._pulled = None
             raise
@@ -129,9 +129,9 @@ class Transactions:
                 self._adopt_late()
         return result
 
-    def note_changes(self) -> None:
+    def collect_changes(self) -> None:
         """Add the changes since the last call to the transaction, and call `changed` with them."""
-        events = self._storage.take_events()
+        events = self._storage.drain_events()
         self._changes += events
         for event in events:
             self._database.put(event)
@@ -157,7 +157,7 @@ class Transactions:
         Raises:
             DatabaseError: the commit failed; no after-commit call is made.
         """
-        self.note_changes()
+        self.collect_changes()
         is_undone = False
         try:
             if self._database.in_transaction:
@@ -182,7 +182,7 @@ class Transactions:
         """Roll back the whole transaction, if one has begun."""
         self._later.clear()
         self._changes = []
-        self._storage.take_events()
+        self._storage.drain_events()
         self._storage.set_savepoint()
         self._database.abandon()
 
@@ -201,6 +201,6 @@ class Transactions:
             has_gap=pulled.has_gap,
         )
         self.is_adopting = True
-        for event in self._storage.take_events():
+        for event in self._storage.drain_events():
             self._handler.object_changed(event)
         self.is_adopting = False

@@ -86,12 +86,12 @@ class WatchHistory:
         if stored is not None:
             self._restore(stored)
 
-    def note(self, event: ObjectEvent) -> ObjectChanged:
+    def record(self, event: ObjectEvent) -> ObjectChanged:
         """Add a committed change, and return it for the running watches."""
         self._add(event.key.kind, ObjectChanged(event.type, event.new, event.old), event.size)
         return ObjectChanged(event.type, event.new, event.old, event.bare)
 
-    def take_forgotten(self) -> dict[str, int]:
+    def drain_forgotten(self) -> dict[str, int]:
         """Return the kinds with many changes in the database that this history has not, and the last version that
         it may forget them. They count as forgotten there then.
         """

@@ -93,7 +93,7 @@ class WebsocketLink:
         self._sent_bytes += len(frame)
         self._wake(self)
 
-    def take(self) -> bytes:
+    def pop(self) -> bytes:
         """Return the next message for the socket; only for the server's thread."""
         frame = self.waiting.popleft()
         self._taken_bytes += len(frame)
@@ -291,7 +291,7 @@ class WebsocketConnection:
         if plain:
             self._protocol.receive_data(plain)
             yield from self._messages()
-            self._take_protocol()
+            self._flush_protocol()
         self.write(now)
         if self.wire.is_ended:
             raise ConnectionError(self._reason())
@@ -311,8 +311,8 @@ class WebsocketConnection:
     def _encode_portion(self) -> None:
         """Encode waiting messages until a portion waits for the socket."""
         while self.link.waiting and self._protocol.state is OPEN and len(self._outgoing) < _PORTION:
-            self._protocol.send_text(self.link.take())
-            self._take_protocol()
+            self._protocol.send_text(self.link.pop())
+            self._flush_protocol()
 
     def flush(self, now: float) -> None:
         """Write the encoded bytes, until the socket's buffer is full.
@@ -343,10 +343,10 @@ class WebsocketConnection:
         if self._protocol.state is not OPEN:
             return
         while self.link.waiting:
-            self._protocol.send_text(self.link.take())
+            self._protocol.send_text(self.link.pop())
         code, reason = self.link.closing
         self._protocol.send_close(code, _clipped(reason))
-        self._take_protocol()
+        self._flush_protocol()
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
 
@@ -363,7 +363,7 @@ class WebsocketConnection:
         """
         if self._protocol.state is OPEN:
             self._protocol.send_close(code, _clipped(reason))
-            self._take_protocol()
+            self._flush_protocol()
         self.unread.clear()
         self._message.clear()
         self._protocol.reader.discard()
@@ -403,7 +403,7 @@ class WebsocketConnection:
             self.is_open = True
             self._callbacks.opened(self)
 
-    def _take_protocol(self) -> None:
+    def _flush_protocol(self) -> None:
         for data in self._protocol.data_to_send():
             if data:
                 self._outgoing += self.wire.encrypt(data)

@@ -33,7 +33,7 @@ class FairShare(Generic[T]):
             begin = max(self._now, self._reached.pop(member, 0.0))
             heapq.heappush(self._heap, (begin, next(self._numbers), member))
 
-    def take(self) -> T | None:
+    def pop(self) -> T | None:
         """Remove and return the next member, or None; `charge` takes the cost of its service."""
         while self._heap:
             begin, _, member = heapq.heappop(self._heap)

@@ -92,7 +92,7 @@ class IncomingFrames:
         for number in itertools.count():
             if not self._waiting or cost >= _PORTION or (number % _UNCHECKED == 0 and self._is_full()):
                 break
-            connection = self._waiting.take()
+            connection = self._waiting.pop()
             if connection is None:
                 break
             cost += self._deliver_next(connection)

@@ -19,7 +19,7 @@ from beehive.decoding import has_more_values
 from beehive.errors import FrameError
 from beehive.message import Message
 from beehive.names import Group, Operation
-from beehive.sockets.ports import told_why
+from beehive.sockets.ports import listen_errors
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
@@ -127,7 +127,7 @@ class WebsocketServer:
         self._context = ssl_context
         self.rejected = counters.rejected_frames
         """Frames that are not messages, by reason."""
-        with told_why(settings.address, settings.port, self.option):
+        with listen_errors(settings.address, settings.port, self.option):
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
         self._identities = identities
         self._is_recheck_due = False

@@ -20,7 +20,7 @@ class Publication(msgspec.Struct, frozen=True):
     payload: bytes
 
 
-class Voice(msgspec.Struct, frozen=True):
+class MessageStamp(msgspec.Struct, frozen=True):
     """The time of a message, and the source of new ids."""
 
     now: int
@@ -62,12 +62,12 @@ def state_result(device: Device, event_id: str, now: int, end: str = topics.STAT
     return _publication(topics.device_topic(device.id, end), state_json(device, event_id, now))
 
 
-def changes(before: Device, after: Device, event_id: str, voice: Voice) -> Iterable[Publication]:
+def changes(before: Device, after: Device, event_id: str, voice: MessageStamp) -> Iterable[Publication]:
     """Yield the messages to applications about changed properties: the document, and the delta of all properties that
     differ.
     """
     names = sorted(name for name, one in after.twins.items() if one is not before.twins.get(name))
-    changed = [name for name in names if _is_news(before.twins.get(name), after.twins[name])]
+    changed = [name for name in names if _has_changed(before.twins.get(name), after.twins[name])]
     if changed:
         pairs = {name: {"last": _json(before, name), "current": _json(after, name)} for name in changed}
         topic = topics.device_topic(after.id, topics.TWIN_DOCUMENT)
@@ -76,7 +76,7 @@ def changes(before: Device, after: Device, event_id: str, voice: Voice) -> Itera
         yield from delta(after, voice)
 
 
-def delta(device: Device, voice: Voice) -> Iterable[Publication]:
+def delta(device: Device, voice: MessageStamp) -> Iterable[Publication]:
     """Yield the message to applications about the properties whose expected value differs from the actual one, if there
     are any.
     """
@@ -167,7 +167,7 @@ def _due(twin: Twin) -> Json | None:
     return {**values, "optional": twin.optional, "metadata": {"type": twin.type}, **versions}
 
 
-def _is_news(before: Twin | None, after: Twin) -> bool:
+def _has_changed(before: Twin | None, after: Twin) -> bool:
     return before is None or twin_json(before) != twin_json(after)
 
 

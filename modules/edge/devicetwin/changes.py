@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, desired_fault
 from modules.edge.devicetwin import answers, topics, twins
-from modules.edge.devicetwin.answers import Publication, Voice
+from modules.edge.devicetwin.answers import MessageStamp, Publication
 from modules.edge.devicetwin.errors import BAD_REQUEST, FAILED, TOO_LARGE, TwinRefused
 from modules.edge.devicetwin.objects import DeviceObject
 from modules.edge.devicetwin.requests import DeviceRequest, TwinRequest, TwinsRequest
@@ -50,7 +50,7 @@ class Change(NamedTuple):
     """For the log."""
 
 
-def update_twins(device: Device, request: TwinsRequest, models: Models, voice: Voice, rules: Rules) -> Change:
+def update_twins(device: Device, request: TwinsRequest, models: Models, voice: MessageStamp, rules: Rules) -> Change:
     """Return a device after an application or a mapper has reported values or requested new ones: all of them apply, or
     none.
 
@@ -74,7 +74,7 @@ def update_twins(device: Device, request: TwinsRequest, models: Models, voice: V
     return Change(after, (result, *news), failed)
 
 
-def give_back(device: Device, names: Iterable[str], voice: Voice, rules: Rules) -> Device:
+def give_back(device: Device, names: Iterable[str], voice: MessageStamp, rules: Rules) -> Device:
     """Return a device after the node has returned control of desired values to the cloud."""
     at = _at(device, voice, rules)
     stored = {name: device.twins.get(name) for name in names}
@@ -82,7 +82,12 @@ def give_back(device: Device, names: Iterable[str], voice: Voice, rules: Rules) 
 
 
 def sync_twins(
-    device: Device, asked: Mapping[str, TwinRequest | None], models: Models, event_id: str, voice: Voice, rules: Rules
+    device: Device,
+    asked: Mapping[str, TwinRequest | None],
+    models: Models,
+    event_id: str,
+    voice: MessageStamp,
+    rules: Rules,
 ) -> Change:
     """Return a device after the cloud has sent values with versions. An expected value that the model forbids is
     skipped, with a note.
@@ -92,7 +97,7 @@ def sync_twins(
     for name, one in asked.items():
         fault = _fault(models, name, one.expected or "") if one is not None else ""
         if fault:
-            notes.append(_not_taken(device, name, fault))
+            notes.append(_rejected(device, name, fault))
         taken = one._replace(expected=None) if one is not None and fault else one
         changed[name] = twins.sync(device.twins.get(name), taken, at)
     try:
@@ -102,7 +107,7 @@ def sync_twins(
     return Change(after, tuple(answers.changes(device, after, event_id, voice)), notes=tuple(notes))
 
 
-def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voice, rules: Rules) -> Change:
+def apply_object(device: Device, read: DeviceObject, models: Models, voice: MessageStamp, rules: Rules) -> Change:
     """Return a device after its Device object or its model was stored: the object's description, and its desired values
     as expected values.
 
@@ -125,7 +130,7 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voic
             found = twins.desire(stored.get(name), value, models.get(name), at)
             changed |= {name: found} if found is not None else {}
         except TwinRefused as refused:
-            notes.append(_not_taken(device, name, refused.reason))
+            notes.append(_rejected(device, name, refused.reason))
     try:
         after = _with_twins(after, changed, at)
     except TwinRefused as refused:
@@ -133,7 +138,7 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voic
     return Change(after, tuple(answers.changes(device, after, voice.new_id(), voice)), notes=tuple(notes))
 
 
-def set_state(device: Device, state: str, event_id: str, voice: Voice, rules: Rules) -> Change:
+def set_state(device: Device, state: str, event_id: str, voice: MessageStamp, rules: Rules) -> Change:
     """Return a device after a mapper or an application has reported its state.
 
     Raises:
@@ -152,7 +157,7 @@ def set_state(device: Device, state: str, event_id: str, voice: Voice, rules: Ru
     return Change(after, (answers.state_result(after, event_id, voice.now),), failed)
 
 
-def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str, voice: Voice) -> Change:
+def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str, voice: MessageStamp) -> Change:
     """Return a device after the cloud has sent attributes; all other attributes stay unchanged."""
     attributes = {**device.attributes, **given}
     if len(attributes) > MAX_PROPERTIES:
@@ -161,7 +166,7 @@ def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str
     return Change(after, (answers.attributes(after, event_id, voice.now),) if after != device else ())
 
 
-def add(asked: DeviceRequest, models: Models, event_id: str, node: str, voice: Voice) -> Change:
+def add(asked: DeviceRequest, models: Models, event_id: str, node: str, voice: MessageStamp) -> Change:
     """Return a new device, as the membership describes it."""
     name = asked.name or asked.id.rpartition("/")[2]
     device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
@@ -169,7 +174,7 @@ def add(asked: DeviceRequest, models: Models, event_id: str, node: str, voice: V
     return change._replace(publications=(answers.membership(node, event_id, voice.now, [change.device], []),))
 
 
-def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, voice: Voice) -> Change:
+def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, voice: MessageStamp) -> Change:
     """Return a known device after the membership has named it again."""
     described = replace(device, description=asked.description or device.description)
     first = set_attributes(described, asked.attributes, event_id, voice) if asked.attributes else Change(described)
@@ -199,7 +204,7 @@ def _fault(models: Models, name: str, text: str) -> str:
     return desired_fault(models.get(name), name, text) if models else ""
 
 
-def _not_taken(device: Device, name: str, why: str) -> str:
+def _rejected(device: Device, name: str, why: str) -> str:
     return f"{device.id}: the desired value of {name} is not taken: {why}"
 
 
@@ -218,7 +223,7 @@ def _withdrawn(device: Device, models: Models, at: At, notes: list[str]) -> dict
     return changed
 
 
-def _at(device: Device, voice: Voice, rules: Rules) -> At:
+def _at(device: Device, voice: MessageStamp, rules: Rules) -> At:
     return At(voice.now, device.number + 1, 0 if rules.like_kubeedge else rules.heartbeat)
 
 

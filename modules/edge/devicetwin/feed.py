@@ -58,13 +58,13 @@ def changes_between(before: Device | None, after: Device | None) -> Iterator[Twi
 
 def _of_property(device: str, name: str, old: Twin, new: Twin) -> Iterator[TwinChange]:
     for what, was, side in (("desired", old.expected, new.expected), ("reported", old.actual, new.actual)):
-        if side is not None and _told(side) != _told(was):
+        if side is not None and _facts(side) != _facts(was):
             by = new.expected_by if what == "desired" else ""
             before = was.value if was is not None else None
             yield TwinChange(what, side.timestamp, device, name, side.value, before, by)
 
 
-def _told(side: Side | None) -> tuple[str | None, int, int] | None:
+def _facts(side: Side | None) -> tuple[str | None, int, int] | None:
     return None if side is None else (side.value, side.cloud, side.edge)
 
 
@@ -99,7 +99,7 @@ class Listener:
                 self._lost += 1
             os.eventfd_write(self.descriptor, 1)
 
-    def take(self) -> list[TwinChange]:
+    def drain(self) -> list[TwinChange]:
         """Return the waiting changes, preceded by the number of lost ones, if any."""
         with self._lock:
             with contextlib.suppress(BlockingIOError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from beehive import Message, Operation, ResourceType
 from modules.edge.devicetwin import answers, changes
-from modules.edge.devicetwin.answers import Voice
+from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Change, Models, Rules
 from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.requests import DeviceRequest, MembershipRequest
@@ -63,7 +63,7 @@ class Members:
         found = self._objects.get(device_id)
         return frozenset(found.desired) if found is not None else frozenset()
 
-    def load(self, stored: Stored, voice: Voice) -> Notes:
+    def load(self, stored: Stored, voice: MessageStamp) -> Notes:
         """Load the stored devices and objects, and apply objects that arrived while the module was not running to their
         devices.
         """
@@ -78,7 +78,7 @@ class Members:
             notes += self._put_object(one, voice)
         return notes
 
-    def take(self, asked: MembershipRequest, voice: Voice) -> Notes:
+    def handle(self, asked: MembershipRequest, voice: MessageStamp) -> Notes:
         """Take the cloud's message about the membership."""
         notes: Notes = ()
         for one in (*asked.added, *(asked.devices or ())):
@@ -95,7 +95,7 @@ class Members:
                     self._remove(device, asked.event_id, voice)
         return notes
 
-    def repeat(self, voice: Voice) -> Notes:
+    def repeat(self, voice: MessageStamp) -> Notes:
         """Repeat the changes that the store has refused: the cloud sends an object only once when metamanager has
         stored it.
         """
@@ -110,7 +110,7 @@ class Members:
                 self._remove_known(device_id, "", voice)
         return notes
 
-    def take_object(self, message: Message, voice: Voice) -> Notes:
+    def handle_object(self, message: Message, voice: MessageStamp) -> Notes:
         """Take a Device or DeviceModel that metamanager has stored, or whose deletion it has stored."""
         resource = message.subject
         key = f"{resource.namespace}/{resource.name}"
@@ -134,7 +134,7 @@ class Members:
         )
         return message.route.operation == Operation.DELETE and not _may_delete(found, _uid(message))
 
-    def _delete_object(self, kind: str, key: str, voice: Voice) -> Notes:
+    def _delete_object(self, kind: str, key: str, voice: MessageStamp) -> Notes:
         if kind == ResourceType.DEVICE_MODEL:
             self._models.pop(key, None)
         elif kind == ResourceType.DEVICE:
@@ -142,12 +142,12 @@ class Members:
             self._remove_known(key, "", voice)
         return ()
 
-    def _review(self, model: str, voice: Voice) -> Notes:
+    def _review(self, model: str, voice: MessageStamp) -> Notes:
         """Apply the objects of a model's devices again: the model may allow other desired values than before."""
         users = [(key, one) for key, one in self._objects.items() if one.model == model]
         return tuple(note for key, one in users for note in self._put_object(one, voice, key))
 
-    def _put_object(self, read: DeviceObject, voice: Voice, key: str = "") -> Notes:
+    def _put_object(self, read: DeviceObject, voice: MessageStamp, key: str = "") -> Notes:
         device_id = key or read.id
         self._objects[device_id] = read
         device = self._slots.get(device_id)
@@ -162,7 +162,7 @@ class Members:
         change = changes.apply_object(device, read, self.models_of(device_id), voice, self._rules)
         return self._commit(change)
 
-    def _add(self, asked: DeviceRequest, event_id: str, voice: Voice) -> Notes:
+    def _add(self, asked: DeviceRequest, event_id: str, voice: MessageStamp) -> Notes:
         if not is_device_id(asked.id):
             return (f"a device with the id {asked.id[:200]!r} is not taken: namespace/name is wanted",)
         device = self._slots.get(asked.id)
@@ -173,14 +173,14 @@ class Members:
             return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
         return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, voice), asked)
 
-    def _remove_known(self, device_id: str, event_id: str, voice: Voice) -> None:
+    def _remove_known(self, device_id: str, event_id: str, voice: MessageStamp) -> None:
         """Remove a device, if there is one, and repeat no addition of it."""
         self._unstored.pop(device_id, None)
         device = self._slots.get(device_id)
         if device is not None:
             self._remove(device, event_id, voice)
 
-    def _remove(self, device: Device, event_id: str, voice: Voice) -> None:
+    def _remove(self, device: Device, event_id: str, voice: MessageStamp) -> None:
         said = answers.membership(self._node, event_id or voice.new_id(), voice.now, [], [device])
         self._slots.remove(device.id, (said,), self._ends(device.id, None))
 

@@ -12,7 +12,7 @@ from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED, OK
 from metamanager.client import CallError
 from modules.edge.devicetwin import answers, changes, owner, topics
-from modules.edge.devicetwin.answers import Publication, Voice
+from modules.edge.devicetwin.answers import MessageStamp, Publication
 from modules.edge.devicetwin.changes import Change, Rules
 from modules.edge.devicetwin.errors import BAD_JSON, FAILED, FORBIDDEN, NO_DEVICE, NOT_FOUND, TwinRefused
 from modules.edge.devicetwin.feed import DeviceFeed
@@ -116,7 +116,7 @@ class DeviceTwin(Module):
             self._link_changed()
 
     @handles()
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle any other message, or hold it until the devices are known."""
         if self._held is None:
             self._handle(message)
@@ -132,9 +132,9 @@ class DeviceTwin(Module):
             self.after(READ_AGAIN_AFTER, lambda: self._store.load(self._loaded))
             return
         held, self._held = self._held or deque(), None
-        self._note(self._members.load(stored, self._voice()))
+        self._log_notes(self._members.load(stored, self._stamp()))
         for device in self._slots.all():
-            self._uplink.note(device)
+            self._uplink.enqueue(device)
         self._publish_deltas()
         self._link_changed()
         for message in held:
@@ -145,7 +145,7 @@ class DeviceTwin(Module):
         """Publish the expected values again: messages that the previous process had not published are lost."""
         if not self._rules.like_kubeedge:
             for device in self._slots.all():
-                for said in answers.delta(device, self._voice()):
+                for said in answers.delta(device, self._stamp()):
                     self.publish(said)
 
     def _link_changed(self) -> None:
@@ -165,7 +165,7 @@ class DeviceTwin(Module):
             self._reply(message, FAILED, str(error))
 
     def _confirm(self, message: Message, _asked: Asked) -> None:
-        self._uplink.take(message)
+        self._uplink.handle(message)
 
     def _twin_update(self, message: Message, asked: Asked) -> None:
         request = read_twins(_request(message), plain=self._rules.like_kubeedge)
@@ -173,7 +173,7 @@ class DeviceTwin(Module):
         if device is None:
             raise TwinRefused(NOT_FOUND, NO_DEVICE, request.event_id)
         models = self._members.models_of(asked.id)
-        self._change(message, changes.update_twins(device, request, models, self._voice(), self._rules))
+        self._change(message, changes.update_twins(device, request, models, self._stamp(), self._rules))
 
     def _twin_get(self, message: Message, asked: Asked) -> None:
         event_id = _event_id(message, "Unmarshal twin info not json failed , err: not a JSON object")
@@ -188,7 +188,7 @@ class DeviceTwin(Module):
         if device is None:
             raise TwinRefused(NOT_FOUND, NO_DEVICE, request.event_id)
         models = self._members.models_of(asked.id)
-        change = changes.sync_twins(device, request.twins, models, request.event_id, self._voice(), self._rules)
+        change = changes.sync_twins(device, request.twins, models, request.event_id, self._stamp(), self._rules)
         self._change(message, change)
 
     def _state_update(self, message: Message, asked: Asked) -> None:
@@ -197,7 +197,7 @@ class DeviceTwin(Module):
         device = self._slots.get(asked.id)
         if device is None:
             raise TwinRefused(NOT_FOUND, NO_DEVICE, event_id)
-        self._change(message, changes.set_state(device, state, event_id, self._voice(), self._rules))
+        self._change(message, changes.set_state(device, state, event_id, self._stamp(), self._rules))
 
     def _state_get(self, message: Message, asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)
@@ -213,7 +213,7 @@ class DeviceTwin(Module):
         if device is None:
             raise TwinRefused(NOT_FOUND, NO_DEVICE, event_id_of(request))
         given = read_attributes(request)
-        self._change(message, changes.set_attributes(device, given, event_id_of(request), self._voice()))
+        self._change(message, changes.set_attributes(device, given, event_id_of(request), self._stamp()))
 
     def _owner(self, message: Message, asked: Asked) -> None:
         """Set desired values for the node's owner, and answer with a code and a reason."""
@@ -222,7 +222,7 @@ class DeviceTwin(Module):
         if device is None:
             raise owner.unknown_device(asked.id, [one.id for one in self._slots.all()])
         models, named = self._members.models_of(asked.id), self._members.named_by(asked.id)
-        self._change(message, owner.set_desired(device, wanted, models, named, self._voice(), self._rules))
+        self._change(message, owner.set_desired(device, wanted, models, named, self._stamp(), self._rules))
 
     def _desired_by_owner(self, message: Message, _asked: Asked) -> None:
         """Answer dmi, which tells mappers."""
@@ -230,7 +230,7 @@ class DeviceTwin(Module):
         self.reply(message, {each: values for each, values in found.items() if values})
 
     def _membership(self, message: Message, _asked: Asked) -> None:
-        self._note(self._members.take(read_membership(_request(message)), self._voice()))
+        self._log_notes(self._members.handle(read_membership(_request(message)), self._stamp()))
 
     def _membership_get(self, message: Message, _asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)
@@ -242,7 +242,7 @@ class DeviceTwin(Module):
         """Take a Device or DeviceModel that metamanager has stored or deleted."""
         if self._members.is_late_deletion(message):
             return
-        self._note(self._members.take_object(message, self._voice()))
+        self._log_notes(self._members.handle_object(message, self._stamp()))
         if self._settings.mappers:
             self.send(ModuleName.DMI, message)
 
@@ -263,7 +263,7 @@ class DeviceTwin(Module):
             if change.failed is not None:
                 self.publish(change.failed)
             return
-        self._note(change.notes)
+        self._log_notes(change.notes)
 
         def done(stored: bool) -> None:
             self._reply(message, 0 if stored else FAILED, "" if stored else changes.NOT_STORED)
@@ -275,14 +275,14 @@ class DeviceTwin(Module):
         if before is not None and device is None:
             self._uplink.forget(before.id)
         if device is not None:
-            self._uplink.note(device)
+            self._uplink.enqueue(device)
         if self._feed is not None:
             self._feed.put(before, device)
         known = device or before
         if self._settings.mappers and known is not None and known.has_object:
-            self._tell_mappers(known.id, before, device)
+            self._notify_mappers(known.id, before, device)
 
-    def _tell_mappers(self, device_id: str, before: Device | None, device: Device | None) -> None:
+    def _notify_mappers(self, device_id: str, before: Device | None, device: Device | None) -> None:
         was, values = (one.desired_by_owner if one is not None else {} for one in (before, device))
         if values != was:
             self.send(ModuleName.DMI, self.message(topics.mapper_resource(device_id), Operation.UPDATE, values))
@@ -312,7 +312,7 @@ class DeviceTwin(Module):
 
     def _repeat(self) -> None:
         self._repeating = None
-        self._note(self._members.repeat(self._voice()))
+        self._log_notes(self._members.repeat(self._stamp()))
 
     def _refuse(self, message: Message, asked: Asked, refused: TwinRefused) -> None:
         """Publish a refusal on the topic for answers to the request, with its event_id."""
@@ -346,10 +346,10 @@ class DeviceTwin(Module):
             message = self.message(said.topic, Operation.PUBLISH, said.payload.decode(), group=Group.BUS)
             self.send(ModuleName.EVENTBUS, message)
 
-    def _voice(self) -> Voice:
-        return Voice(self.clock.now_ms(), self.clock.new_id)
+    def _stamp(self) -> MessageStamp:
+        return MessageStamp(self.clock.now_ms(), self.clock.new_id)
 
-    def _note(self, notes: tuple[str, ...]) -> None:
+    def _log_notes(self, notes: tuple[str, ...]) -> None:
         for note in notes:
             _log.warning("%s", note)
 

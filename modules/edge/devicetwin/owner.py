@@ -10,7 +10,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.edge.devicetwin import answers, changes
-from modules.edge.devicetwin.answers import Voice
+from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Change, Models, Rules, listed
 from modules.edge.devicetwin.errors import BAD_REQUEST, NOT_FOUND, TwinRefused
 from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest
@@ -46,7 +46,12 @@ def unknown_device(device_id: str, there: Collection[str]) -> TwinRefused:
 
 
 def set_desired(
-    device: Device, wanted: Mapping[str, str | None], models: Models, named: Collection[str], voice: Voice, rules: Rules
+    device: Device,
+    wanted: Mapping[str, str | None],
+    models: Models,
+    named: Collection[str],
+    voice: MessageStamp,
+    rules: Rules,
 ) -> Change:
     """Return a device after the node's owner has set desired values: all of them apply, or none.
 

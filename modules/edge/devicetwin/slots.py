@@ -116,11 +116,11 @@ class Slots:
         done: Done = lambda _stored: None,
     ) -> None:
         """Set the newest state of a device, and send the publications once it is committed."""
-        self._take(device.id, device, _Waiting(publications, failed, done))
+        self._update(device.id, device, _Waiting(publications, failed, done))
 
     def remove(self, device_id: str, publications: tuple[Publication, ...], done: Done = lambda _stored: None) -> None:
         """Remove a device."""
-        self._take(device_id, None, _Waiting(publications, None, done))
+        self._update(device_id, None, _Waiting(publications, None, done))
 
     def amend(self, device_id: str, change: Callable[[Device], Device]) -> None:
         """Apply a confirmation of the cloud to all states of a device. `flush` stores it."""
@@ -144,7 +144,7 @@ class Slots:
             elif slot is not None and slot.current is not None:
                 self._begin(device_id, slot)
 
-    def _take(self, device_id: str, device: Device | None, waiting: _Waiting) -> None:
+    def _update(self, device_id: str, device: Device | None, waiting: _Waiting) -> None:
         slot = self._slots.get(device_id)
         if slot is None:
             slot = self._slots[device_id] = _Slot(None)
@@ -152,7 +152,7 @@ class Slots:
         if not unchanged:
             slot.current = device
         if unchanged and not slot.is_saving:
-            self._say(waiting)
+            self._publish(waiting)
             self._forget(device_id, slot)
             return
         slot.waiting.append(waiting)
@@ -172,20 +172,20 @@ class Slots:
     def _ended(self, device_id: str, slot: _Slot, *, stored: bool) -> None:
         slot.is_saving = False
         if not stored:
-            self._take_back(slot)
+            self._revert(slot)
             self._unsaved.add(device_id)
             self._forget(device_id, slot)
             return
         before, slot.saved = slot.saved, slot.saving
         said, slot.under_way = slot.under_way, []
         for waiting in said:
-            self._say(waiting)
+            self._publish(waiting)
         self._owner.committed(before, slot.saved)
         if (slot.waiting or (slot.saves_again and slot.current is not None)) and not slot.is_saving:
             self._begin(device_id, slot)
         self._forget(device_id, slot)
 
-    def _take_back(self, slot: _Slot) -> None:
+    def _revert(self, slot: _Slot) -> None:
         slot.current = slot.saving = slot.saved
         failed = slot.under_way + slot.waiting
         slot.under_way, slot.waiting = [], []
@@ -198,7 +198,7 @@ class Slots:
         if slot.saved is slot.current is None and not slot.is_saving and self._slots.get(device_id) is slot:
             del self._slots[device_id]
 
-    def _say(self, waiting: _Waiting) -> None:
+    def _publish(self, waiting: _Waiting) -> None:
         for one in waiting.publications:
             self._owner.publish(one)
         waiting.done(True)  # noqa: FBT003

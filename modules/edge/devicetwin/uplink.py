@@ -111,7 +111,7 @@ class Uplink:
         self._connected = False
         self._drop_flights()
 
-    def note(self, device: Device) -> None:
+    def enqueue(self, device: Device) -> None:
         """Queue the state and the values of a committed device for the cloud, if they have changed."""
         if device.state_due:
             self._enqueue((device.id, True), 0)
@@ -132,7 +132,7 @@ class Uplink:
             self._due.pop(key, None)
         self._pump()
 
-    def take(self, answer: Message) -> None:
+    def handle(self, answer: Message) -> None:
         """Handle an answer of the cloud; an unexpected one is ignored."""
         flight = self._flights.pop(answer.parent_id, None)
         if flight is None:
@@ -154,7 +154,7 @@ class Uplink:
             self._module.answered(flight.device, flight.is_state, flight.number, refused=not verdict.taken)
             device = self._slots.saved(flight.device)
             if device is not None:
-                self.note(device)
+                self.enqueue(device)
         else:
             self._module.after(_patience(flight.tries), lambda: self._again(key, flight.tries + 1))
         self._pump()

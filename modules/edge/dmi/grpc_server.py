@@ -37,7 +37,7 @@ def serve(ask: Ask) -> GrpcServer:
     """Serve DeviceManagerService. The server changes no state itself: each call waits for the module's answer."""
     handlers = {
         name: grpc.unary_unary_rpc_method_handler(
-            partial(_take, ask),
+            partial(_handle, ask),
             request_deserializer=request.FromString,
             response_serializer=answer.SerializeToString,
         )
@@ -46,7 +46,7 @@ def serve(ask: Ask) -> GrpcServer:
     return GrpcServer({MANAGER: handlers}, "dmi-server", most_calls=_MOST_CALLS, largest_request=LARGEST_REQUEST)
 
 
-def _take(ask: Ask, request: Any, context: grpc.ServicerContext) -> Any:
+def _handle(ask: Ask, request: Any, context: grpc.ServicerContext) -> Any:
     left = context.time_remaining()
     patience = _LONGEST_PATIENCE if left is None else min(_LONGEST_PATIENCE, left * _PATIENCE)
     try:

@@ -51,7 +51,7 @@ class CatalogueLoader:
         objects to send to mappers.
         """
         if self._is_loaded:
-            return self._take(message)
+            return self._handle(message)
         if self._waiting:
             self._held.append(message)
         return set()
@@ -87,11 +87,11 @@ class CatalogueLoader:
         self._is_loaded = error is None
         if error is None:
             for message in held:
-                self._take(message)
+                self._handle(message)
         for then in waiting:
             then(error)
 
-    def _take(self, message: Message) -> set[Mark]:
+    def _handle(self, message: Message) -> set[Mark]:
         namespace, _, rest = message.route.resource.partition("/")
         kind, _, name = rest.partition("/")
         if kind == ResourceType.DEVICE_TWIN:

@@ -92,7 +92,7 @@ class Dmi(Module):
     def on_start(self) -> None:
         """Read the mappers, then serve."""
         self._read_mappers()
-        self.every(self._settings.look_period, self._look, jitter=0.1)
+        self.every(self._settings.look_period, self._check, jitter=0.1)
         if not self._settings.like_kubeedge:
             self.every(WATCH_SECONDS, self._watch, jitter=0.1)
 
@@ -123,7 +123,7 @@ class Dmi(Module):
     def ask(self, request: Any) -> "Future[Any]":
         """Take a mapper's call, on any thread; the future gets the answer, or MapperCallRefused."""
         future: Future[Any] = self.runtime.future()
-        self.call_soon(lambda: self._take(request, future))
+        self.call_soon(lambda: self._handle(request, future))
         return future
 
     def _read_mappers(self) -> None:
@@ -165,10 +165,10 @@ class Dmi(Module):
             return
         self._server = server
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = self.clock.monotonic()
         for session in self._sessions.values():
-            session.look()
+            session.check_socket()
             self._judge(session, now)
         self._counters.mappers = {
             one.row.name: (not one.lost_for(now), sum(1 for _ in self._catalogue.devices(protocol)))
@@ -214,10 +214,10 @@ class Dmi(Module):
                     _log.warning("mapper %s has not reported of %s for %.0f s", session.row.name, device, patience)
                     self._reporter.set_state(device, UNKNOWN)
                 if is_due:
-                    session.tell_again(device)
+                    session.resend(device)
         self._watchdog.keep(watched)
 
-    def _take(self, request: Any, future: "Future[Any]") -> None:
+    def _handle(self, request: Any, future: "Future[Any]") -> None:
         try:
             if isinstance(request, dmi.MapperRegisterRequest):
                 self._register(request, future)

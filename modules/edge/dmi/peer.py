@@ -64,7 +64,7 @@ class Peer:
         self._due_devices: OrderedDict[Key, None] = OrderedDict()
         self._later: dict[Key, _Later] = {}
 
-    def told(self, key: Key, digest: bytes) -> None:
+    def record(self, key: Key, digest: bytes) -> None:
         """Note that the mapper has an object."""
         self._has[key] = digest
         self._later.pop(key, None)

@@ -37,7 +37,7 @@ class Quotas:
             mapper: its name; empty for reports about devices of no mapper, which share one quota.
             now: monotonic seconds.
         """
-        wait = self._bucket("report", mapper, self._rate, self._burst).take(now)
+        wait = self._bucket("report", mapper, self._rate, self._burst).reserve(now)
         if wait:
             who = f"mapper {mapper}" if mapper else "devices without a mapper"
             raise MapperCallRefused(
@@ -48,8 +48,8 @@ class Quotas:
 
     def registration(self, protocol: str, now: float) -> None:
         """Count a registration. Raises MapperCallRefused if its protocol, or all together, had too many."""
-        wait = self._bucket("register", protocol, *REGISTRATIONS).take(now)
-        wait = wait or self._bucket("register all", "", *ALL_REGISTRATIONS).take(now)
+        wait = self._bucket("register", protocol, *REGISTRATIONS).reserve(now)
+        wait = wait or self._bucket("register all", "", *ALL_REGISTRATIONS).reserve(now)
         if wait:
             raise MapperCallRefused(
                 RefusalStatus.RESOURCE_EXHAUSTED, f"too many registrations of a mapper; try again in {wait:.2f} s"

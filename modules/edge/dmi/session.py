@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
         return self.code in _AWAY
 
 
-class SocketLook(NamedTuple):
+class SocketState(NamedTuple):
     """The result of a look at a mapper's socket."""
 
     is_new: bool
@@ -139,10 +139,10 @@ class MapperCall(NamedTuple):
     """Called on the caller's thread."""
 
 
-class LookAtSocket(NamedTuple):
+class CheckSocket(NamedTuple):
     """The request to look at the mapper's socket."""
 
-    done: Callable[[SocketLook], None]
+    done: Callable[[SocketState], None]
 
 
 class MapperCaller(Actor):
@@ -160,8 +160,8 @@ class MapperCaller(Actor):
         """Make a call, or check the socket."""
         if isinstance(message, MapperCall):
             message.done(self._connection.call(message.method, message.request, message.answer))
-        elif isinstance(message, LookAtSocket):
-            message.done(SocketLook(self._connection.is_new(), self._connection.is_served()))
+        elif isinstance(message, CheckSocket):
+            message.done(SocketState(self._connection.is_new(), self._connection.is_served()))
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -224,22 +224,22 @@ class MapperSession:
         self._peer.mark(keys)
         self._pump()
 
-    def tell_again(self, device: str) -> None:
+    def resend(self, device: str) -> None:
         """Send the mapper a device again that it may have lost, or could not open."""
         self._peer.doubt(Key("device", device))
         self._pump()
 
-    def look(self) -> None:
+    def check_socket(self) -> None:
         """Check whether the mapper has made a new socket, and if so, send it everything."""
         settled = self._module.clock.monotonic() >= self._not_before
         if self._connection is not None and not self._is_busy and not self._is_looking and (settled or self._is_away):
             self._is_looking = True
             module, connection = self._module, self._connection
 
-            def done(found: SocketLook) -> None:
-                module.call_soon(lambda: self._looked(found) if self._connection is connection else None)
+            def done(found: SocketState) -> None:
+                module.call_soon(lambda: self._handle_socket_state(found) if self._connection is connection else None)
 
-            self._caller.tell(LookAtSocket(done))
+            self._caller.tell(CheckSocket(done))
 
     def lost_for(self, now: float) -> float:
         """Return the seconds during which nobody has listened on the mapper's socket; 0 if somebody does.
@@ -283,8 +283,8 @@ class MapperSession:
                 answer.modelList.append(wanted.message)
             elif isinstance(wanted.message, dmi.Device):
                 answer.deviceList.append(wanted.message)
-                self._note(key, wanted.notes)
-            self._peer.told(key, wanted.digest)
+                self._log_notes(key, wanted.notes)
+            self._peer.record(key, wanted.digest)
         return answer
 
     def _pump(self) -> None:
@@ -300,7 +300,7 @@ class MapperSession:
 
     def _call(self, step: MapperStep, connection: MapperConnection) -> None:
         self._is_busy = True
-        self._note(step.key, step.notes)
+        self._log_notes(step.key, step.notes)
         module = self._module
 
         def done(outcome: Outcome) -> None:
@@ -335,7 +335,7 @@ class MapperSession:
         self._peer.forget()
         self._not_before = now + max(FIRST_DELAY / 2, self._backoff.next(self._module.clock.random))
 
-    def _looked(self, found: SocketLook) -> None:
+    def _handle_socket_state(self, found: SocketState) -> None:
         self._is_looking = False
         if found.is_served:
             self._lost_since = None
@@ -346,7 +346,7 @@ class MapperSession:
             self._not_before = min(self._not_before, self._module.clock.monotonic() + SETTLE_SECONDS)
             self._pump()
 
-    def _note(self, key: Key, notes: tuple[str, ...]) -> None:
+    def _log_notes(self, key: Key, notes: tuple[str, ...]) -> None:
         for note in notes:
             _log.warning("%s: %s", key.id, note)
 

@@ -87,7 +87,7 @@ class Applier:
     def lost(self, loss: Loss = Loss.CERTAIN) -> None:
         """Make everything again: somebody else has deleted it, or may have. Many reports before that are one."""
         if loss is Loss.POSSIBLE:
-            self._look()
+            self._check()
             return
         if self._is_lost:
             return
@@ -111,7 +111,7 @@ class Applier:
         self._watch = plane.watch()
         if self._watch is None:
             if plane.kind == "nft":
-                self._module.every(CHECK_SECONDS, self._look)
+                self._module.every(CHECK_SECONDS, self._check)
             return
         self._module.start_actor(RulesWatcher, self).tell(self._watch)
 
@@ -125,23 +125,23 @@ class Applier:
 
     def _watch_failed(self, reason: str) -> None:
         _log.warning("rules of Services are looked for each %g s: they cannot be watched: %s", CHECK_SECONDS, reason)
-        self._module.every(CHECK_SECONDS, self._look)
+        self._module.every(CHECK_SECONDS, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Ask the kernel for the rules, one question at a time."""
         if self._plane is None:
             return
         self._looks_again = self._is_looking
         if not self._is_looking:
             self._is_looking = True
-            self._calls.submit(partial(_is_whole, self._plane), self._looked)
+            self._calls.submit(partial(_is_whole, self._plane), self._handle_check)
 
-    def _looked(self, is_whole: bool) -> None:
+    def _handle_check(self, is_whole: bool) -> None:
         self._is_looking = False
         if not is_whole:
             self.lost()
         elif self._looks_again:
-            self._look()
+            self._check()
 
     @property
     def _due(self) -> float:

@@ -164,7 +164,7 @@ class EdgeMesh(Module):
         self._follow()
         if self._pods is not None:
             self._pods.listen(self._hear_of_pods)
-            self._take_pods()
+            self._update_pods()
 
     def on_stop(self) -> None:
         """End; rules of the kernel stay."""
@@ -177,54 +177,54 @@ class EdgeMesh(Module):
         self.on_stop()
 
     @handles(ResourceType.SERVICE)
-    def take_service(self, message: Message) -> None:
+    def handle_service(self, message: Message) -> None:
         """Take a Service, or its deletion."""
         if message.route.operation == Operation.DELETE:
-            self._note(self._state.delete_service(_key(message)))
+            self._enqueue(self._state.delete_service(_key(message)))
         elif (service := self._decoded(Service, message)) is not None:
-            self._note(self._state.put_service(service))
+            self._enqueue(self._state.put_service(service))
 
     @handles(ResourceType.ENDPOINTSLICE)
-    def take_slice(self, message: Message) -> None:
+    def handle_slice(self, message: Message) -> None:
         """Take an EndpointSlice, or its deletion."""
         if message.route.operation == Operation.DELETE:
             key = _key(message)
-            self._note(self._state.delete_slice(key.namespace, key.name))
+            self._enqueue(self._state.delete_slice(key.namespace, key.name))
         elif (slice_ := self._decoded(EndpointSlice, message)) is not None:
-            self._note(self._state.put_slice(slice_))
+            self._enqueue(self._state.put_slice(slice_))
 
     @handles(ResourceType.ENDPOINTS)
-    def take_endpoints(self, message: Message) -> None:
+    def handle_endpoints(self, message: Message) -> None:
         """Take Endpoints, or their deletion."""
         if message.route.operation == Operation.DELETE:
-            self._note(self._state.delete_endpoints(_key(message)))
+            self._enqueue(self._state.delete_endpoints(_key(message)))
         elif (endpoints := self._decoded(Endpoints, message)) is not None:
-            self._note(self._state.put_endpoints(endpoints))
+            self._enqueue(self._state.put_endpoints(endpoints))
 
     @handles(ResourceType.SERVICELIST)
-    def take_service_list(self, message: Message) -> None:
+    def handle_service_list(self, message: Message) -> None:
         """Take all Services, as a cloud of 2019 sends them."""
         services, is_whole = self._items(message, Service)
-        self._note(self._state.put_service_list(services, is_whole=is_whole))
+        self._enqueue(self._state.put_service_list(services, is_whole=is_whole))
 
     @handles(ResourceType.ENDPOINTSLIST)
-    def take_endpoints_list(self, message: Message) -> None:
+    def handle_endpoints_list(self, message: Message) -> None:
         """Take all Endpoints, as a cloud of 2019 sends them."""
         endpoints, is_whole = self._items(message, Endpoints)
-        self._note(self._state.put_endpoints_list(endpoints, is_whole=is_whole))
+        self._enqueue(self._state.put_endpoints_list(endpoints, is_whole=is_whole))
 
     @handles(ResourceType.PODLIST)
-    def take_pod_list(self, message: Message) -> None:
+    def handle_pod_list(self, message: Message) -> None:
         """Take the pods behind a Service, as a cloud of 2019 sends them."""
         pods, is_whole = self._items(message, Pod)
         if is_whole:
-            self._note(self._state.put_pod_list(_key(message), tuple(pods)))
+            self._enqueue(self._state.put_pod_list(_key(message), tuple(pods)))
 
     @handles(ResourceType.NODE)
-    def take_node(self, message: Message) -> None:
+    def handle_node(self, message: Message) -> None:
         """Take the labels of a node."""
         if message.route.operation != Operation.DELETE and (node := self._decoded(Node, message)) is not None:
-            self._take_nodes([node])
+            self._update_nodes([node])
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def connection_changed(self, message: Message) -> None:
@@ -237,7 +237,7 @@ class EdgeMesh(Module):
         """Note that the cloud has begun to send a collection."""
         if message.content_as(Target).plural == "services":
             self._state.is_known = True
-            self._note(())
+            self._enqueue(())
 
     @handles(None, SERVICES)
     def show_services(self, message: Message) -> None:
@@ -288,14 +288,14 @@ class EdgeMesh(Module):
                 return
             found[kind] = result
             if len(found) == len(kinds):
-                self._take_store(found)
+                self._load(found)
 
         for kind in kinds:
             self._meta.list_all(kind, then=partial(read, kind))
 
-    def _take_store(self, found: dict[str, list[bytes]]) -> None:
+    def _load(self, found: dict[str, list[bytes]]) -> None:
         self._is_read = True
-        self._take_nodes(self._decoded_all(Node, found[ResourceType.NODE]))
+        self._update_nodes(self._decoded_all(Node, found[ResourceType.NODE]))
         listed = [*_listed(found[ResourceType.SERVICELIST]), *found[ResourceType.SERVICE]]
         of_names = [*_listed(found[ResourceType.ENDPOINTSLIST]), *found[ResourceType.ENDPOINTS]]
         changed = self._state.replace(
@@ -307,9 +307,9 @@ class EdgeMesh(Module):
         for key, service in self._state.services.items() if listed_pods else ():
             if pods := tuple(pod for pod in listed_pods if selects(service, pod)):
                 changed |= self._state.put_pod_list(key, pods)
-        self._note(changed)
+        self._enqueue(changed)
 
-    def _take_nodes(self, nodes: Iterable[Node]) -> None:
+    def _update_nodes(self, nodes: Iterable[Node]) -> None:
         groups = dict(self._here.groups)
         zone, machines = self._here.zone, set(self._here.machines)
         for node in nodes:
@@ -322,15 +322,15 @@ class EdgeMesh(Module):
         here = replace(self._here, group=group, zone=zone, groups=groups, machines=known)
         if here != self._here:
             self._here, self._selector, self._state.zone = here, EndpointSelector(here), zone
-            self._note(self._state.services)
+            self._enqueue(self._state.services)
 
     def _hear_of_pods(self) -> None:
         """Note a change, on edged's thread; many changes are one."""
         if not self._has_news_of_pods:
             self._has_news_of_pods = True
-            self.call_soon(self._take_pods)
+            self.call_soon(self._update_pods)
 
-    def _take_pods(self) -> None:
+    def _update_pods(self) -> None:
         self._has_news_of_pods = False
         if self._pods is None:
             return
@@ -339,12 +339,12 @@ class EdgeMesh(Module):
         if self._names is not None:
             self._names.pods_changed(self._state.pods)
         if changed or own_addresses(self._state.pods) != before:
-            self._note(changed)
+            self._enqueue(changed)
         if is_settled != self._state.is_settled:
             self._state.is_settled = is_settled
-            self._note(self._state.services)
+            self._enqueue(self._state.services)
 
-    def _note(self, changed: Iterable[ServiceKey]) -> None:
+    def _enqueue(self, changed: Iterable[ServiceKey]) -> None:
         """Compute the tables of Services soon: a burst of messages is computed once."""
         self._changed.update(changed)
         if self._is_read and not self._is_computing:
@@ -383,7 +383,7 @@ class EdgeMesh(Module):
         if not self._is_decided:
             self._is_decided = True
             reach = self._applier.reach  # names stand for the addresses of a proxy without root
-            self._note(
+            self._enqueue(
                 key for key, tables in self._tables.items() if any(is_moved(each, reach(each)) for each in tables)
             )
         self._open_links()

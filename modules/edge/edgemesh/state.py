@@ -168,7 +168,7 @@ class MeshState:
             if before is not None and before[0] is pod:
                 self._looks[uid] = before
                 continue
-            look = (pod, _look(pod))
+            look = (pod, _service_facts(pod))
             self._looks[uid] = look
             if before is None or before[1] != look[1]:
                 changed.extend([pod] if before is None else [before[0], pod])
@@ -251,7 +251,7 @@ def _sharing(service: Service) -> Service:
     )
 
 
-def _look(pod: Pod) -> object:
+def _service_facts(pod: Pod) -> object:
     """Return the facts of a pod that Services use."""
     status, metadata = pod.status, pod.metadata
     ready = [each.status for each in status.conditions if each.type == "Ready"]

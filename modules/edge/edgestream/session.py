@@ -122,7 +122,7 @@ class TunnelSession:
         """Serve the streams until the tunnel ends, and close them all; on the streams' thread."""
         try:
             while True:
-                patience = self._take_frames()  # resets the bell; later frames ring again
+                patience = self._handle_frames()  # resets the bell; later frames ring again
                 if self._intake.closed:
                     return
                 self._poll(patience)
@@ -170,11 +170,11 @@ class TunnelSession:
         self.complaint = why
         self._link.close()
 
-    def _take_frames(self) -> float | None:
+    def _handle_frames(self) -> float | None:
         """Handle the frames that wait; return the seconds after which the first of them has waited too long for its
         stream to take bytes, None if none waits.
         """
-        for _ in range(self._intake.take_confirmed()):
+        for _ in range(self._intake.drain_confirmed()):
             self._sent.popleft()()
         while (frame := self._intake.head()) is not None:
             stream = self._streams.get(frame.connection)
@@ -314,7 +314,7 @@ class TunnelSession:
         data, end = stream.read()
         if data:
             now = self._clock.monotonic()
-            stream.rests_until = now + self._turns.took(len(data), now)
+            stream.rests_until = now + self._turns.charge(len(data), now)
         for frame in data_frames(stream.number, data):
             stream.sent(len(frame.data))
             self._counters.sent += len(frame.data)
@@ -380,7 +380,7 @@ class Intake:
             self._bytes -= len(self._frames.popleft().data) + _OVERHEAD
             self._changed.notify_all()
 
-    def take_confirmed(self) -> int:
+    def drain_confirmed(self) -> int:
         """Return how many more frames the cloud has read, and reset the bell."""
         with self._changed:
             if self._rung:

@@ -65,8 +65,8 @@ class BufferedClient(Client):
         self._is_direct = False
         self.is_behind = False
         """Whether messages were read that are not handled, because there was no room."""
-        self.on_message = self._take_message
-        self.on_publish = self._take_published
+        self.on_message = self._handle_message
+        self.on_publish = self._handle_published
 
     @property
     def has_output(self) -> bool:
@@ -113,13 +113,13 @@ class BufferedClient(Client):
                     self.is_behind = True
                     break
                 message = read_publish(data, first, begin, end)
-                messages.append(message if not self._left_out else message._replace(left_out=self._take_left_out()))
+                messages.append(message if not self._left_out else message._replace(left_out=self._drain_left_out()))
             elif first == PUBACK:
                 published.append(int.from_bytes(data[begin : begin + 2], "big"))
             else:
                 if self._left_out:
                     number = int.from_bytes(data[end - 2 : end], "big")
-                    self._left_out_by_number[number] = self._take_left_out()
+                    self._left_out_by_number[number] = self._drain_left_out()
                 code = self._let_paho_handle(bytes(data[at:end]))
             at = end
         del data[:at]
@@ -135,7 +135,7 @@ class BufferedClient(Client):
         data[at:end] = short.packet
         return True
 
-    def _take_left_out(self) -> int:
+    def _drain_left_out(self) -> int:
         left_out, self._left_out = self._left_out, 0
         return left_out
 
@@ -172,7 +172,7 @@ class BufferedClient(Client):
         self._for_paho = packet
         return self.loop_read()
 
-    def _take_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
+    def _handle_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         """Take a message of QoS 2, which an earlier session under this name may have left at the broker."""
         try:
             topic = message.topic
@@ -183,7 +183,7 @@ class BufferedClient(Client):
             Received(topic, bytes(message.payload), message.qos, message.mid, message.retain, left_out)
         )
 
-    def _take_published(self, _client: Client, _data: Any, mid: int, *_rest: Any) -> None:
+    def _handle_published(self, _client: Client, _data: Any, mid: int, *_rest: Any) -> None:
         """Take the news that the broker has a publication of QoS 2."""
         self._published.append(mid)
 

@@ -49,7 +49,7 @@ class SessionLink:
 
     def stored(self, messages: Sequence[Received]) -> None:
         """Acknowledge messages to the broker."""
-        self._connection.take_stored()
+        self._connection.accept_stored()
         self.session.answered(messages)
 
     def give_up(self) -> None:
@@ -175,7 +175,7 @@ class BrokerConnection:
         if self.link is not None:
             self.link.session.unsubscribe(topic)
 
-    def take_stored(self) -> None:
+    def accept_stored(self) -> None:
         """Note that messages are stored again."""
         if self._has_given_up:
             self._has_given_up = False

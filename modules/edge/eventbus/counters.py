@@ -9,7 +9,7 @@ from modules.edge.eventbus.publications import Drop
 from modules.edge.eventbus.routing import is_for_devices
 
 
-class NotTaken(StrEnum):
+class RefusalReason(StrEnum):
     """Why an application's message was not taken. A closed set, because it labels metrics."""
 
     TOPIC = "topic"
@@ -40,7 +40,7 @@ class EventBusCounters:
         """Sessions that brokers accepted."""
         self.received: Counter[Receiver] = Counter()
         """Messages of applications that were stored, and acknowledged to the broker."""
-        self.refused: Counter[NotTaken] = Counter()
+        self.refused: Counter[RefusalReason] = Counter()
         """Messages of applications that were not taken."""
         self.failed = 0
         """Messages of applications that could not be stored, and that the broker sends again."""

@@ -15,7 +15,7 @@ from metamanager.client import AsyncMetaClient, CallError, NotFoundError
 from modules.apimachinery.device_topics import is_open_to_applications
 from modules.edge.eventbus import routing
 from modules.edge.eventbus.connection import BrokerConnection, SessionLink
-from modules.edge.eventbus.counters import EventBusCounters, NotTaken, Receiver
+from modules.edge.eventbus.counters import EventBusCounters, Receiver, RefusalReason
 from modules.edge.eventbus.internal_broker import InternalBroker
 from modules.edge.eventbus.mosquitto_process import BrokerSupervisor
 from modules.edge.eventbus.packets import Received
@@ -28,18 +28,18 @@ QUIET: Final = 60.0
 """Seconds between two lines in the log about one reason: a device may send nothing else, a thousand times a second."""
 
 
-def refusal_of(message: Received) -> tuple[NotTaken, str] | None:
+def refusal_of(message: Received) -> tuple[RefusalReason, str] | None:
     """Return why a message is not taken; None if it is. Pure."""
     if not is_topic(message.topic):
-        return NotTaken.TOPIC, f"its topic is empty, no text, or longer than {LONGEST_TOPIC} bytes"
+        return RefusalReason.TOPIC, f"its topic is empty, no text, or longer than {LONGEST_TOPIC} bytes"
     if message.size > MAX_PAYLOAD:
-        return NotTaken.TOO_LARGE, f"it has {message.size} bytes; {MAX_PAYLOAD} are allowed"
+        return RefusalReason.TOO_LARGE, f"it has {message.size} bytes; {MAX_PAYLOAD} are allowed"
     if message.retained and is_for_devices(message.topic):
-        return NotTaken.RETAINED, "an old report that the broker repeats to each new subscriber"
+        return RefusalReason.RETAINED, "an old report that the broker repeats to each new subscriber"
     try:
         message.payload.decode()
     except UnicodeDecodeError:
-        return NotTaken.BINARY, "it is no UTF-8, and KubeEdge's messages carry text: send binary data as base64"
+        return RefusalReason.BINARY, "it is no UTF-8, and KubeEdge's messages carry text: send binary data as base64"
     return None
 
 
@@ -47,9 +47,9 @@ class RefusalLog:
     """Logs refusals, seldom: the counters have their number."""
 
     def __init__(self) -> None:
-        self._logged: dict[NotTaken, float] = {}
+        self._logged: dict[RefusalReason, float] = {}
 
-    def note(self, why: NotTaken, topic: str, text: str, now: float) -> None:
+    def record(self, why: RefusalReason, topic: str, text: str, now: float) -> None:
         """Log a refusal unless one of its kind was logged within the last minute; `now` in monotonic seconds."""
         last = self._logged.get(why)
         if last is None or now - last >= QUIET:
@@ -114,7 +114,7 @@ class EventBus(Module):
 
     def on_start(self) -> None:
         """Read the cloud's subscriptions, then dial."""
-        self.every(_LOOK_SECONDS, self._look, jitter=0.1)
+        self.every(_LOOK_SECONDS, self._check_brokers, jitter=0.1)
         if self._settings.internal is not None:
             inside = self._connect("internal", _inside(self._settings.internal))
             self._supervisor = BrokerSupervisor(self, self._settings.internal, self._counters, inside)
@@ -193,10 +193,10 @@ class EventBus(Module):
         """Pass messages of applications on, and acknowledge them when they are stored."""
         refused, uploads = [], []
         for message in messages:
-            if not self._is_taken(message):
+            if not self._is_accepted(message):
                 refused.append(message)
             elif routing.is_for_devices(message.topic):
-                self._tell_devicetwin(link, message)
+                self._send_to_devicetwin(link, message)
             else:
                 uploads.append(message)
         if refused:
@@ -204,17 +204,17 @@ class EventBus(Module):
         if uploads:
             self._upload(link, uploads)
 
-    def _is_taken(self, message: Received) -> bool:
+    def _is_accepted(self, message: Received) -> bool:
         refused = refusal_of(message)
         if refused is None:
             return True
         why, text = refused
         self._counters.refused[why] += 1
-        if why is not NotTaken.RETAINED:
-            self._refusals.note(why, message.topic, text, self.clock.monotonic())
+        if why is not RefusalReason.RETAINED:
+            self._refusals.record(why, message.topic, text, self.clock.monotonic())
         return False
 
-    def _tell_devicetwin(self, link: SessionLink, message: Received) -> None:
+    def _send_to_devicetwin(self, link: SessionLink, message: Received) -> None:
         resource, text = routing.twin_resource(message.topic), message.payload.decode()
         said = self.message(resource, Operation.RESPONSE, text, source=Source.BUS, group=Group.USER)
 
@@ -260,7 +260,7 @@ class EventBus(Module):
         queues = [each.publications for each in self._connections]
         return sum(map(len, queues)), sum(each.size for each in queues)
 
-    def _look(self) -> None:
+    def _check_brokers(self) -> None:
         """Record brokers that are away, and that are back."""
         now = self.clock.monotonic()
         for each in self._connections:

@@ -230,7 +230,7 @@ class MosquittoProcess:
             if _ABOUT_THE_UNIX_SOCKET in text:
                 continue
             self._last.append(text)
-            if not self._lines.take(self._clock.monotonic()):
+            if not self._lines.reserve(self._clock.monotonic()):
                 _log.warning("mosquitto: %s", text)
         return bool(said)
 

@@ -19,7 +19,7 @@ class TlsFiles(msgspec.Struct, frozen=True):
 def client_context(files: TlsFiles, opened: list[ssl.SSLSocket]) -> ssl.SSLContext:
     """Return a context that verifies the broker and notes its sockets; an unreadable file is an OSError."""
 
-    class NotedSocket(ssl.SSLSocket):
+    class RecordingSocket(ssl.SSLSocket):
         def do_handshake(self, block: bool = False) -> None:
             opened.append(self)
             super().do_handshake(block)
@@ -28,5 +28,5 @@ def client_context(files: TlsFiles, opened: list[ssl.SSLSocket]) -> ssl.SSLConte
         path.open("rb").close()
     context = default_client_context(cafile=str(files.authority))
     context.load_cert_chain(files.certificate, files.key)
-    context.sslsocket_class = NotedSocket
+    context.sslsocket_class = RecordingSocket
     return context

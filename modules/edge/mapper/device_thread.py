@@ -145,7 +145,7 @@ class DeviceThread:
             finally:
                 self._close(driver)
             if not self._stopped.is_set():
-                self._tell_state("offline")
+                self._report_state("offline")
                 self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
 
     def _wait_for_earlier(self) -> None:
@@ -169,7 +169,7 @@ class DeviceThread:
             self._values = {**self._values, **read}
             self._backoff.reset()
             self._problem = ""
-            self._tell_state("online")
+            self._report_state("online")
             again = self._report(spec, read, now)
             for name in due:
                 cycle = spec.properties[name].collect_cycle
@@ -179,7 +179,7 @@ class DeviceThread:
 
     def _report(self, spec: DriverSpec, read: Mapping[str, str], now: float) -> bool:
         """Report changed values, and values with too old a report; return whether the report must be repeated."""
-        news = {name: value for name, value in read.items() if self._is_news(spec.properties[name], value, now)}
+        news = {name: value for name, value in read.items() if self._is_due(spec.properties[name], value, now)}
         if not news:
             return False
         if not self._reports.values(spec, news):
@@ -187,7 +187,7 @@ class DeviceThread:
         self._told.update({name: (value, now) for name, value in news.items()})
         return False
 
-    def _is_news(self, prop: DriverProperty, value: str, now: float) -> bool:
+    def _is_due(self, prop: DriverProperty, value: str, now: float) -> bool:
         told = self._told.get(prop.name)
         return told is None or told[0] != value or now - told[1] >= prop.report_cycle
 
@@ -208,7 +208,7 @@ class DeviceThread:
             if prop.name in self._due:
                 self._due[prop.name] = 0.0
 
-    def _tell_state(self, state: str) -> None:
+    def _report_state(self, state: str) -> None:
         if self._spec.reports_state and state != self._state and self._reports.state(self._spec, state):
             self._state = state
 

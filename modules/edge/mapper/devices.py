@@ -47,7 +47,7 @@ class MappedDevices:
         self._changed_models: set[str] = set()
         self._changed_devices: set[str] = set()
 
-    def note_changes(self) -> None:
+    def record_changes(self) -> None:
         """Note what edgecore changes until `replace`: the answer to a registration may be older."""
         with self._lock:
             self._registering = True
@@ -57,7 +57,7 @@ class MappedDevices:
     def put_model(self, model: dmi.DeviceModel) -> None:
         """Store a model, and update its devices."""
         with self._lock:
-            self._note(self._changed_models, _id(model))
+            self._record(self._changed_models, _id(model))
             self._models[_id(model)] = model
             for device in [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]:
                 self.put(device)
@@ -65,7 +65,7 @@ class MappedDevices:
     def remove_model(self, key: str) -> None:
         """Remove a model."""
         with self._lock:
-            self._note(self._changed_models, key)
+            self._record(self._changed_models, key)
             self._models.pop(key, None)
 
     def put(self, device: dmi.Device) -> None:
@@ -81,7 +81,7 @@ class MappedDevices:
             old = self._devices.get(key)
             if old is None and len(self._devices) >= MAX_DEVICES:
                 raise DeviceRefused(f"this mapper has {MAX_DEVICES} devices already")
-            self._note(self._changed_devices, key)
+            self._record(self._changed_devices, key)
             if old is not None and old[0] == device and old[1] == model:
                 return
             spec = spec_of(device, model)
@@ -100,7 +100,7 @@ class MappedDevices:
     def remove(self, key: str) -> None:
         """Stop a device."""
         with self._lock:
-            self._note(self._changed_devices, key)
+            self._record(self._changed_devices, key)
             found = self._devices.pop(key, None)
             if found is not None:
                 found[2].stop()
@@ -109,7 +109,7 @@ class MappedDevices:
 
     def replace(self, models: list[dmi.DeviceModel], devices: list[dmi.Device]) -> list[str]:
         """Start the models and devices in the answer to a registration, and stop all others, except for those that
-        edgecore has changed since `note_changes`; return the reasons of refusals.
+        edgecore has changed since `record_changes`; return the reasons of refusals.
         """
         refusals = []
         with self._lock:
@@ -128,7 +128,7 @@ class MappedDevices:
                     refusals.append(str(refused))
         return refusals
 
-    def _note(self, changed: set[str], key: str) -> None:
+    def _record(self, changed: set[str], key: str) -> None:
         if self._registering:
             changed.add(key)
 

@@ -190,7 +190,7 @@ class Mapper:
     def _register(self) -> bool:
         request = dmi.MapperRegisterRequest(withData=True, mapper=self._info)
         self._lost.clear()
-        self._devices.note_changes()
+        self._devices.record_changes()
         try:
             answer = self._call("MapperRegister", request, dmi.MapperRegisterResponse)
         except grpc.RpcError as error:

@@ -115,7 +115,7 @@ class Api(AdmittingService):
             serve: Handler = partial(self._write, self._written(request)) if request.method in METHODS else self._reply
         except ApiStatusError as error:
             return error.response()
-        return Admitted(partial(_told, serve))
+        return Admitted(partial(_reply_of, serve))
 
     def _reply(self, request: Request) -> Reply:
         if request.method not in _READ:
@@ -222,7 +222,7 @@ class Api(AdmittingService):
         return text(503, f"metamanager is not ready: {reason}\n")
 
 
-def _told(serve: Handler, request: Request) -> Reply:
+def _reply_of(serve: Handler, request: Request) -> Reply:
     """Return the reply of a handler; refusals become a metav1.Status."""
     try:
         return serve(request)

@@ -39,14 +39,14 @@ class LiveStatusUpdater:
 
     def update(self) -> None:
         """Update the cache from the snapshots."""
-        self._take_pods(self._snapshots.pods)
+        self._update_pods(self._snapshots.pods)
         status = self._snapshots.node_status
         if status is not None and status is not self._node_status:
             self._node_status = status
             live = LiveStatus("", encode(status), _node_object(self._node, status) if self._whole else b"")
             self._cache.set_live_statuses(_NODE, {CacheKey(_NODE, "", self._node): (live,)})
 
-    def _take_pods(self, pods: tuple[Pod, ...]) -> None:
+    def _update_pods(self, pods: tuple[Pod, ...]) -> None:
         known, self._pods = self._pods, {}
         for pod in pods:
             uid = pod.metadata.uid

@@ -90,9 +90,9 @@ class StaleObjects:
     def _ask_part(self, target: Target, kind: str, rows: Rows, token: str) -> None:
         option = msgspec.json.encode({"limit": PART, "continue": token, NAMES_ONLY: True})
         request = message_of(application(target, Verb.LIST, self._node, option), self._module.clock)
-        self._module.request(ModuleName.EDGEHUB, request, CLOUD_SECONDS, partial(self._take_part, target, kind, rows))
+        self._module.request(ModuleName.EDGEHUB, request, CLOUD_SECONDS, partial(self._add_part, target, kind, rows))
 
-    def _take_part(self, target: Target, kind: str, rows: Rows, answer: Message | BeehiveError) -> None:
+    def _add_part(self, target: Target, kind: str, rows: Rows, answer: Message | BeehiveError) -> None:
         try:
             if not isinstance(answer, Message):
                 raise answer

@@ -122,7 +122,7 @@ class WatchAgent(Module):
             if found is None:
                 return
             if found.status != Progress.APPROVED:
-                self._take(found)
+                self._handle_application(found)
             elif self._unproven.pop(app.id, None) is not None:
                 self._watch(app)
 
@@ -140,17 +140,17 @@ class WatchAgent(Module):
     def _answered(self, answer: Message | BeehiveError) -> None:
         """Take the cloud's answer. Without an answer the watch is repeated on the next connection."""
         if (app := _content_of(answer, Application)) is not None:
-            self._take(app)
+            self._handle_application(app)
 
     def _repeated(self, answer: Message | BeehiveError) -> None:
         if (refused := _content_of(answer, dict[str, Application])) is not None:
             for app in refused.values():
-                self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
+                self._handle_application(msgspec.structs.replace(app, status=Progress.REJECTED))
             for name, app in self._watches.items():
                 if name not in refused:
                     self._followed(app)
 
-    def _take(self, app: Application) -> None:
+    def _handle_application(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
             why = app.reason or app.refusal.get("message") or "it did not say why"
             level = logging.INFO if is_optional(app) else logging.WARNING

@@ -152,12 +152,12 @@ class WatchCache:
             before = self._objects.get(key)
             after = compose(self._rows.get(key), self._statuses.get(key.token, {}).get(key, ()))
             if after != before:
-                self._note(key, before, after)
+                self._record(key, before, after)
         if self._revision != was:
             for descriptor in self._listeners:
                 os.eventfd_write(descriptor, 1)
 
-    def _note(self, key: CacheKey, before: bytes | None, after: bytes | None) -> None:
+    def _record(self, key: CacheKey, before: bytes | None, after: bytes | None) -> None:
         if after is None:
             del self._objects[key]
         else:

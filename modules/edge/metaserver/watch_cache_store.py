@@ -41,14 +41,14 @@ class WatchCacheStore:
         """See `Store`."""
         taken = self._store.put(row)
         if taken and row.type in self._tokens:
-            self._note(row.key, row.value.encode())
+            self._observe(row.key, row.value.encode())
         return taken
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
         deleted = self._store.delete(key, uid, cause, now_ms)
         if deleted:
-            self._note(key, None)
+            self._observe(key, None)
         return deleted
 
     def delete_owned(self, kind: str, uid: str) -> int:
@@ -79,7 +79,7 @@ class WatchCacheStore:
         """See `Store`."""
         self._store.close()
 
-    def _note(self, address: str, value: bytes | None) -> None:
+    def _observe(self, address: str, value: bytes | None) -> None:
         resource = Resource.read(address)
         if resource.form is not Form.OBJECT or resource.type not in self._tokens or not resource.name:
             return

@@ -63,7 +63,7 @@ def read_urls(row: bytes) -> StoredUrls:
     return StoredUrls(_valid(found.urls), _valid(found.kubeedge))
 
 
-def taken_over(own: StoredUrls, kubeedge: Sequence[str]) -> StoredUrls:
+def merged(own: StoredUrls, kubeedge: Sequence[str]) -> StoredUrls:
     """Apply the URLs that KubeEdge's edgecore has added and removed since the last merge.
 
     KubeEdge's cloudcore announces each URL to a node only once: URLs that KubeEdge's edgecore has got are not announced
@@ -252,14 +252,14 @@ class ServiceBus(Module):
                 found = ""
             then(found)
 
-        def look(name: str) -> None:
+        def check(name: str) -> None:
             if not name:
                 done("")
                 return
             find = partial(read, reads=partial(fault_of, method), then=done)
             self._meta.get(ResourceType.DEVICE_MODEL, method.namespace, name, then=find)
 
-        find = partial(read, reads=model_of, then=look)
+        find = partial(read, reads=model_of, then=check)
         self._meta.get(ResourceType.DEVICE, method.namespace, method.device, then=find)
 
     def _checked(self, message: Message, call: HttpCall, fault: str) -> None:
@@ -334,7 +334,7 @@ class ServiceBus(Module):
         self._meta.get(ResourceType.TARGET_URLS, *_ROW, then=read)
 
     def _begin(self, own: StoredUrls, kubeedge: StoredUrls) -> None:
-        found = taken_over(own, kubeedge.urls)
+        found = merged(own, kubeedge.urls)
         self._urls, self._kubeedge = found.urls, found.kubeedge
         self._are_read = True
         if found != own:

@@ -371,13 +371,13 @@ def _state(facts: DeviceFacts, node: NodeRow | None, now: float) -> tuple[str, s
     state = _STATES.get(facts.state, UNKNOWN)
     if state == UNKNOWN:
         why = "its mapper has ended, or is silent" if facts.state == UNKNOWN else "there is no such state"
-        return UNKNOWN, f"its node reports the state {facts.state}: {why}{_said(facts)}"
+        return UNKNOWN, f"its node reports the state {facts.state}: {why}{_differences(facts)}"
     if state != GOOD:
-        return state, f"its node reports this state{_said(facts)}"
+        return state, f"its node reports this state{_differences(facts)}"
     if not facts.is_heard:
         return UNKNOWN, f"nothing has ever been reported; {facts.mapper}"
     if facts.late:
-        return DIFFERS, _said(facts).removeprefix("; ")
+        return DIFFERS, _differences(facts).removeprefix("; ")
     if facts.due is not None and now > facts.due.due:
         age = human_duration(int(now - facts.due.reported_at))
         return OVERDUE, (
@@ -390,7 +390,7 @@ def _waiting(late: int) -> str:
     return f"; {late} desired {'value waits' if late == 1 else 'values wait'} for it" if late else ""
 
 
-def _said(facts: DeviceFacts) -> str:
+def _differences(facts: DeviceFacts) -> str:
     """Return the properties whose values are not as desired."""
     twin = facts.shown
     if not facts.late or twin is None:

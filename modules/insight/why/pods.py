@@ -18,7 +18,7 @@ from modules.insight.fleet.sentences import certificate_words, clock_words, link
 from modules.insight.fleet.states import AWAY, BEHIND, NEVER, REFUSED
 from modules.insight.why.facts import PodFacts, condition, message, statuses
 from modules.insight.why.references import PULL, Missing
-from modules.insight.why.steps import PodStep, ToldStep, cause_of, kill_of, steps_of, told_steps, warning_of
+from modules.insight.why.steps import PodStep, ReportedStep, cause_of, kill_of, reported_steps, steps_of, warning_of
 
 MAX_STEPS: Final = 32
 """Steps of an answer; older ones are left out, and counted."""
@@ -75,7 +75,7 @@ class Case(NamedTuple):
     """A pod that is explained."""
 
     facts: PodFacts
-    told: Sequence[ToldStep]
+    told: Sequence[ReportedStep]
     """What Events and its node tell of it."""
 
     @property
@@ -90,7 +90,7 @@ class Case(NamedTuple):
 
 def explain(facts: PodFacts) -> Answer:
     """Return why a pod does not run, or how it came to run."""
-    case = Case(facts, told_steps(facts))
+    case = Case(facts, reported_steps(facts))
     finding = next(found for rule in RULES if (found := rule(case)) is not None)
     steps = steps_of(facts, case.told)
     return Answer(
@@ -98,7 +98,7 @@ def explain(facts: PodFacts) -> Answer:
         state=finding.state,
         steps=steps[-MAX_STEPS:],
         left_out=max(0, len(steps) - MAX_STEPS) + (facts.chain.left_out if facts.chain is not None else 0),
-        notes=list(_notes(facts)),
+        notes=list(_remarks(facts)),
         remedy=list(finding.remedy),
     )
 
@@ -375,7 +375,7 @@ RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
 """The rules; the first that fits makes the sentence."""
 
 
-def _notes(facts: PodFacts) -> Iterator[str]:
+def _remarks(facts: PodFacts) -> Iterator[str]:
     away, row = _away(facts), facts.link
     if away and (row is None or row.state != NEVER):
         yield f"{away}: what the node has said is as old as that"

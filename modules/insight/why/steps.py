@@ -35,7 +35,7 @@ class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
     is_cause: bool = False
 
 
-class ToldStep(NamedTuple):
+class ReportedStep(NamedTuple):
     """A step that an Event or the node tells."""
 
     at: str
@@ -55,13 +55,13 @@ class ToldStep(NamedTuple):
         return seconds_of(self.at) or 0.0
 
 
-def told_steps(facts: PodFacts) -> list[ToldStep]:
+def reported_steps(facts: PodFacts) -> list[ReportedStep]:
     """Return what Events and the node tell, in the order of time, each step once."""
     chain = facts.chain.steps if facts.chain is not None else []
     kept = {(step.reason, one_line(step.text)[:_COMPARED]) for step in chain}
     told = [each for event in facts.events if ((each := _of_event(event)).reason, each.message[:_COMPARED]) not in kept]
     told += [
-        ToldStep(
+        ReportedStep(
             rfc3339(step.last or step.at), step.at, "kubelet", one_line(step.reason), one_line(step.text),
             step.container, step.is_warning, step.count,
         )
@@ -70,7 +70,7 @@ def told_steps(facts: PodFacts) -> list[ToldStep]:
     return sorted(told, key=lambda step: step.last)
 
 
-def cause_of(told: Sequence[ToldStep]) -> ToldStep | None:
+def cause_of(told: Sequence[ReportedStep]) -> ReportedStep | None:
     """Return the step that is the cause of the pod's trouble, if any is known.
 
     It is the last warning that no start has overcome. A back-off is the consequence of the container's end, and the end
@@ -90,7 +90,7 @@ def cause_of(told: Sequence[ToldStep]) -> ToldStep | None:
     return last
 
 
-def kill_of(told: Sequence[ToldStep], status: JsonObject, path: str) -> str:
+def kill_of(told: Sequence[ReportedStep], status: JsonObject, path: str) -> str:
     """Return why the agent has ended a container, as a clause; empty if it ended by itself, or nothing is known.
 
     Args:
@@ -115,7 +115,7 @@ def kill_of(told: Sequence[ToldStep], status: JsonObject, path: str) -> str:
     return ""
 
 
-def warning_of(told: Sequence[ToldStep], *reasons: str, container: str = "") -> str:
+def warning_of(told: Sequence[ReportedStep], *reasons: str, container: str = "") -> str:
     """Return the message of the newest warning with one of the reasons, about a container if one is named."""
     found = (
         step.message
@@ -126,7 +126,7 @@ def warning_of(told: Sequence[ToldStep], *reasons: str, container: str = "") -> 
     return next(found, "")
 
 
-def steps_of(facts: PodFacts, told: Sequence[ToldStep]) -> list[PodStep]:
+def steps_of(facts: PodFacts, told: Sequence[ReportedStep]) -> list[PodStep]:
     """Return the known steps of the pod in the order of time, the cause marked unless the pod runs."""
     runs = text_at(condition(facts.pod, "Ready"), "status") == "True"
     cause = None if runs else cause_of(told)
@@ -146,10 +146,10 @@ def _of_status(pod: JsonObject) -> Iterator[PodStep]:
             yield PodStep(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else ""))
 
 
-def _of_event(event: JsonObject) -> ToldStep:
+def _of_event(event: JsonObject) -> ReportedStep:
     count = whole_number(text_at(event, "series.count") or text_at(event, "count"))
     at = next((text for path in _AGED if (text := text_at(event, path))), "")
-    return ToldStep(
+    return ReportedStep(
         at=at,
         first=seconds_of(text_at(event, "firstTimestamp") or at) or 0.0,
         who=text_at(event, "source.component") or text_at(event, "reportingComponent") or "event",
@@ -161,13 +161,13 @@ def _of_event(event: JsonObject) -> ToldStep:
     )
 
 
-def _is_overcome(warning: ToldStep, later: Sequence[ToldStep]) -> bool:
+def _is_overcome(warning: ReportedStep, later: Sequence[ReportedStep]) -> bool:
     return any(
         step.reason == _STARTED and (not warning.container or step.container == warning.container) for step in later
     )
 
 
-def _was_killed(before: Sequence[ToldStep]) -> bool:
+def _was_killed(before: Sequence[ReportedStep]) -> bool:
     """Return whether the container that ended after these steps was killed for a failure."""
     for step in reversed(before):
         if step.reason == _STARTED:
@@ -177,7 +177,7 @@ def _was_killed(before: Sequence[ToldStep]) -> bool:
     return False
 
 
-def _is_kill_for_failure(step: ToldStep) -> bool:
+def _is_kill_for_failure(step: ReportedStep) -> bool:
     return step.reason == _KILLING and (" failed " in step.message or step.message == _HOOK)
 
 

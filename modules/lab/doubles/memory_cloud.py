@@ -67,7 +67,7 @@ class MemoryCloud:
         self.dialled.append(self._runtime.clock.monotonic())
         return not self.refusing
 
-    def take(self, link: "MemoryLink", frame: bytes) -> None:
+    def receive(self, link: "MemoryLink", frame: bytes) -> None:
         """Receive a frame from a link."""
         self.frames.append(frame)
         self._on_frame(frame)
@@ -105,7 +105,7 @@ class MemoryLink(Link):
 
     def send(self, frame: bytes) -> None:
         if not self._ended:
-            self._cloud.take(self, frame)
+            self._cloud.receive(self, frame)
 
     def close(self) -> None:
         self.end(ClosedHereError())

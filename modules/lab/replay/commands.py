@@ -45,7 +45,7 @@ def _record_fixture(chosen: argparse.Namespace) -> int:
         new, result = rerecorded(old, root)
     print_lines(differences_text(old, result).splitlines())
     write_run(chosen.output, new)
-    _say(f"{chosen.output}: {len(new.records)} records, {chosen.output.stat().st_size} bytes")
+    _print_remark(f"{chosen.output}: {len(new.records)} records, {chosen.output.stat().st_size} bytes")
     return ExitCode.OK
 
 
@@ -68,8 +68,8 @@ def _run(chosen: argparse.Namespace) -> int:
         result = replayed(recorded, module, chosen.until, pace_of(chosen.speed))
         print_lines(differences_text(recorded, result).splitlines())
         for reason, number in result.not_played.items():
-            _say(f"not played: {number} of {reason}")
-        _say(f"{f'run {recorded.number}: ' if recorded.number > 1 else ''}{figures_text(result)}")
+            _print_remark(f"not played: {number} of {reason}")
+        _print_remark(f"{f'run {recorded.number}: ' if recorded.number > 1 else ''}{figures_text(result)}")
         is_different |= bool(result.differences)
     return ExitCode.DIFFERENT if chosen.check and is_different else ExitCode.OK
 
@@ -84,10 +84,10 @@ def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | 
 
 def _warn(recorded: Recorded) -> None:
     for damage in recorded.damage:
-        _say(f"not replayed: {damage}")
+        _print_remark(f"not replayed: {damage}")
     lost = sum(1 for note in recorded.notes("lost"))
     if lost:
-        _say(f"the trace has {lost} gaps: what was lost there may show as differences")
+        _print_remark(f"the trace has {lost} gaps: what was lost there may show as differences")
 
 
 def pace_of(speed: str) -> Pace | None:
@@ -130,9 +130,9 @@ def _guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         raise
     except (BeehiveError, OSError) as error:
-        _say(f"error: {error}")
+        _print_remark(f"error: {error}")
         return ExitCode.USAGE
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

@@ -75,7 +75,7 @@ class RecordedInspections:
         """Return whether everything was listed at about this time."""
         return any(abs(time - now) < _NEAR for time in self._relists)
 
-    def taken_at(self, uid: str, now: float) -> float:
+    def handled_at(self, uid: str, now: float) -> float:
         """Return when edged took the next result about a pod, before the pod was inspected again; `now` if it took
         none.
         """
@@ -83,13 +83,13 @@ class RecordedInspections:
         again = (time for time, ref in self.times if time > now and (ref is None or ref.uid == uid))
         return taken if taken <= min(again, default=float("inf")) else now
 
-    def all_taken_at(self, event: PlegEvent, now: float) -> float:
+    def all_handled_at(self, event: PlegEvent, now: float) -> float:
         """Return when edged took all changes of an event of the PLEG; `now` if it took none."""
         match event:
             case PodInspection(facts):
-                return self.taken_at(facts.ref.uid, now)
+                return self.handled_at(facts.ref.uid, now)
             case Relisted(changed=changed):
-                return max((self.taken_at(one.facts.ref.uid, now) for one in changed), default=now)
+                return max((self.handled_at(one.facts.ref.uid, now) for one in changed), default=now)
             case _:
                 return now
 
@@ -134,7 +134,7 @@ class RecordedPleg(Pleg):
 
     def post(self, event: PlegEvent) -> None:
         """Send an event to edged at its recorded time."""
-        at = self.recorded.all_taken_at(event, self.clock.monotonic())
+        at = self.recorded.all_handled_at(event, self.clock.monotonic())
         _call_at(self.clock, at, partial(self._edged.post, _begun_earlier(event)))
 
     handle = post

@@ -161,9 +161,9 @@ class Replay:
             if name == module or (not module and (name in present or recorded.foreign)):
                 self._add(name)
             elif name in present:
-                self._hive.add(stub_module(name), self._answers.take)
+                self._hive.add(stub_module(name), self._answers.handle)
         for other in sorted(present & OTHERS):
-            self._hive.add(stub_module(other), self._answers.take)
+            self._hive.add(stub_module(other), self._answers.handle)
 
     def run(self, end: float, pace: Pace | None) -> None:
         """Run until some time after `end`."""
@@ -284,7 +284,7 @@ class Replay:
                 seconds = _DAY if one.message.id in answered else _TIMEOUT
                 self._clock.after(sent_at(one) - now, partial(self._await, one, seconds))
         for one in sorted(self._deliveries, key=lambda one: one.time - one.handled):
-            if one.module == self._module and not self._is_own(one) and _was_taken(one):
+            if one.module == self._module and not self._is_own(one) and _was_handled(one):
                 due = one.time - one.handled
                 self._clock.after(due - now, partial(self._feed, one))
 
@@ -292,7 +292,7 @@ class Replay:
         """For a whole node: schedule the messages and requests from outside of it, such as a mapper's reports."""
         now = self._clock.monotonic()
         for one in self._deliveries:
-            if not self._is_own(one) and one.module in MODULES and _was_taken(one):
+            if not self._is_own(one) and one.module in MODULES and _was_handled(one):
                 self._clock.after(sent_at(one) - now, partial(self._feed, one))
 
     def _is_own(self, one: Delivered) -> bool:
@@ -335,5 +335,5 @@ def _had_cgroups(recorded: Recorded) -> bool:
     return any(call.method == "run_pod_sandbox" and b'"cgroup_parent"' in call.request for call in recorded.calls())
 
 
-def _was_taken(one: Delivered) -> bool:
+def _was_handled(one: Delivered) -> bool:
     return one.way != DeliveryMode.RESPONSE and (one.outcome == "handled" or one.reason == DropReason.POISON)

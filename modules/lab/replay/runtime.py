@@ -142,13 +142,13 @@ class RecordedRuntime:
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
-            self._note_change(call, answer.end)
+            self._record_change(call, answer.end)
         if answer.value.error:
             raise _error(answer.value)
         found = answer.value.answer
         return _answer(method, self._replace(self._messages.add_to(found) if method == "container_status" else found))
 
-    def _note_change(self, call: CriCall, end: float) -> None:
+    def _record_change(self, call: CriCall, end: float) -> None:
         self._changed[current_context().actor] = end
         pod = self._pod_of(call)
         if call.method not in _LEAVE_IT:

@@ -32,7 +32,7 @@ def directory_states(deliveries: Iterable[Delivered], ours: Callable[[bytes], by
         ours: puts the replay's directories into a text.
     """
     found: list[DirectoryState] = []
-    for one in filter(_tells_of_a_file, deliveries):
+    for one in filter(_is_about_a_file, deliveries):
         if not found or sent_at(one) - found[-1][0] > _ONE_LOOK:
             found.append((sent_at(one), StaticPodChanges([], [])))
         changes, pod = found[-1][1], decode_json(ours(one.message.content))
@@ -63,6 +63,6 @@ def replay_directory(recorded: list[DirectoryState]) -> type[StaticPodDirectory]
     return RecordedDirectory
 
 
-def _tells_of_a_file(one: Delivered) -> bool:
+def _is_about_a_file(one: Delivered) -> bool:
     own = one.module == ModuleName.EDGED and belongs(one.sender, ModuleName.EDGED)
     return own and one.way == DeliveryMode.SEND and one.message.source == FILE

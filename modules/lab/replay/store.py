@@ -86,24 +86,24 @@ class RecordedStore:
     def put(self, row: Row) -> bool:
         """Put a row, or fail as recorded."""
         self._check("put", row.key)
-        return self._note(row.key, self._inner.put(row))
+        return self._record(row.key, self._inner.put(row))
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """Delete a row, or fail as recorded."""
         self._check("delete", key)
-        return self._note(key, self._inner.delete(key, uid, cause, now_ms))
+        return self._record(key, self._inner.delete(key, uid, cause, now_ms))
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """Delete the rows of an owner, or fail as recorded."""
         self._check("delete", f"{uid}/*")
-        return self._note(f"{uid}/*", self._inner.delete_owned(kind, uid))
+        return self._record(f"{uid}/*", self._inner.delete_owned(kind, uid))
 
     def commit(self) -> None:
         """Commit after the recorded time, or fail as recorded."""
         changed = Counter(map(_name, self._changed))
-        same = self._take_same(frozenset(changed))
+        same = self._pop_same(frozenset(changed))
         ended = self._clock.monotonic() if same is None else same.time
-        self._wait(max(self._take_time(), ended - self._clock.monotonic()))
+        self._wait(max(self._commit_seconds(), ended - self._clock.monotonic()))
         failure = self._failure(changed, same)
         if failure is not None:
             self._inner.rollback()
@@ -145,7 +145,7 @@ class RecordedStore:
         changes = {name: sum(one is commit for one in self._commits[name]) for name in _names(commit)}
         return Counter(changes) - Counter(map(_name, self._changed))
 
-    def _take_same(self, names: frozenset[str]) -> StoreCommit | None:
+    def _pop_same(self, names: frozenset[str]) -> StoreCommit | None:
         """Return the recorded commit of the same rows that began nearest to now, or None; each is returned once.
 
         There is none if a row's next recorded commit had other rows too: the replay then makes one commit in several,
@@ -196,7 +196,7 @@ class RecordedStore:
         self._to_fail = Counter(_name(change.key) for change in failed.changes) - changed
         return failed
 
-    def _note(self, key: str, changed: T) -> T:
+    def _record(self, key: str, changed: T) -> T:
         """Note a changed key; a row that stays as it was is in no recorded commit."""
         if changed:
             self._changed.append(key)
@@ -210,7 +210,7 @@ class RecordedStore:
             tried.remove(nearest)
             raise _error(nearest, batch_lost=False)
 
-    def _take_time(self) -> float:
+    def _commit_seconds(self) -> float:
         """Return the seconds until the recorded commits of the changes ended."""
         now = until = self._clock.monotonic()
         for changed in map(_name, self._changed):

@@ -142,7 +142,7 @@ class Responder:
             if one.way == "request" and asks(one.sender)
         )
 
-    def take(self, module: str, message: Message) -> None:
+    def handle(self, module: str, message: Message) -> None:
         """Answer a message that was sent to a stub."""
         self.ids.sent(module, message)
         if not message.header.sync:

@@ -43,7 +43,7 @@ def unplayed(messages: list[CapturedMessage], *, whole: bool) -> dict[str, str]:
     answered: dict[str, str] = {}
     for one in messages:
         if one.to_edge:
-            node_pods.take(one)
+            node_pods.observe(one)
             answered[one.message.id] = reasons.get(one.message.parent_id, "")
             continue
         reason = answered.get(one.message.parent_id, "") or _reason(one)
@@ -63,7 +63,7 @@ class _NodePods:
         self._static: set[str] = set()
         self._sent = {one.message.resource for one in messages if one.to_edge}
 
-    def take(self, one: CapturedMessage) -> None:
+    def observe(self, one: CapturedMessage) -> None:
         """Note a message from the cloud."""
         pod = _pod_of(one)
         if pod and one.message.operation in _GIVES and pod not in self._static:

@@ -151,16 +151,16 @@ class ApiConnection:
         self._send(lambda: self.exchange.head(head))
         took = self._free_at - self._began
         if took > _SLOW:
-            self._note(f"{head.status} after {took:.1f} s to")
+            self._log(f"{head.status} after {took:.1f} s to")
 
     def on_data(self, data: bytes) -> None:
         """Take a piece."""
         network = self._network
         if self.exchange.request.stream and network.silent and not self._is_dead:
-            self._note("silent from now on:")
+            self._log("silent from now on:")
             self._is_dead = True
         if self.exchange.request.stream and network.happens(network.cuts_watches):
-            self._note("breaks within an event:")
+            self._log("breaks within an event:")
             half = data[: self._world.random.randrange(len(data))]
             self._send(lambda: self.exchange.data(half))
             self.break_off()
@@ -173,7 +173,7 @@ class ApiConnection:
 
     def on_error(self, error: Exception) -> None:
         """Take the server's failure."""
-        self._world.note("api", f"a request failed: {error}")
+        self._world.log_line("api", f"a request failed: {error}")
         self.break_off()
 
     def _arrive(self) -> None:
@@ -181,15 +181,15 @@ class ApiConnection:
         if exchange.is_done:
             return
         if network.unreachable:
-            self._note("no answer to")
+            self._log("no answer to")
             return
         if network.away or network.server.process is None:
-            self._note("refused:")
+            self._log("refused:")
             self._send(lambda: exchange.fail(_refused()))
             return
         exchange.sent()
         if network.happens(network.cuts):
-            self._note("breaks before")
+            self._log("breaks before")
             self.break_off()
         elif network.happens(network.busy):
             self._answer(429, "too many requests", (*_JSON, ("retry-after", str(self._world.random.randint(1, 3)))))
@@ -216,22 +216,22 @@ class ApiConnection:
         )
         process = network.server.process
         assert process is not None  # noqa: S101 - seen by the caller
-        self._note("<-")
+        self._log("<-")
         self._server_end = SimulatedExchange(served, self, process, _SERVER)
         network.server.serve(self._server_end)
 
     def _answer(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = _JSON) -> None:
         """Answer in the server's place."""
         content = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": message}
-        self._note(f"{status} to")
+        self._log(f"{status} to")
         self._send(lambda: self.exchange.head(ResponseHead(status, headers)))
         self._send(lambda: self.exchange.data(msgspec.json.encode(content)))
         self._send(self.exchange.end)
 
-    def _note(self, what: str) -> None:
+    def _log(self, what: str) -> None:
         request = self.exchange.request
         path = request.path.partition("?")[0]
-        self._world.note("api", f"{what} {request.method} {path}{' (watch)' * request.stream}")
+        self._world.log_line("api", f"{what} {request.method} {path}{' (watch)' * request.stream}")
 
     def _send(self, tell: "Callable[[], None]") -> None:
         if self._is_dead:

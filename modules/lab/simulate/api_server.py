@@ -65,11 +65,11 @@ class SimulatedApiServer:
         self.cluster.storage.restore(self._held.objects)
         for definition in self.definitions:
             self.cluster.apply(definition)
-        self.cluster.storage.take_events()
+        self.cluster.storage.drain_events()
         self.cluster.storage.set_savepoint()
         self._history = WatchHistory(self.cluster.storage)
         self._service = ApiService(self, self._subscriptions, "v1.32.0", process.clock)
-        self.world.note("api", f"life {self._starts} begins with version {self.cluster.storage.version}")
+        self.world.log_line("api", f"life {self._starts} begins with version {self.cluster.storage.version}")
         self._back_up(process)
 
     def stop(self) -> None:
@@ -89,7 +89,7 @@ class SimulatedApiServer:
         if old:
             self._held = old[-1]
             self._backups = old
-            self.world.note("api", f"restored to version {self._held.version}")
+            self.world.log_line("api", f"restored to version {self._held.version}")
 
     def held(self) -> list[JsonObject]:
         """Return its objects at the next start."""
@@ -112,8 +112,8 @@ class SimulatedApiServer:
         """Carry out a request, and report the changes to watches (`ApiCaller`)."""
         storage = self.cluster.storage
         result = api_calls.serve(self.cluster, call)
-        for event in storage.take_events():
-            self._subscriptions.publish(self._history.note(event))
+        for event in storage.drain_events():
+            self._subscriptions.publish(self._history.record(event))
         storage.set_savepoint()
         return result
 

@@ -87,7 +87,7 @@ class SimulatedBroker:
     def published_by_node(self, session: "BrokerSession", topic: str, payload: str) -> None:
         """Pass a message of the node on to the devices, after a while."""
         if session is self._session:
-            self._later(lambda: self._tell(topic, payload))
+            self._later(lambda: self._notify(topic, payload))
 
     def go_away(self) -> None:
         """End the session, and accept none until `come_back`."""
@@ -105,7 +105,7 @@ class SimulatedBroker:
         if session is not None:
             self._later(lambda: session.receive(one) if self._session is session else None)
 
-    def _tell(self, topic: str, payload: str) -> None:
+    def _notify(self, topic: str, payload: str) -> None:
         for hear in self.subscribers:
             hear(topic, payload)
 

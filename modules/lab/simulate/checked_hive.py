@@ -24,9 +24,9 @@ class CheckedHive(Hive):
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """See `Hive.respond`."""
-        self._contents.note(message)
+        self._contents.record(message)
         return super().respond(message, by)
 
     def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
-        self._contents.note(message)
+        self._contents.record(message)
         return super()._deliver(destination, message, mode, waits=waits)

@@ -84,7 +84,7 @@ def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None])
         except StartError as error:
             if not isinstance(error.__cause__, DatabaseError):
                 raise
-            world.note(process.name, "cannot start: its database fails")
+            world.log_line(process.name, "cannot start: its database fails")
             world.at(world.now() + _ENDED_FOR, lambda: ended(process))
 
     process.run(start)
@@ -198,7 +198,7 @@ class SimulatedCloud:
             hive.add(Controllers, self._subscriptions, self.known, may_be_several=False)
         if self.has_devices:
             hive.add(DeviceController, Refusals(process.clock), is_embedded=self._embeds_api_server)
-        self.world.note("cloud", f"life {self._starts} begins")
+        self.world.log_line("cloud", f"life {self._starts} begins")
         start_or_end(process, hive, self._start_again)
 
     def _start_again(self, process: Process) -> None:
@@ -266,7 +266,7 @@ class SimulatedCloud:
         return self._path
 
     @property
-    def takes_calls(self) -> bool:
+    def serves_calls(self) -> bool:
         """Whether the API server runs."""
         return self.hive is not None
 
@@ -284,7 +284,7 @@ class SimulatedCloud:
     def write(self, write: Write) -> None:
         """Let another writer change a pod or a Node object; the answer is ignored."""
         kind, namespace = ("Node", "") if write.writer in OF_NODES else ("Pod", "default")
-        obj = self.find(kind, namespace, write.name) if self.takes_calls else None
+        obj = self.find(kind, namespace, write.name) if self.serves_calls else None
         if obj is None:
             return
         ended = self._statuses.others_write(obj, write.writer.value) if write.writer in OF_STATUS else lambda: None
@@ -378,7 +378,7 @@ class SimulatedCloud:
         """Return whether the cloud has accepted all commands."""
         return not self._unsettled
 
-    def taken(self) -> set[Key]:
+    def accepted(self) -> set[Key]:
         """Return kind and name of the objects that the cloud has accepted."""
         return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
 
@@ -418,7 +418,7 @@ class SimulatedCloud:
         return {pod["metadata"]["uid"] for pod in self.cluster.storage.list(_POD)}
 
     def _ask(self, key: Key) -> None:
-        if not self.takes_calls:
+        if not self.serves_calls:
             return
         kind, name = key
         document = self.wanted[key]
@@ -427,7 +427,7 @@ class SimulatedCloud:
 
     def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
         """Make a call of a user or another writer."""
-        assert self.process is not None  # noqa: S101 - `takes_calls`
+        assert self.process is not None  # noqa: S101 - `serves_calls`
         assert self.hive is not None  # noqa: S101 - as above
         message = Message.new(
             self.process.clock,

@@ -75,7 +75,7 @@ class ClusteredCloud(SimulatedCloud):
         statuses.behind = _BEHIND
 
     @property
-    def takes_calls(self) -> bool:
+    def serves_calls(self) -> bool:
         """Whether the API server runs."""
         return self.api.process is not None
 
@@ -125,7 +125,7 @@ class ClusteredCloud(SimulatedCloud):
         for each in (self.known, self.second.known):
             if each.alive != self._noted.get(each.own, ()):
                 self._noted[each.own] = each.alive
-                self.world.note("leases", f"{each.own} takes for alive: {', '.join(each.alive)}")
+                self.world.log_line("leases", f"{each.own} takes for alive: {', '.join(each.alive)}")
 
     def close(self) -> None:
         """End everything, at the end of the run."""
@@ -189,7 +189,7 @@ class ClusteredCloud(SimulatedCloud):
             return make()
         except DatabaseError as error:
             without_directory = str(error).replace(f"{self.state_path.parent}/", "")
-            self.world.note("cloud", f"cannot start: {without_directory}")
+            self.world.log_line("cloud", f"cannot start: {without_directory}")
             remove_database(self.state_path)
             return make()
 
@@ -205,7 +205,7 @@ class ClusteredCloud(SimulatedCloud):
 
     def _collect_lease(self, node: str) -> None:
         """Delete the Lease of a node that was deleted, as the garbage collector of a cluster does."""
-        if self.takes_calls and self.find("Node", "", node) is None:
+        if self.serves_calls and self.find("Node", "", node) is None:
             self.api.call(ApiCall(verb="delete", api_version=API_VERSION, plural=PLURAL, namespace=_LEASES, name=node))
 
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:  # noqa: ARG002 - of the other cloud

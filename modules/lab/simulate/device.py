@@ -60,7 +60,7 @@ class SimulatedDevice:
                 self._report(TEMPERATURE)
             case DeviceAction.ONLINE | DeviceAction.OFFLINE:
                 self.state = step.action.name.lower()
-                self._tell_state()
+                self._report_state()
             case _:
                 pass
 
@@ -75,7 +75,7 @@ class SimulatedDevice:
         if self.threshold:
             self._report(THRESHOLD)
         if self.state:
-            self._tell_state()
+            self._report_state()
 
     def _report(self, name: str) -> None:
         value = str(self.temperature) if name == TEMPERATURE else self.threshold
@@ -83,7 +83,7 @@ class SimulatedDevice:
         twin = {name: {"actual": {"value": value}, "metadata": {"type": "int"}}}
         self._publish("/twin/update", {"event_id": event, "timestamp": 0, "twin": twin})
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         self._publish("/state/update", {"event_id": "s", "timestamp": 0, "state": self.state})
 
     def _publish(self, end: str, payload: dict[str, Any]) -> None:

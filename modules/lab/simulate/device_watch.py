@@ -119,7 +119,7 @@ class DeviceWatch:
         if device is not None and number_of(device) >= number:
             self._answered[device_id] = max(number, self._answered.get(device_id, 0))
 
-    def told_mapper(self, device: dmi.Device) -> None:
+    def check_mapper(self, device: dmi.Device) -> None:
         """Check a device that a mapper receives: the node's model allows its desired values, as it is stored now or was
         a moment ago.
         """

@@ -46,7 +46,7 @@ class EndedWatch:
                 text = f"{message.route.resource} ({uid[:8]}) is said to be gone, and {container.metadata.name} runs"
                 self._violated("nothing that the cloud believes gone is running", text)
 
-    def deletion_taken(self, uid: str) -> None:
+    def deletion_acknowledged(self, uid: str) -> None:
         """Note that the node has acknowledged a pod's deletion."""
         self._gone.setdefault(uid, self._world.now())
 

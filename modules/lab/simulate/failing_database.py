@@ -33,7 +33,7 @@ class SimulatedDatabaseServer:
             OperationalError: as the driver raises it.
         """
         if share > 0 and self._world.random.random() < share:
-            self._world.note("database", f"{attempt}: {_GONE}")
+            self._world.log_line("database", f"{attempt}: {_GONE}")
             self._world.expected.add(DatabaseError)
             raise OperationalError(_GONE)
 

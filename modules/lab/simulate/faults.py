@@ -37,7 +37,7 @@ class Faults:
         self._world.at(fault.at, lambda: self._begin(fault))
 
     def _begin(self, fault: Fault) -> None:
-        self._world.note("fault", str(fault))
+        self._world.log_line("fault", str(fault))
         end = self._started(fault)
         self.open += 1
         self._world.at(self._world.now() + fault.seconds, lambda: self._end(fault, end))
@@ -59,7 +59,7 @@ class Faults:
         self.open -= 1
         end()
         if fault.seconds:
-            self._world.note("fault", f"over: {fault.kind.value}")
+            self._world.log_line("fault", f"over: {fault.kind.value}")
 
     def _cut(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.line.cut += 1

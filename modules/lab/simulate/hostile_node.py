@@ -60,14 +60,14 @@ class HostileNode:
         for key, obj in self._objects().items():
             if not _is_own(key, obj) and MARK in json.dumps(obj):
                 self._violated("a node changes nothing of others", str(key))
-        self._look_for_secrets()
-        taken = self._cloud.taken()
+        self._check_for_secrets()
+        taken = self._cloud.accepted()
         for kind, name in sorted(self._there & taken):
             if self._cloud.find(kind, "default", name) is None:
                 self._violated("a node deletes nothing of others", f"{kind} {name}")
         self._there = {(kind, name) for kind, name in taken if self._cloud.find(kind, "default", name) is not None}
 
-    def _look_for_secrets(self) -> None:
+    def _check_for_secrets(self) -> None:
         frames, self._link.frames = self._link.frames, []
         for frame in frames:
             for text in self._texts():
@@ -96,10 +96,10 @@ class HostileNode:
             return
         is_registered = self._cloud.cluster.storage.find(_OWN_NODE) is not None
         made = self._made_up(process.clock) if is_registered else self._registration(process.clock)
-        self._world.note(NODE, f"{made.route.operation} {made.route.resource} from {made.route.source}")
-        process.run(partial(self._say, listener, [self._keepalive(process.clock), made]))
+        self._world.log_line(NODE, f"{made.route.operation} {made.route.resource} from {made.route.source}")
+        process.run(partial(self._send, listener, [self._keepalive(process.clock), made]))
 
-    def _say(self, listener: CloudListener, messages: list[Message]) -> None:
+    def _send(self, listener: CloudListener, messages: list[Message]) -> None:
         """Deliver messages on a thread of the cloud's process, like a thread that reads a connection."""
         if self._listener is not listener or self._link.closed:
             self._listener, self._link = listener, _Link()

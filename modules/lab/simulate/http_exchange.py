@@ -101,7 +101,7 @@ class SimulatedExchange:
             if self.request.stream:
                 self._timer.cancel()
                 self._listen_until_silence()
-            self._carry(lambda: self._tell(lambda: self._listener.on_head(head)))
+            self._carry(lambda: self._notify(lambda: self._listener.on_head(head)))
             self._wake_server = wake
 
     def data(self, data: bytes) -> None:
@@ -113,7 +113,7 @@ class SimulatedExchange:
                 why = f"its body is longer than {MAX_BODY} bytes: ask for less, with a limit"
                 self.fail(KubeTooLargeError("the API server's response is too long", self._server, why))
             else:
-                self._carry(lambda: self._tell(lambda: self._listener.on_data(data)))
+                self._carry(lambda: self._notify(lambda: self._listener.on_data(data)))
 
     def end(self) -> None:
         """Take the end of the response."""
@@ -125,11 +125,11 @@ class SimulatedExchange:
         is_unknown = self._is_sent and self.request.method not in _SAFE and not isinstance(error, KubeConnectError)
         told = error.unanswered() if is_unknown else error
         with self._lock:
-            self._tell(lambda: self._listener.on_error(told))
+            self._notify(lambda: self._listener.on_error(told))
             self._finish()
 
     def _end(self) -> None:
-        self._tell(self._listener.on_end)
+        self._notify(self._listener.on_end)
         self._finish()
 
     def _carry(self, tell: Callable[[], None]) -> None:
@@ -138,7 +138,7 @@ class SimulatedExchange:
         else:
             self._paused.append(tell)
 
-    def _tell(self, call: Callable[[], None]) -> None:
+    def _notify(self, call: Callable[[], None]) -> None:
         if self.is_done:
             return
         try:

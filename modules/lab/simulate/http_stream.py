@@ -54,14 +54,14 @@ class Streaming:
                 return
             self._is_running = True
         while self._is_wanted():
-            self._go_on()
+            self._resume()
 
     def _is_wanted(self) -> bool:
         with self._lock:
             self._is_running, self._is_woken = self._is_woken, False
             return self._is_running
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._is_over:
             return
         try:

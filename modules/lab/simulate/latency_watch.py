@@ -36,10 +36,10 @@ class LatencyWatch:
         self._ended[container_id] = uid, name, self._world.now()
 
     def was_calm(self, at: float, behind: float) -> bool:
-        """Return whether there was no fault for long before a time, nor since; `behind` as for `look`."""
+        """Return whether there was no fault for long before a time, nor since; `behind` as for `check`."""
         return self._calm_since is not None and at >= self._calm_since + _SETTLED + behind
 
-    def look(self, pods: Mapping[str, JsonObject], *, is_calm: bool, behind: float) -> None:
+    def check(self, pods: Mapping[str, JsonObject], *, is_calm: bool, behind: float) -> None:
         """Check the bounds.
 
         Args:
@@ -53,10 +53,10 @@ class LatencyWatch:
             return
         self._calm_since = now if self._calm_since is None else self._calm_since
         since = self._calm_since + _SETTLED + behind
-        self._look_at_ends(pods, now, since)
-        self._look_at_deletions(pods, now, since)
+        self._check_ends(pods, now, since)
+        self._check_deletions(pods, now, since)
 
-    def _look_at_ends(self, pods: Mapping[str, JsonObject], now: float, since: float) -> None:
+    def _check_ends(self, pods: Mapping[str, JsonObject], now: float, since: float) -> None:
         for container_id, (uid, name, at) in list(self._ended.items()):
             if now < at + WITHIN:
                 continue
@@ -65,7 +65,7 @@ class LatencyWatch:
                 text = f"{name} ({container_id}) of {pods[uid]['metadata']['name']}, which ended at {at:.3f} s"
                 self._world.violated("an end is in the cloud soon", f"{self._node}: {text}")
 
-    def _look_at_deletions(self, pods: Mapping[str, JsonObject], now: float, since: float) -> None:
+    def _check_deletions(self, pods: Mapping[str, JsonObject], now: float, since: float) -> None:
         deleted = [uid for uid, pod in pods.items() if pod["metadata"].get("deletionTimestamp")]
         self._deleted = {uid: self._deleted.get(uid, now) for uid in deleted}
         for uid, at in self._deleted.items():

@@ -73,7 +73,7 @@ class Lockouts:
         for node in self._since:
             self.lock(node)
 
-    def look(self, behind: float) -> None:
+    def check(self, behind: float) -> None:
         """Make the commands that wait, and check.
 
         Args:
@@ -108,7 +108,7 @@ class Lockouts:
             if self._wanted.get(node) is not first:
                 return
             if isinstance(answer, BeehiveError) or answer.route.operation == Operation.ERROR:
-                self._world.note("admin", f"{command.operation} of {node} is refused: {answer}"[:300])
+                self._world.log_line("admin", f"{command.operation} of {node} is refused: {answer}"[:300])
                 self._asked.pop(node, None)
             elif command.operation == messages.MAKE_TOKEN:
                 token = answer.content_as(JoinToken).name
@@ -124,7 +124,7 @@ class Lockouts:
         hive.request_then(messages.NAME, request, _ANSWER_WITHIN, answered)
 
     def _carried_out(self, node: str, command: _Command, process: Process) -> None:
-        self._world.note("admin", f"{command.operation} of {node} is carried out")
+        self._world.log_line("admin", f"{command.operation} of {node} is carried out")
         del self._wanted[node]
         if command.operation == messages.REVOKE:
             self._since[node] = self._world.now()

@@ -133,7 +133,7 @@ class Machine(FakeRuntime):
         self.start_container(made)
         self.watch.foreign.update((sandbox, made))
 
-    def note_stop(self, container_id: str) -> None:
+    def record_stop(self, container_id: str) -> None:
         """Note that the node is about to stop a container, whether or not the runtime does so."""
         if not self.evictions.may_evict:
             return
@@ -222,11 +222,11 @@ class RuntimeClient:
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         carry_out = getattr(self._runtime, operation)
-        call = partial(self._change if operation in _CHANGES else self._look, operation, carry_out)
+        call = partial(self._change if operation in _CHANGES else self._read, operation, carry_out)
         self.__dict__[operation] = call
         return call
 
-    def _look(self, operation: str, carry_out: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _read(self, operation: str, carry_out: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._check_open(operation)
         if self._process.doomed:
             self._process.point()
@@ -239,7 +239,7 @@ class RuntimeClient:
         machine, process = self._machine, self._process
         draw = process.clock.random
         if operation == "stop_container":
-            machine.note_stop(args[0])
+            machine.record_stop(args[0])
         process.point()
         process.sleep(draw.uniform(0.002, 0.02) + machine.slow * draw.random())
         if machine.refuses and draw.random() < machine.refuses:

@@ -56,5 +56,5 @@ class SimulatedMapper(Module):
     def _pump(self) -> None:
         while isinstance(step := self._peer.next(self.clock.monotonic()), MapperStep):
             if isinstance(step.request, dmi.UpdateDeviceRequest | dmi.RegisterDeviceRequest):
-                self._watch.told_mapper(step.request.device)
+                self._watch.check_mapper(step.request.device)
             self._peer.succeeded(step)

@@ -320,9 +320,9 @@ class SimulatedConnection:
         """
         self._is_healthy = False
         self._heard = self._world.now()
-        self._world.at(self._heard + READ_DEADLINE, self._look)
+        self._world.at(self._heard + READ_DEADLINE, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._link is None or not (self.line.no_way_up or self.line.no_way_down):
             return
         due = self._heard + READ_DEADLINE
@@ -332,7 +332,7 @@ class SimulatedConnection:
             self.down.open = False
             self._world.at(self._world.now() + HANDSHAKE, self._end_at_cloud)
         else:
-            self._world.at(due, self._look)
+            self._world.at(due, self._check)
 
     def _at_cloud(self, frame: bytes) -> None:
         if self._cloud_has_it:
@@ -343,12 +343,12 @@ class SimulatedConnection:
         if self._link is not None:
             self._heard = self._world.now()
             self.line.watch.came_down(frame)
-            self._link.take(frame)
+            self._link.receive(frame)
 
     def _confirm(self) -> None:
         if self._link is not None and not self.line.no_way_down:
             self._heard = self._world.now()
-            self._link.take(1)
+            self._link.receive(1)
 
     @property
     def _is_closed_there(self) -> bool:
@@ -472,7 +472,7 @@ class NodeLink(Link):
             connection.close_from_node()
         self.end(ClosedHereError())
 
-    def take(self, item: bytes | int) -> None:
+    def receive(self, item: bytes | int) -> None:
         """Queue a frame or a confirmation that has arrived."""
         self._queue.put(item)
 

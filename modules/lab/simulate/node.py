@@ -166,7 +166,7 @@ class SimulatedNode:
             return
         self.starts += 1
         process = self.process = Process(self.world, self.name, self.machine.wall, self.starts)
-        self.world.note(self.name, f"life {self.starts} begins")
+        self.world.log_line(self.name, f"life {self.starts} begins")
         self.line.leaves = False
         self.snapshots = self._make_snapshots()
         hive = self.hive = CheckedHive(process)
@@ -182,7 +182,7 @@ class SimulatedNode:
         """Kill the process now and restart it on the disk's contents. With `power` unflushed writes are lost."""
         self._end()
         self.kills += 1
-        self.world.note(self.name, "killed")
+        self.world.log_line(self.name, "killed")
         new = self.root / f"state-{self.starts}"
         copy_after_kill(self.state, new, self.disk.flushed if power else None)
         self.outbox.copy(self.state, new, power=power)
@@ -203,7 +203,7 @@ class SimulatedNode:
         if self._device_watch is not None:
             self._device_watch.lost()
         self.forget_reports()
-        self.world.note(self.name, "the store is lost")
+        self.world.log_line(self.name, "the store is lost")
 
     def upload(self) -> None:
         """Send an upload to the cloud that only the outbox keeps."""
@@ -233,7 +233,7 @@ class SimulatedNode:
                 hive.stop(_STOP_SECONDS)
             if self.process is process:
                 self._end()
-                self.world.note(self.name, "stopped")
+                self.world.log_line(self.name, "stopped")
                 self._start_later()
 
         process.run(stop)
@@ -270,7 +270,7 @@ class SimulatedNode:
                 hive.send(ModuleName.METASERVER, message)
         except (BeehiveError, AttemptError, OSError) as error:
             without_directory = str(error).replace(f"{self.root}/", "")
-            self.world.note(self.name, f"cannot start: {without_directory}")
+            self.world.log_line(self.name, f"cannot start: {without_directory}")
             if self.process is process:
                 self._end()
                 self._start_later()

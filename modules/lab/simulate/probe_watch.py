@@ -40,7 +40,7 @@ class ProbeWatch:
             self._passed.add(container_id)
         if not is_readiness and not passes:
             self._failed.add(container_id)
-        self._world.note(self._node, f"{command[0]} {container_id} {'yes' if passes else 'no'}")
+        self._world.log_line(self._node, f"{command[0]} {container_id} {'yes' if passes else 'no'}")
         return ExecResult(b"", b"", 0 if passes else 1)
 
     def may_end(self, container_id: str) -> bool:

@@ -11,7 +11,7 @@ class RecentStates:
         """Former states, the oldest first, each with its end."""
         self._began: dict[str, float] = {}
 
-    def note(self, uid: str, new: JsonObject | None, old: JsonObject | None, now: float, since: float) -> None:
+    def record(self, uid: str, new: JsonObject | None, old: JsonObject | None, now: float, since: float) -> None:
         """Note a change.
 
         Args:

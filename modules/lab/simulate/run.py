@@ -198,7 +198,7 @@ class Simulation:
         if self.hostile is not None:
             self.hostile.start()
         while self.world.now() < self.plan.seconds and not self.world.violations:
-            self._go_on()
+            self._resume()
 
     def _begin_devices(self) -> None:
         if not self.plan.devices:
@@ -231,8 +231,8 @@ class Simulation:
         """Wait until all agree; return the virtual seconds."""
         end = self.world.now()
         while self.faults.open and not self.world.violations:
-            self._go_on()
-        self.world.note("run", "no more faults")
+            self._resume()
+        self.world.log_line("run", "no more faults")
         if self.streams is not None:
             if isinstance(self.cloud, ClusteredCloud) and _have(self.plan, FaultKind.TAKEN_OVER):
                 self.cloud.second.start()
@@ -248,7 +248,7 @@ class Simulation:
                 if lasts > CONVERGE_WITHIN:
                     self.world.violated("all agree in the end", f"after {CONVERGE_WITHIN:g} s: {problem}")
                 compare_after = lasts * _LATER
-            self._go_on()
+            self._resume()
         return 0.0
 
     def compare_sizes(self) -> None:
@@ -277,10 +277,10 @@ class Simulation:
             for recorder in node.recorders:
                 recorder.write(path)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self.world.run_for(_LOOK_IN_THE_DARK if all(node.off for node in self.nodes) else _LOOK_EVERY)
         self.cloud.reconcile()
-        self.faults.lockouts.look(self.statuses.behind)
+        self.faults.lockouts.check(self.statuses.behind)
         pods = self.cloud.pods()
         if self.plan.rollouts:
             self._check_identities()
@@ -291,9 +291,9 @@ class Simulation:
             self._check(node)
         if self.streams is not None:
             is_calm = not self.faults.open and self.cloud.is_running and all(node.is_connected for node in self.nodes)
-            self.streams.look(self.nodes, is_calm=is_calm)
-        self._look_at_delays(pods)
-        self._look_at_services()
+            self.streams.check(self.nodes, is_calm=is_calm)
+        self._check_delays(pods)
+        self._check_services()
 
     def _check_identities(self) -> None:
         """Check that no two pods of one name of the StatefulSet run, unless the Node of one was deleted."""
@@ -308,16 +308,16 @@ class Simulation:
             if len(uids) > 1:
                 self.world.violated("one pod of an identity", f"{len(uids)} pods {name} run")
 
-    def _look_at_delays(self, pods: list[JsonObject]) -> None:
+    def _check_delays(self, pods: list[JsonObject]) -> None:
         of_nodes: dict[str, dict[str, JsonObject]] = {node.name: {} for node in self.nodes}
         for pod in pods:
             of_nodes.get(pod["spec"].get("nodeName"), {})[uid_of(pod)] = pod
         up = not self.faults.open and self.cloud.is_running
         for node in self.nodes:
             own = of_nodes[node.name]
-            node.machine.delays.look(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
+            node.machine.delays.check(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
 
-    def _look_at_services(self) -> None:
+    def _check_services(self) -> None:
         """Check that nodes have their endpoints some seconds after the last change, if there was no fault for long."""
         if self.world.now() < self._served + _SERVED_WITHIN:
             return
@@ -328,21 +328,21 @@ class Simulation:
                     self.world.violated("endpoints are right soon", f"{node.name}: {problem}")
 
     def _change(self, step: WorkloadStep) -> None:
-        self.world.note("people", str(step))
+        self.world.log_line("people", str(step))
         if step.shape is Shape.STATIC:
             self.nodes[step.node % len(self.nodes)].change_file(step)
             return
         self.cloud.set_object(kind_of(step.shape), step.name, document_of(step))
 
     def _roll(self, step: RolloutStep) -> None:
-        self.world.note("people", str(step))
+        self.world.log_line("people", str(step))
         self.cloud.set_object(step.kind, rollout_name(step.kind), rollout_document(step))
 
     def _node(self, step: DeviceStep) -> SimulatedNode:
         return self.nodes[step.node % len(self.nodes)]
 
     def _device(self, step: DeviceStep) -> None:
-        self.world.note("people", str(step))
+        self.world.log_line("people", str(step))
         if step.action is DeviceAction.MODEL:
             self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=bool(step.value)))
             return
@@ -364,14 +364,14 @@ class Simulation:
                     self.world.at(self.world.now() + _HEARTBEAT, device.repeat)
 
     def _serve(self, step: ServiceStep) -> None:
-        self.world.note("people", str(step))
+        self.world.log_line("people", str(step))
         self._served = self.world.now()
         for document in documents(step):
             name = document["metadata"]["name"]
             self.cloud.set_object(document["kind"], name, None if document["kind"] in step.without else document)
 
     def _write(self, write: Write) -> None:
-        self.world.note("others", str(write))
+        self.world.log_line("others", str(write))
         if write.writer is Writer.NODE_GROUP:
             self._served = self.world.now()
         if write.writer is Writer.NODE_GROUP and self.cloud.has_groups:

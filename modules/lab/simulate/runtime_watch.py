@@ -70,7 +70,9 @@ class RuntimeWatch:
             self.started[key] = container.metadata.attempt
         elif operation == "remove_pod_sandbox":
             self._forget_removed()
-        self._world.note(self._node, f"cri {operation} {self._about(args)} {result if isinstance(result, str) else ''}")
+        self._world.log_line(
+            self._node, f"cri {operation} {self._about(args)} {result if isinstance(result, str) else ''}"
+        )
 
     def live(self) -> None:
         """Check that each pod has at most one live sandbox, and one live container of each name."""

@@ -74,7 +74,7 @@ class SecondCloudcore:
         hive.add(DynamicController)
         if self._cloud.stream_site is not None:
             self._streams = CloudcoreStreams(self._cloud.stream_site, process, hive, self.known, "second")
-        world.note("second", f"life {self._starts} begins")
+        world.log_line("second", f"life {self._starts} begins")
         start_or_end(process, hive, self._start_again)
 
     def _start_again(self, process: Process) -> None:
@@ -106,4 +106,4 @@ class SecondCloudcore:
         if self._database is not None:
             self._database.close()
         self._network.end_all()
-        self._cloud.world.note("second", "killed")
+        self._cloud.world.log_line("second", "killed")

@@ -111,7 +111,7 @@ def _overwrite_page(path: Path, number: int) -> None:
 def _damage(cloud: ClusteredCloud, _node: SimulatedNode, fault: Fault) -> Undo:
     _stop(cloud)
     if cloud.keeps_state:
-        cloud.world.note("cloud", cloud.states.damage(int(fault.amount)))
+        cloud.world.log_line("cloud", cloud.states.damage(int(fault.amount)))
         return _starting(cloud)
     if not cloud.state_path.exists():
         return _starting(cloud)
@@ -122,11 +122,11 @@ def _damage(cloud: ClusteredCloud, _node: SimulatedNode, fault: Fault) -> Undo:
         if rows:
             row = rows[number % len(rows)]
             database.execute(f"UPDATE OR IGNORE {table} SET {columns} WHERE rowid = ?", (row,))  # noqa: S608 - of the table above
-            cloud.world.note("cloud", f"{table}: {columns} in row {row}")
+            cloud.world.log_line("cloud", f"{table}: {columns} in row {row}")
     return _starting(cloud)
 
 
-def _take_over(cloud: ClusteredCloud, node: SimulatedNode, fault: Fault) -> Undo:
+def _start_second(cloud: ClusteredCloud, node: SimulatedNode, fault: Fault) -> Undo:
     cloud.second.start()
 
     def leave() -> None:
@@ -160,6 +160,6 @@ STATE_FAULTS: Final[Mapping[FaultKind, _Begin]] = {
     FaultKind.STATE_OLDER: _age,
     FaultKind.STATE_DAMAGED: _damage,
     FaultKind.STATE_FILE_DAMAGED: _damage_file,
-    FaultKind.TAKEN_OVER: _take_over,
+    FaultKind.TAKEN_OVER: _start_second,
 }
 """Each function begins a fault, and returns the function that ends it."""

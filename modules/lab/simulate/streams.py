@@ -240,7 +240,7 @@ class CloudcoreStreams:
 
     def _cloudcores(self, node: str) -> Cloudcores:
         found = ask_cloudcores(self._hive, self.process.clock, node)
-        self._site.told(node, found)
+        self._site.record(node, found)
         return found
 
 
@@ -307,7 +307,7 @@ class StreamSite:
         self._uneven: dict[str, dict[tuple[SimulatedTunnel, int], float]] = {}
         """By node, since when streams are at one end of its tunnel only."""
 
-    def look(self, nodes: "list[SimulatedNode]", *, is_calm: bool) -> None:
+    def check(self, nodes: "list[SimulatedNode]", *, is_calm: bool) -> None:
         """Check the streams, and let a user ask now and then."""
         now = self._world.now()
         self._calm_since = min(self._calm_since, now) if is_calm else float("inf")
@@ -352,7 +352,7 @@ class StreamSite:
             left = node.streams.left() if node.streams is not None else ()
             yield from (f"{node.name} has {number} {name} of streams" for name, number in left if number)
 
-    def told(self, node: str, found: Cloudcores) -> None:
+    def record(self, node: str, found: Cloudcores) -> None:
         """Note edgecontroller's answer: the cloudcore that it names has had the node a short while ago."""
         asked = self._of_thread.get(getcurrent())
         holder = found.elsewhere().get(node, "")
@@ -419,7 +419,7 @@ class StreamSite:
 
     def _judge(self, asked: _Asked, why: str) -> None:
         """Check the answer: the node's log, whole and in order, or after `BOUND` seconds without a fault no error."""
-        self._world.note("streams", f"{asked}: {why or len(asked.received)}, passed to {asked.passed_to}")
+        self._world.log_line("streams", f"{asked}: {why or len(asked.received)}, passed to {asked.passed_to}")
         whole = b"".join(map(asked.line, range(asked.lines)))
         has_left = self._world.now() >= asked.leaves_at
         if not whole.startswith(asked.received) or (asked.received != whole and not (why or has_left)):

@@ -133,12 +133,12 @@ class SimulatedTunnel:
     def watch_silence(self) -> None:
         """Let the node notice a dead direction, if it lasts: without it no answer to a ping comes."""
 
-        def look() -> None:
+        def check() -> None:
             if self._link is not None and (self.line.no_way_up or self.line.no_way_down):
                 self._end_at_node(DeadPeerError("the peer is silent", "cloud"))
                 self._notice()
 
-        self._world.at(self._world.now() + _READ_DEADLINE, look)
+        self._world.at(self._world.now() + _READ_DEADLINE, check)
 
     def _notice(self, silent: float = 0.0) -> None:
         """Let the cloud notice that the node's end is closed: later over a dead line, but not for ever."""
@@ -157,7 +157,7 @@ class SimulatedTunnel:
         if self not in self.server.connections:
             return
         while link.waiting:
-            self.down.send(link.take())
+            self.down.send(link.pop())
         while self._unread and link.has_room:
             frame = self._unread.popleft()
             link.passed_frames += 1
@@ -170,13 +170,13 @@ class SimulatedTunnel:
 
     def _at_node(self, frame: bytes) -> None:
         if self._link is not None:
-            self._link.take(1 if frame is _CONFIRMED else frame)
+            self._link.receive(1 if frame is _CONFIRMED else frame)
 
     def _end_at_node(self, error: LinkError | None) -> None:
         link, self._link = self._link, None
         self.down.open = False
         if link is not None and error is not None:
-            link.take(error)
+            link.receive(error)
 
     def _end_at_cloud(self) -> None:
         self.up.open = False
@@ -227,9 +227,9 @@ class SimulatedTunnelLink:
         tunnel, self._tunnel = self._tunnel, None
         if tunnel is not None:
             tunnel.close_from_node()
-        self.take(ClosedHereError())
+        self.receive(ClosedHereError())
 
-    def take(self, item: bytes | int | LinkError) -> None:
+    def receive(self, item: bytes | int | LinkError) -> None:
         """Queue a frame, a confirmation, or the end."""
         self._queue.put(item)
 

@@ -94,9 +94,9 @@ class WireWatch:
         """Note a frame that has reached the node."""
         message = decode(frame)
         route = message.route
-        self._world.note(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
+        self._world.log_line(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
         if self.lists_are_newer and route.operation == _LISTED:
-            self._note_list()
+            self._record_list()
         if f"/{ResourceType.PODPATCH}/" in route.resource and is_gone(message):
             self._not_found.add(self._uids.get(route.resource.replace(ResourceType.PODPATCH, ResourceType.POD), ""))
         if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
@@ -111,7 +111,7 @@ class WireWatch:
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
 
-    def _note_list(self) -> None:
+    def _record_list(self) -> None:
         """Note that any pod may have gone by a list."""
         self._numbers += 1
         for key, changes in self._later.items():
@@ -121,7 +121,9 @@ class WireWatch:
     def sent_up(self, frame: bytes) -> None:
         """Note a frame of the node."""
         message = decode(frame)
-        self._world.note(self._node, f"-> {message.route.operation} {message.route.resource} {message.parent_id[:8]}")
+        self._world.log_line(
+            self._node, f"-> {message.route.operation} {message.route.resource} {message.parent_id[:8]}"
+        )
         self._ended.sent_up(message, self._containers.values())
         if message.route.operation != Operation.RESPONSE:
             return
@@ -130,7 +132,7 @@ class WireWatch:
             return
         if came.is_delete and came.uid:
             self._deleted.add(came.uid)
-            self._ended.deletion_taken(came.uid)
+            self._ended.deletion_acknowledged(came.uid)
         before = self._acknowledged.get(came.key)
         if before is None or came.number > before.number:
             self._acknowledged[came.key] = came

@@ -73,7 +73,7 @@ class WorkloadWatch:
         if kind not in WATCHED:
             return
         gone = change is EventType.DELETED
-        self._states.note(uid_of(new), None if gone else new, old, self._now(), self._since())
+        self._states.record(uid_of(new), None if gone else new, old, self._now(), self._since())
         if kind == "Node" and (gone or _answers(new)):
             self._silent_since.pop(_name(new), None)
         elif kind == "Node":

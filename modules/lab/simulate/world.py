@@ -88,7 +88,7 @@ class World:
         """Advance virtual time."""
         self.scheduler.run_for(seconds)
 
-    def note(self, who: str, what: str) -> None:
+    def log_line(self, who: str, what: str) -> None:
         """Write a line to the log."""
         if self._keep_log:
             self.log.append(Entry(self.now(), who, what))
@@ -96,7 +96,7 @@ class World:
     def violated(self, invariant: str, text: str) -> None:
         """Record the violation of an invariant."""
         self.violations.append(Violation(invariant, text, self.now()))
-        self.note("!", f"VIOLATED {invariant}: {text}")
+        self.log_line("!", f"VIOLATED {invariant}: {text}")
 
 
 class WallClock:
@@ -231,5 +231,5 @@ class _Errors(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and not isinstance(error, tuple(self._world.expected)):
-            self._world.note("!", "".join(traceback.format_exception(error)[-12:]))
+            self._world.log_line("!", "".join(traceback.format_exception(error)[-12:]))
             self._world.violated("no unexpected exception", f"{record.getMessage()}: {error!r}")

@@ -101,7 +101,7 @@ def _restore(chosen: argparse.Namespace) -> None:
             hint = f"process {owner}; stop it first"
             raise BackupError("a cloudcore is running there", str(paths.socket), hint)
         renew_versions(extracted / _DATABASE, RealClock().now())
-        _note(extracted / _DATABASE, f"backup of: {manifest.created}", chosen.reason)
+        _record_restore(extracted / _DATABASE, f"backup of: {manifest.created}", chosen.reason)
         tls = [
             Replacement(extracted / name, paths.tls / Path(name).name, mode)
             for name, mode in _TLS.items()
@@ -114,7 +114,7 @@ def _restore(chosen: argparse.Namespace) -> None:
     print_lines(f"kept: {path}" for path in kept)
 
 
-def _note(database: Path, made: str, reason: str) -> None:
+def _record_restore(database: Path, made: str, reason: str) -> None:
     """Note the restore in the change journal of the restored database."""
     from beehive.clock import RealClock  # noqa: PLC0415 - as above
     from modules.cloud.journal.database import JournalDatabase  # noqa: PLC0415

@@ -243,7 +243,7 @@ class Control(Module):
             doors = Doors(listener.authenticator, self._rbac.allowed, access, shell)
             flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
             users, names = EmbeddedUsers(doors, flow), listener.page_names
-            sign_ins = SignIns(self.clock, self._note, self._audit)
+            sign_ins = SignIns(self.clock, self._record, self._audit)
             return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins, allows)
 
         return self._lazy(made, access)
@@ -257,7 +257,7 @@ class Control(Module):
             from modules.processes.cloudcore.sign_ins import SignIns  # noqa: PLC0415
 
             users, names = ClusterUsers(listener.cluster, self.clock), listener.names
-            sign_ins = SignIns(self.clock, self._note, self._audit)
+            sign_ins = SignIns(self.clock, self._record, self._audit)
             return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins)
 
         return self._lazy(made, PageOnly())
@@ -329,7 +329,7 @@ class Control(Module):
         found: ValueList = self._read_journal("device history", VALUES_RESOURCE, VALUES, query).content_as(ValueList)
         return found
 
-    def _note(self, entry: ObjectWrite) -> None:
+    def _record(self, entry: ObjectWrite) -> None:
         """Tell the journal of an access."""
         self.broadcast(JOURNAL, self.message(WRITES_RESOURCE, NOTED, [entry]))
 

@@ -124,7 +124,7 @@ def run(options: RunOptions) -> int:
     listening = ", ".join(cloud.urls)
     sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
     sys.stdout.flush()
-    watch = Watch(manager, cloud.hive.clock, lambda: _look(cloud))
+    watch = Watch(manager, cloud.hive.clock, lambda: _liveness(cloud))
     watch.begin()
     trimmer = MemoryTrimmer(cloud.hive.clock)
     leave_out_what_exists()
@@ -135,7 +135,7 @@ def run(options: RunOptions) -> int:
     return _stop(cloud)
 
 
-def _look(cloud: "CloudCore") -> tuple[str, bool]:
+def _liveness(cloud: "CloudCore") -> tuple[str, bool]:
     """Return a line for `systemctl status`, and whether the modules are alive."""
     dead = dead_modules(cloud.hive)
     return (f"not alive: {'; '.join(dead)}", False) if dead else (f"listening on {', '.join(cloud.urls)}", True)

@@ -69,7 +69,7 @@ class SignIns:
 
     def _add(self, entries: _Entries, request: Request, by: str, user: str, verb: str) -> None:
         with self._lock:
-            if entries.bucket.take(self._clock.monotonic()) > 0:
+            if entries.bucket.reserve(self._clock.monotonic()) > 0:
                 entries.left_out += 1
                 return
             left_out, entries.left_out = entries.left_out, 0

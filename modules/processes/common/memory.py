@@ -69,13 +69,13 @@ class MemoryTrimmer:
         self._least = self._resident()
         self._looks = 0
         """Checks since the last trim."""
-        self._timer: Timer = clock.every(PERIOD, self._look)
+        self._timer: Timer = clock.every(PERIOD, self._check)
 
     def close(self) -> None:
         """Stop the checks."""
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = self._resident()
         self._looks += 1
         if now > self._least + GROWN or self._looks >= LOOKS:

@@ -98,13 +98,13 @@ class Watch:
         self._lock = threading.Lock()
         self._is_closed = False
         period = manager.watchdog_seconds / _SHARE or IDLE_PERIOD
-        self._timer: Timer | None = clock.every(period, self._tell) if manager.listens else None
+        self._timer: Timer | None = clock.every(period, self._report) if manager.listens else None
 
     def begin(self) -> None:
         """Announce that the service has started, with its first status."""
         self._manager.ready()
         with suppress(Exception):  # a status is not worth a start
-            self._tell()
+            self._report()
 
     def close(self) -> None:
         """Announce the stop; the watchdog is no longer fed, so a stop that hangs ends, too."""
@@ -114,7 +114,7 @@ class Watch:
             self._is_closed = True
             self._manager.stopping()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         status, alive = self._look()
         with self._lock:
             if not self._is_closed:

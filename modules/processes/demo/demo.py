@@ -90,7 +90,7 @@ class Demo:
             left = deadline - self._clock.monotonic()
             if left <= 0:
                 return reasons
-            self._take(min(left, _REDRAW_SECONDS))
+            self._apply_next(min(left, _REDRAW_SECONDS))
         return []
 
     def _until_asked_to_end(self) -> int:
@@ -100,14 +100,14 @@ class Demo:
             if failure := self._cluster.failure():
                 self._screen.print_lines(failure, *self._cluster.logs())
                 return ExitCode.INTERNAL_ERROR
-            self._take(_REDRAW_SECONDS)
+            self._apply_next(_REDRAW_SECONDS)
         return ExitCode.OK
 
     def _shown_example(self) -> Path:
         """Return the example that is most interesting to change: one with several objects."""
         return max(self._examples, key=lambda example: len(example.objects)).path
 
-    def _take(self, seconds: float) -> None:
+    def _apply_next(self, seconds: float) -> None:
         """Wait for the next event and apply it."""
         match self._events.next(seconds):
             case ExampleChanged(kind, obj, deleted):

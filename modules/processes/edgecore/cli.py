@@ -246,7 +246,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 def _refuse_without_lab(_chosen: argparse.Namespace) -> int:
     from modules.processes.common.version import VERSION  # noqa: PLC0415 - only here
 
-    _say(
+    _print_remark(
         "error: this command needs the extra lab: pip install --find-links DIRECTORY "
         f"'edgecore[lab]=={VERSION}', with the directory that has the wheels of the release"
     )
@@ -262,9 +262,9 @@ def _imported(name: str) -> object:
 def _sayer(form: LogFormat) -> Callable[[str], None]:
     """Return the function that prints a remark before the node runs, in the form of its log."""
     if form is LogFormat.TEXT:
-        return _say
-    return cast("Callable[[str], None]", _imported("modules.processes.edgecore.logs:say_in_json"))
+        return _print_remark
+    return cast("Callable[[str], None]", _imported("modules.processes.edgecore.logs:print_remark_as_json"))
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     sys.stderr.write(f"edgecore: {text}\n")

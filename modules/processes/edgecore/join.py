@@ -98,22 +98,22 @@ def join(chosen: argparse.Namespace) -> int:
         _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except CertificateError as error:
-        _say(f"not joined: {error}{advice_on(error)}")
+        _print_remark(f"not joined: {error}{advice_on(error)}")
         return ExitCode.NOT_JOINED
     except OSError as error:
-        _say(f"not joined: cannot write {error.filename or file}: {error.strerror}")
+        _print_remark(f"not joined: cannot write {error.filename or file}: {error.strerror}")
         return ExitCode.NOT_JOINED
     sys.stdout.write(
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
         f"configuration: {file}\n"
-        f"{_said_of_streams(config)}\n"
+        f"{_stream_summary(config)}\n"
         f"next: {_next(chosen)}\n"
     )
     if unreachable := _unreachable(cloud.server):
-        _say(f"warning: {unreachable}")
+        _print_remark(f"warning: {unreachable}")
     return ExitCode.OK
 
 
@@ -198,7 +198,7 @@ def advice_on(error: CertificateError) -> str:
     return ""
 
 
-def _said_of_streams(config: EdgeCoreConfig) -> str:
+def _stream_summary(config: EdgeCoreConfig) -> str:
     stream = config.modules.edge_stream
     if stream.enable:
         return f"logs and commands from the cloud: by a tunnel to {stream.server} (--no-edge-stream: refused)"
@@ -217,7 +217,7 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
     if file.exists():
         loaded = load(file)
         if loaded.without_effect:
-            _say(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
+            _print_remark(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
         return loaded.config
     return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.below(root)
 
@@ -260,5 +260,5 @@ def _wrong(option: str, value: str, want: str) -> ConfigError:
     return ConfigError("edgecore join", (Problem(path=option, text=f'got "{value}", {want}'),))
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

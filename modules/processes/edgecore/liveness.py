@@ -30,7 +30,7 @@ class NodeLiveness:
         self._sync_period = sync_period
         self._since = hive.clock.monotonic()
 
-    def look(self) -> tuple[str, bool]:
+    def check(self) -> tuple[str, bool]:
         """Return a line for `systemctl status`, and whether modules and sync loop are alive."""
         troubles = dead_modules(self._hive)
         if self._sync_period:

@@ -11,15 +11,15 @@ from beehive.log_lines import JsonFormatter, LogFormat, TimedFormatter, quieten_
 _FIELDS = "%(levelname)-7s %(threadName)s %(name)s: %(message)s"
 
 
-def say(text: str, form: str) -> None:
+def print_remark(text: str, form: str) -> None:
     """Print a remark beside the log, in the form of its lines (`text` or `json`)."""
     if form == LogFormat.JSON:
-        say_in_json(text)
+        print_remark_as_json(text)
     else:
         sys.stderr.write(f"edgecore: {text.removeprefix('error: ')}\n")
 
 
-def say_in_json(text: str) -> None:
+def print_remark_as_json(text: str) -> None:
     """Print a remark as a line of a log in JSON; `error: ` or `warning: ` before it is its level."""
     begin, colon, rest = text.partition(": ")
     level = logging.getLevelNamesMapping().get(begin.upper()) if colon else None

@@ -42,7 +42,7 @@ class LoopbackWatch:
 
     def start(self) -> None:
         """Look now, and again and again."""
-        self.look()
+        self.reconcile()
         self._timer = self._clock.every(LOOK_SECONDS, self._begin)
 
     def close(self) -> None:
@@ -58,12 +58,12 @@ class LoopbackWatch:
         """Look on a thread of its own, unless one is at it: iptables may take seconds."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self.look, name=_THREAD, daemon=True)
+                self._thread = threading.Thread(target=self.reconcile, name=_THREAD, daemon=True)
                 self._thread.start()
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Make the rule if it is needed and missing. A failure is logged once, and tried again."""
-        if not _takes_loopback_of_others():
+        if not _accepts_loopback_of_others():
             return
         from modules.runtimes.oci.network.errors import PodNetworkError  # noqa: PLC0415 - most nodes do not need it
         from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall  # noqa: PLC0415 - most nodes do not need it
@@ -78,7 +78,7 @@ class LoopbackWatch:
             self._complaint = str(error)
 
 
-def _takes_loopback_of_others() -> bool:
+def _accepts_loopback_of_others() -> bool:
     """Return whether an interface takes packets for 127.0.0.0/8."""
     for each in _INTERFACES.iterdir():
         with suppress(OSError):  # it has just gone

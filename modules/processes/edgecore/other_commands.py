@@ -72,11 +72,13 @@ def print_unit(chosen: argparse.Namespace) -> int:
         config = location.load().config
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
     if not more and is_unisolated_root(config, os.geteuid()):
-        _say("warning: root is refused this node (process runtime, cloud without TLS): see `edgecore run --help`")
+        _print_remark(
+            "warning: root is refused this node (process runtime, cloud without TLS): see `edgecore run --help`"
+        )
     account = account_of(user=chosen.user)
     unit = Unit(
         name="edgecore",
@@ -97,7 +99,7 @@ def _runtime_unit(config: EdgeCoreConfig) -> str:
     return "" if config.runs_container_runtime else "containerd.service"
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     sys.stderr.write(f"edgecore: {text}\n")
 
 

@@ -26,11 +26,11 @@ class RootDirectoryError(EdgedError):
     """The root directory cannot be made or written to."""
 
 
-class RootDirectoryTakenError(EdgedError):
+class RootDirectoryInUseError(EdgedError):
     """Another edgecore runs on the root directory."""
 
 
-def take_root_directory(root: Path, stack: ExitStack) -> None:
+def lock_root_directory(root: Path, stack: ExitStack) -> None:
     """Make and lock the directory until the stack ends.
 
     Raises:
@@ -50,7 +50,7 @@ def take_root_directory(root: Path, stack: ExitStack) -> None:
     except OSError as error:
         owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
         hint = f"process {owner or 'unknown'} has it; stop that one first, or give this one another directory"
-        raise RootDirectoryTakenError("another edgecore runs on the root directory", str(root), hint) from error
+        raise RootDirectoryInUseError("another edgecore runs on the root directory", str(root), hint) from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
 

@@ -56,11 +56,11 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.liveness import NodeLiveness
-from modules.processes.edgecore.logs import say, set_up
+from modules.processes.edgecore.logs import print_remark, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, chain_route
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import (
     certificate_settings,
@@ -107,7 +107,7 @@ def run(
         with ExitStack() as stack:
             snapshots = start(config, hive, tracing, stack)
             _shut_down_on_power_failure(config, hive, shutdown)
-            watch = Watch(manager, hive.clock, _liveness(config, hive, snapshots).look)
+            watch = Watch(manager, hive.clock, _liveness(config, hive, snapshots).check)
             watch.begin()
             collect_as_usual()
             _log.info("node %s is running", config.node_name)
@@ -119,7 +119,7 @@ def run(
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
     except (BeehiveError, AttemptError, OSError) as error:
-        say(f"error: cannot start: {_reason(error)}", log_format)
+        print_remark(f"error: cannot start: {_reason(error)}", log_format)
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED
     return ExitCode.OK
@@ -149,7 +149,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         EdgedError: the root directory or the port is taken, or the runtime inside edgecore did not start.
     """
     if config.modules.edged.enable:
-        take_root_directory(config.modules.edged.root_directory, stack)
+        lock_root_directory(config.modules.edged.root_directory, stack)
         for left in other_kinds(config):
             _log.warning("%s: %s", left, left.remedy())
     stack.callback(MemoryTrimmer(hive.clock).close)

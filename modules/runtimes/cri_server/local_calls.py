@@ -73,7 +73,7 @@ def _never_left(_: Callable[[], None]) -> None:
 
 def _quick_call(method: Method) -> LocalCall:
     def call(request: Any, timeout: float | None = None, on_leave: OnLeave = _never_left) -> Any:  # noqa: ARG001
-        return _answer(method, _taken(request))
+        return _answer(method, _copied(request))
 
     return call
 
@@ -81,7 +81,7 @@ def _quick_call(method: Method) -> LocalCall:
 def _slow_call(method: Method, threads: CallThreads) -> LocalCall:
     def call(request: Any, timeout: float | None = None, on_leave: OnLeave = _never_left) -> Any:
         try:
-            return threads.run(partial(_answer, method, _taken(request)), timeout, on_leave)
+            return threads.run(partial(_answer, method, _copied(request)), timeout, on_leave)
         except TimeoutError:
             raise LocalCallError(StatusCode.DEADLINE_EXCEEDED, f"no answer within {timeout:g} s") from None
         except CallLeftError:
@@ -127,7 +127,7 @@ class _End:
             callback()
 
 
-def _taken(request: Any) -> Any:
+def _copied(request: Any) -> Any:
     """Return the runtime's copy of a request. Raises LocalCallError for a large one."""
     if request.ByteSize() > REQUEST_LIMIT:
         text = f"the request has more than {REQUEST_LIMIT} bytes"

@@ -74,7 +74,7 @@ def start_command(
     try:
         state = _await(docker, made.id, lambda state: bool(state.pid) or state.exit_code is not None)
         if state is None or not state.pid:
-            raise RunFailedError(attempt, _said(exchange, tty=tty) or "it does not start")
+            raise RunFailedError(attempt, _error_message(exchange, tty=tty) or "it does not start")
     except BaseException:
         exchange.close()
         raise
@@ -94,7 +94,7 @@ def _await(docker: DockerClient, command_id: str, until: Any) -> InspectedComman
     return None
 
 
-def _said(exchange: Exchange, *, tty: bool) -> str:
+def _error_message(exchange: Exchange, *, tty: bool) -> str:
     """Return Docker's message on the stream of a command that could not be started."""
     exchange.socket.settimeout(_DECISION_SECONDS)
     data = exchange.early

@@ -55,7 +55,7 @@ class ReportedLayers:
         self._told = told
         self._layers: dict[str, LayerProgress] = {}
 
-    def take(self, line: Progress) -> None:
+    def update(self, line: Progress) -> None:
         """Take a line of the report; a line that is not about a layer, or of an unknown kind, changes nothing."""
         layer = self._changed(line)
         if layer is not None and (line.id in self._layers or len(self._layers) < _MOST_LAYERS):
@@ -106,7 +106,7 @@ class DockerImages:
     def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
         """ListImages: all images, without their users, or the image of the filter."""
         if wanted := request.filter.image.image:
-            image = self._look(wanted)
+            image = self._find_or_none(wanted)
             return cri.ListImagesResponse(images=[] if image is None else [_view(image, self._pinned())])
         attempt, pinned = "list images", self._pinned()
         listed = self._docker.get("/images/json", list[Image], attempt)
@@ -114,7 +114,7 @@ class DockerImages:
 
     def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
         """ImageStatus: an answer without an image if it does not exist."""
-        image = self._look(request.image.image)
+        image = self._find_or_none(request.image.image)
         return cri.ImageStatusResponse(image=None if image is None else _view(image, self._pinned()))
 
     def pull(self, request: cri.PullImageRequest, on_cancel: OnEnd) -> cri.PullImageResponse:
@@ -142,7 +142,7 @@ class DockerImages:
         """RemoveImage: removes the image with all its names, which is refused while a container uses it, or with
         `ONE_NAME` one of several tags alone. A missing one is no error.
         """
-        image = self._look(request.image.image)
+        image = self._find_or_none(request.image.image)
         is_one = image is not None and ONE_NAME in request.image.annotations
         tag = _one_of_several(image, request.image.image) if image is not None and is_one else ""
         if image is not None and tag:
@@ -168,10 +168,10 @@ class DockerImages:
         try:
             self._docker.call("DELETE", f"/images/{part(name)}", f'remove the image "{name}"')
         except RequestRefusedError as error:  # with its last name the image goes; or another call has removed it
-            if not isinstance(error, NoSuchObjectError) and self._look(image_id) is not None:
+            if not isinstance(error, NoSuchObjectError) and self._find_or_none(image_id) is not None:
                 raise
 
-    def _look(self, name: str) -> Image | None:
+    def _find_or_none(self, name: str) -> Image | None:
         try:
             return self.find(name, "look at an image")
         except NoSuchObjectError:
@@ -183,7 +183,7 @@ class DockerImages:
         """
         listed = self._docker.get("/containers/json", list[ListedContainer], "list containers", {"all": "1"})
         pinned = {each.image_id for each in listed if (each.labels or {}).get(OWNER) != self._root}
-        pause = self._look(PAUSE_IMAGE)
+        pause = self._find_or_none(PAUSE_IMAGE)
         return pinned | ({pause.id} if pause is not None else set())
 
 
@@ -254,7 +254,7 @@ def _followed(exchange: Exchange, layers: ReportedLayers) -> str:
     for line in _progress(exchange):
         if line.error:
             return line.error
-        layers.take(line)
+        layers.update(line)
     return ""
 
 

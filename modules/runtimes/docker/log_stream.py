@@ -68,7 +68,7 @@ class ContainerLog:
             seconds, rest = divmod(nanoseconds(self._file.last.decode("ascii", "replace")), _NANOSECONDS)
             return self._stream, f"{seconds}.{rest:09}" if seconds else ""
 
-    def take(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes) -> None:
         """Write bytes of a stream, unless a newer stream has replaced it. Raises FrameError."""
         with self._lock:
             if stream != self._stream or self._is_closed:
@@ -118,7 +118,7 @@ class LogFollower:
         pieces = self._exchange.available(_READS)
         try:
             while piece := pieces.next():
-                self._container.log.take(self._stream, piece)
+                self._container.log.write(self._stream, piece)
                 self._has_received = True
         except (OSError, HttpError, FrameError) as error:
             _log.info("a log of Docker's broke off: %s", error)
@@ -155,7 +155,7 @@ def catch_up(docker: DockerClient, container_id: str, log: ContainerLog) -> None
     exchange = open_log_stream(docker, container_id, since, follow=False)
     try:
         while piece := exchange.piece():
-            log.take(stream, piece)
+            log.write(stream, piece)
     except (OSError, HttpError, FrameError) as error:
         raise docker.unreachable(f"read the log of container {container_id}", error) from error
     finally:

@@ -99,7 +99,7 @@ class DockerProcesses:
         container.writable_layer = (found.graph_driver.data or {}).get(_WRITABLE_LAYER, "")
         container.further_files = tuple(Path(each) for each in (found.hostname_path, found.resolv_conf_path) if each)
         if state.running or at:
-            self._note_start(container, Run(state.pid, nanoseconds(state.started_at)))
+            self._record_start(container, Run(state.pid, nanoseconds(state.started_at)))
         if state.running:
             self._follow(container)
         elif at:
@@ -107,7 +107,7 @@ class DockerProcesses:
         elif state.exit_code:
             self._end(container, self._start_error(state.error))
 
-    def _note_start(self, container: DockerContainer, run: Run) -> None:
+    def _record_start(self, container: DockerContainer, run: Run) -> None:
         with container.ending:
             if container.run is not None:
                 return

@@ -82,7 +82,7 @@ class DockerSandboxes:
             else:
                 ready[str(sandbox.id)] = AttachedSandbox(sandbox.directory, partial(self._netns, sandbox))
         self._network.collect(alive)
-        self._network.look_after(ready)
+        self._network.watch(ready)
 
     def network_status(self) -> NetworkStatus:
         """Return whether sandboxes can get a network of their own now."""

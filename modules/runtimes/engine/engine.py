@@ -171,7 +171,7 @@ class Recovery(Generic[ContainerT]):
             else:
                 found.append(container)
         for container in sorted(found, key=lambda each: each.record.created_at, reverse=True):
-            self._take_over(container)
+            self._adopt(container)
 
     def _read(self, directory: Path) -> ContainerT | None:
         """Return the container of a directory; None when its files cannot be read."""
@@ -180,7 +180,7 @@ class Recovery(Generic[ContainerT]):
             return None
         return self._driver.container(ContainerId(directory.name), directory, request, record)
 
-    def _take_over(self, container: ContainerT) -> None:
+    def _adopt(self, container: ContainerT) -> None:
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None:
             self._give_up(container.directory, _NO_SANDBOX)

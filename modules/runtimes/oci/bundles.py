@@ -114,16 +114,16 @@ class Bundles:
         security = container.config.linux.security_context
         image_user = self._images.get(container.image_id).config.user
         if names_user(security, image_user):
-            with self._looked_into(container, container.image_id) as root:
+            with self._mounted_image(container, container.image_id) as root:
                 resolve_linux_user(root, security, image_user)
         for mount in container.config.mounts:
             if mount.image.image and mount.image_sub_path:
                 image_id = images[mount.image.image]
-                with self._looked_into(container, image_id) as root:
+                with self._mounted_image(container, image_id) as root:
                     inside_image(attempt, mount, {mount.image.image: ImageVolume(root, image_id)})
 
     @contextmanager
-    def _looked_into(self, container: OciContainer, image_id: str) -> Iterator[Path]:
+    def _mounted_image(self, container: OciContainer, image_id: str) -> Iterator[Path]:
         """Mount an image for a moment."""
         scratch = container.directory.with_name(f".{container.id}")
         scratch.mkdir()

@@ -84,7 +84,7 @@ class SandboxResources:
             if each.id in unconfined:
                 metadata = each.config.metadata
                 _log.warning(_UNCONFINED, printable(f"{metadata.namespace}/{metadata.name}"))
-        self._network.look_after({each.id: AttachedSandbox(each.directory, self._netns(each.id)) for each in ready})
+        self._network.watch({each.id: AttachedSandbox(each.directory, self._netns(each.id)) for each in ready})
 
     def _netns(self, sandbox_id: SandboxId) -> Callable[[], Path | None]:
         def network() -> Path | None:

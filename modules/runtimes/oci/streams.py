@@ -113,7 +113,7 @@ def _pipes(command: Command, attempt: str, *, stdin: bool, stack: contextlib.Exi
 def _check_started(command: Command, attempt: str, *errors: int) -> None:
     """Raise RunFailedError with the OCI runtime's output, if it has ended without starting the command."""
     if not command.await_start() and command.poll() is not None:
-        said = next(filter(None, map(_said, errors)), "")
+        said = next(filter(None, map(_error_message, errors)), "")
         raise RunFailedError(attempt, why_not_started(said, command.program) or "it was not started")
 
 
@@ -149,7 +149,7 @@ def _terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _O
         poll.register(ended, select.POLLIN)
         ready = [descriptor for descriptor, _ in poll.poll(_CONSOLE_MILLISECONDS)]
         if listener.fileno() not in ready:
-            raise RunFailedError(attempt, _said(errors) or "it did not come up in time")
+            raise RunFailedError(attempt, _error_message(errors) or "it did not come up in time")
         stack.callback(os.close, master := _receive(listener))
     os.set_blocking(master, False)
     _check_started(command, attempt, errors, master)
@@ -177,7 +177,7 @@ def _passed_terminal(command: Command, attempt: str, stack: contextlib.ExitStack
         ended = command.start((slave, slave, theirs), ["--tty"])
     stack.callback(os.close, ended)
     if not command.await_start():
-        raise RunFailedError(attempt, _said(errors) or "it did not come up in time")
+        raise RunFailedError(attempt, _error_message(errors) or "it did not come up in time")
     os.set_blocking(master, False)
     return _Opened(ended, master, master, None, resized=command.terminal_resized)
 
@@ -201,7 +201,7 @@ def _receive(listener: socket.socket) -> int:
     return descriptors[0]
 
 
-def _said(errors: int) -> str:
+def _error_message(errors: int) -> str:
     try:
         return message_in(os.read(errors, _MESSAGE_BYTES))
     except OSError:  # there is nothing, or the terminal is nobody's

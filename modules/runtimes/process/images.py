@@ -74,7 +74,7 @@ class ProcessImages:
         if name.startswith(_ID_PREFIX) and known is None:
             return cri.ImageStatusResponse()
         if not name.startswith(_ID_PREFIX):
-            self._tell(name)
+            self._remember(name)
         return cri.ImageStatusResponse(image=_image(known or name))
 
     def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
@@ -99,7 +99,7 @@ class ProcessImages:
         )
         return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 
-    def _tell(self, name: str) -> None:
+    def _remember(self, name: str) -> None:
         with self._lock:
             self._told = {**self._told, image_id(name): _tagged(name)}
             if len(self._told) > _MOST_TOLD:

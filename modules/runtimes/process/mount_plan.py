@@ -129,7 +129,7 @@ class _Plan:
         while pending:
             name = pending.pop()
             here = at.parent if name == ".." else at / name
-            found = self._look(here)
+            found = self._kind_at(here)
             if found is PathKind.LINK:
                 links += 1
                 at, names = self._follow(here, path, links)
@@ -153,7 +153,7 @@ class _Plan:
             return _ROOT, list(target.parts[1:])
         return link.parent, list(target.parts)
 
-    def _look(self, path: PurePosixPath) -> PathKind:
+    def _kind_at(self, path: PurePosixPath) -> PathKind:
         if path in self._made:
             return self._made[path]
         if path in self._volumes:

@@ -99,7 +99,7 @@ class Connections:
         self._open.add(connection)
         return connection
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def broadcast(self, message: dict[str, Any]) -> None:
         """Send `message` to all connections."""
         for connection in tuple(self._open):
             connection.send(message)

@@ -90,7 +90,7 @@ class Shim:
             self._end(START_ERROR_EXIT_CODE, "StartError", str(error))
             return
         if not self._failure:
-            self._tell_of_start(run)
+            self._announce_start(run)
         while not self._done:
             self._poller.wait(self._seconds_left())
             if self._exit_code is not None:
@@ -100,9 +100,9 @@ class Shim:
 
     # starting
 
-    def _tell_of_start(self, run: RunRecord) -> None:
+    def _announce_start(self, run: RunRecord) -> None:
         self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
-        self._connections.tell({"event": "running", **run})
+        self._connections.broadcast({"event": "running", **run})
         with contextlib.suppress(OSError):  # sent first: edgecore does not wait for the disk
             make_durable(self._directory / RUN_RECORD)
 
@@ -138,7 +138,7 @@ class Shim:
 
     def _prepare(self) -> None:
         """Build the private root; runs in the container's process, before exec."""
-        _take_score(self._spec["oom_score_adj"])
+        _set_score(self._spec["oom_score_adj"])
         if not self._spec["namespacing"]:
             return
         try:
@@ -247,7 +247,7 @@ class Shim:
         record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
         with contextlib.suppress(OSError):  # a full disk; edgecore still gets the event
             write_json(self._directory / EXIT_RECORD, record)
-        self._connections.tell({"event": "exited", **record})
+        self._connections.broadcast({"event": "exited", **record})
         self._done = True
 
 
@@ -296,7 +296,7 @@ class Commands:
 
     def _prepare(self, main: Pid) -> None:
         """Enter the container; runs in the command's process, before exec."""
-        _take_score(self._oom_score_adj)
+        _set_score(self._oom_score_adj)
         join(main, self._namespacing)
 
     def kill(self, asker: Connection, request: int) -> None:
@@ -317,7 +317,7 @@ class Commands:
             asked.by.send({"id": asked.request, "exit_code": exit_code})
 
 
-def _take_score(score: int | None) -> None:
+def _set_score(score: int | None) -> None:
     """Set the OOM score of the calling process."""
     if score is not None:
         with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE

@@ -11,7 +11,7 @@ import pytest
 
 from beehive.files.advice import advice
 from beehive.sockets import ports
-from beehive.sockets.ports import ListenError, holder, listen_hint, told_why
+from beehive.sockets.ports import ListenError, holder, listen_errors, listen_hint
 from tests.support.ports import free_port
 
 
@@ -21,7 +21,7 @@ def test_the_holder_of_a_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", port)):
         assert holder(port).startswith(f"process {os.getpid()} (")
         words = rf"127.0.0.1:{port} .*process {os.getpid()} .*--listen chooses another"
-        with pytest.raises(ListenError, match=words), told_why("127.0.0.1", port, "--listen"):
+        with pytest.raises(ListenError, match=words), listen_errors("127.0.0.1", port, "--listen"):
             socket.create_server(("127.0.0.1", port))
     assert holder(port) == ""
 

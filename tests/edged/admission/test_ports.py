@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.apimachinery.pods.general_predicates import taken_host_port
+from modules.apimachinery.pods.general_predicates import used_host_port
 from modules.apimachinery.types import Pod
 from modules.apimachinery.types.codec import from_value
 from tests.edged.conftest import pod
@@ -30,12 +30,12 @@ def with_ports(*ports: tuple[str, str, int]) -> Pod:
 )
 def test_two_pods_want_one_port(one: tuple[str, str, int], other: tuple[str, str, int], collide: bool) -> None:
     """At one address or at all of them, of one protocol."""
-    assert (taken_host_port(with_ports(one), [with_ports(other)]) == one) is collide
-    assert (taken_host_port(with_ports(other), [with_ports(one)]) == other) is collide
+    assert (used_host_port(with_ports(one), [with_ports(other)]) == one) is collide
+    assert (used_host_port(with_ports(other), [with_ports(one)]) == other) is collide
 
 
 def test_many_ports_are_compared_at_once() -> None:
     """Each with each of all others took minutes for pods of a megabyte, on the thread that all pods share."""
     odd = with_ports(*(("10.0.0.1", "TCP", number) for number in range(1, 60_000, 2)))
     even = with_ports(*(("10.0.0.1", "TCP", number) for number in range(2, 60_000, 2)))
-    assert taken_host_port(odd, [even]) is None
+    assert used_host_port(odd, [even]) is None

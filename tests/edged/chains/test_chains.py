@@ -44,8 +44,8 @@ def save(chains: Chains, file: ChainFile) -> None:
 def test_a_repeated_step_is_counted() -> None:
     chains = Chains()
     for at in (1, 5, 9):
-        chains.note(occurrence(at=at))
-    chains.note(occurrence("Started container main", reason="Started", at=10))
+        chains.record(occurrence(at=at))
+    chains.record(occurrence("Started container main", reason="Started", at=10))
     assert [(step.reason, step.count, step.at, step.last, step.container) for step in found(chains).steps] == [
         ("Created", 3, 1.0, 9.0, "main"),
         ("Started", 1, 10.0, 0.0, "main"),
@@ -54,7 +54,7 @@ def test_a_repeated_step_is_counted() -> None:
 
 def test_other_objects_have_no_chain() -> None:
     chains = Chains()
-    chains.note(occurrence(kind="Node"))
+    chains.record(occurrence(kind="Node"))
     assert chains.find("default", "web") is None
     assert chains.unwritten() == []
 
@@ -62,7 +62,7 @@ def test_other_objects_have_no_chain() -> None:
 def test_the_first_steps_and_the_newest_are_kept() -> None:
     chains = Chains()
     for number in range(100):
-        chains.note(occurrence(f"step {number}", at=number))
+        chains.record(occurrence(f"step {number}", at=number))
     chain = found(chains)
     texts = [step.text for step in chain.steps]
     assert len(texts) == MOST_STEPS
@@ -75,21 +75,21 @@ def test_the_first_steps_and_the_newest_are_kept() -> None:
 def test_a_chain_is_bounded_in_bytes(text: str) -> None:
     chains = Chains()
     for number in range(60):
-        chains.note(occurrence(f"{number} {text}", at=number))
+        chains.record(occurrence(f"{number} {text}", at=number))
     chain = found(chains)
     assert len(msgspec.json.encode(chain.steps)) <= MOST_BYTES
     assert chain.steps[-1].text.startswith("59 ")
     assert len(chain.steps[-1].text) == LONGEST_TEXT
-    chains.note(occurrence(text[:LONGEST_TEXT]))
+    chains.record(occurrence(text[:LONGEST_TEXT]))
     assert found(chains).steps[-1].text == text[:LONGEST_TEXT], "what is just short enough is whole"
-    chains.note(occurrence(reason="x" * (MOST_BYTES + 1)))
+    chains.record(occurrence(reason="x" * (MOST_BYTES + 1)))
     assert [len(step.reason) for step in found(chains).steps] == [MOST_BYTES + 1], "the newest step stays in any case"
 
 
 def test_a_chain_keeps_as_many_steps_as_have_room() -> None:
     chains = Chains()
     for number in range(60):
-        chains.note(occurrence(f"{number:02} {'x' * 300}", at=number))
+        chains.record(occurrence(f"{number:02} {'x' * 300}", at=number))
     chain = found(chains)
     sizes = {len(msgspec.json.encode(step)) for step in chain.steps[1:]}
     assert MOST_BYTES - max(sizes) - 2 <= len(msgspec.json.encode(chain.steps)) <= MOST_BYTES
@@ -99,12 +99,12 @@ def test_a_chain_keeps_as_many_steps_as_have_room() -> None:
 def test_so_many_pods_have_a_chain() -> None:
     chains = Chains()
     for number in range(MOST_PODS + 3):
-        chains.note(occurrence(pod=f"p{number}"))
-    chains.note(occurrence("again", pod="p3"))
+        chains.record(occurrence(pod=f"p{number}"))
+    chains.record(occurrence("again", pod="p3"))
     assert len(chains.everything()) == MOST_PODS
     assert chains.find("default", "p2") is None
     assert found(chains, "p3").steps[-1].text == "again"
-    chains.note(occurrence(pod="new"))
+    chains.record(occurrence(pod="new"))
     gone = [pod for pod in ("p3", "p4", "p5") if chains.find("default", pod) is None]
     assert gone == ["p4"], "the one without a new step for the longest time"
 
@@ -113,9 +113,9 @@ def test_a_chain_that_was_dropped_does_not_come_back_when_there_is_room_for_it(t
     chains, file = Chains(), ChainFile(tmp_path)
     file.replace([])
     for number in range(MOST_PODS):
-        chains.note(occurrence(pod=f"p{number}"))
+        chains.record(occurrence(pod=f"p{number}"))
     save(chains, file)
-    chains.note(occurrence(pod="new"))
+    chains.record(occurrence(pod="new"))
     chains.forget(PodRef(PodUid("uid-p1"), "default", "p1"))
     save(chains, file)
     again = Chains(ChainFile(tmp_path).read())
@@ -124,7 +124,7 @@ def test_a_chain_that_was_dropped_does_not_come_back_when_there_is_room_for_it(t
 
 def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
     chains = Chains()
-    chains.note(occurrence())
+    chains.record(occurrence())
     chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
     chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
     assert chains.find("default", "web") is None
@@ -135,20 +135,20 @@ def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
 def test_new_steps_are_written_soon_and_repetitions_later() -> None:
     chains, asked = Chains(), list[float]()
     chains.wake = asked.append
-    chains.note(occurrence())
-    chains.note(occurrence(pod="db"))
+    chains.record(occurrence())
+    chains.record(occurrence(pod="db"))
     assert asked == [NEW_SECONDS]
     assert len(chains.unwritten()) == 2
-    chains.note(occurrence(at=2))
-    chains.note(occurrence(at=3))
+    chains.record(occurrence(at=2))
+    chains.record(occurrence(at=3))
     assert asked == [NEW_SECONDS, REPEATED_SECONDS]
-    chains.note(occurrence("else", at=3))
+    chains.record(occurrence("else", at=3))
     assert asked == [NEW_SECONDS, REPEATED_SECONDS, NEW_SECONDS]
     chains.unwritten()
     for pod in ("web", "db"):
         chains.forget(PodRef(PodUid(f"uid-{pod}"), "default", pod))
     assert asked[3:] == [REPEATED_SECONDS], "one timer for both"
-    chains.note(occurrence("new", pod="web"))
+    chains.record(occurrence("new", pod="web"))
     chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
     assert asked[4:] == [NEW_SECONDS], "the removal is written with the step"
 
@@ -159,9 +159,9 @@ def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("os.fdatasync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
     assert file.read() == []
     for pod in ("web", "db", "gone"):
-        chains.note(occurrence(pod=pod))
+        chains.record(occurrence(pod=pod))
         save(chains, file)
-    chains.note(occurrence("later", at=2))
+    chains.record(occurrence("later", at=2))
     chains.forget(PodRef(PodUid("uid-gone"), "default", "gone"))
     save(chains, file)
     assert flushed[-1] == (tmp_path / NAME).stat().st_size, "all of it is flushed"
@@ -174,16 +174,16 @@ def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.note(occurrence())
+    chains.record(occurrence())
     save(chains, file)
-    chains.note(occurrence("lost", at=2))
+    chains.record(occurrence("lost", at=2))
     save(chains, file)
     content = (tmp_path / NAME).read_bytes()
     (tmp_path / NAME).write_bytes(content[:-7])
     again = Chains((file := ChainFile(tmp_path)).read())
     assert [step.text for step in found(again).steps] == ["Created container: main"]
     assert all_set_aside(tmp_path) == []
-    again.note(occurrence("new", at=3))
+    again.record(occurrence("new", at=3))
     save(again, file)
     assert [step.text for step in ChainFile(tmp_path).read()[0].steps] == ["Created container: main", "new"]
 
@@ -191,7 +191,7 @@ def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"{}\n", b'{"uid":1}\n', b"[" * 9000 + b"\n", b"\x00" * 100 + b"\n"])
 def test_a_damaged_file_is_set_aside_and_read_as_far_as_it_goes(tmp_path: Path, damage: bytes) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.note(occurrence())
+    chains.record(occurrence())
     save(chains, file)
     (tmp_path / NAME).write_bytes(damage + (tmp_path / NAME).read_bytes())
     assert [chain.uid for chain in ChainFile(tmp_path).read()] == ["uid-web"]
@@ -207,11 +207,11 @@ def test_a_directory_in_its_place_is_set_aside(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chains, file = Chains(), ChainFile(tmp_path / "missing")
     for number in range(3):
-        chains.note(occurrence(str(number)))
+        chains.record(occurrence(str(number)))
         save(chains, file)
     assert len(caplog.records) == 1
     (tmp_path / "missing").mkdir()
-    chains.note(occurrence("3"))
+    chains.record(occurrence("3"))
     save(chains, file)
     assert [step.text for step in ChainFile(tmp_path / "missing").read()[0].steps] == ["0", "1", "2", "3"]
 
@@ -230,15 +230,15 @@ def test_steps_that_a_full_disk_did_not_take_are_written_when_it_has_room(
         return write(descriptor, content)
 
     monkeypatch.setattr(os, "write", written)
-    chains.note(occurrence(pod="web"))
+    chains.record(occurrence(pod="web"))
     save(chains, file)
     for pods in (("db", "queue"), ("cache", "mail")):
         full = True
         for pod in pods:
-            chains.note(occurrence(pod=pod))
+            chains.record(occurrence(pod=pod))
             save(chains, file)
         full = False
-        chains.note(occurrence("later", pod="web", at=2))
+        chains.record(occurrence("later", pod="web", at=2))
         save(chains, file)
         assert {chain.name for chain in ChainFile(tmp_path).read()} >= {"web", *pods}
     assert len(caplog.records) == 2
@@ -249,14 +249,14 @@ def test_steps_that_cannot_be_appended_are_in_the_rewritten_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.note(occurrence(pod="web"))
+    chains.record(occurrence(pod="web"))
     save(chains, file)
-    chains.note(occurrence(pod="db"))
+    chains.record(occurrence(pod="db"))
     with monkeypatch.context() as patched:
         patched.setattr(os, "fdatasync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
         assert not file.append(chains.unwritten())
     file.replace(chains.everything())
-    chains.note(occurrence(pod="queue"))
+    chains.record(occurrence(pod="queue"))
     assert file.append(chains.unwritten())
     assert [chain.name for chain in ChainFile(tmp_path).read()] == ["web", "db", "queue"]
 
@@ -265,7 +265,7 @@ def test_the_file_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("edged.chains.file.MOST_BYTES", 4000)
     chains, file = Chains(), ChainFile(tmp_path)
     for number in range(100):
-        chains.note(occurrence(str(number), at=number))
+        chains.record(occurrence(str(number), at=number))
         save(chains, file)
         assert (tmp_path / NAME).stat().st_size <= 4000
     assert ChainFile(tmp_path).read()[0].steps[-1].text == "99"

@@ -267,11 +267,11 @@ def test_pod_devices() -> None:
     pod_devices = PodDevices()
     pod_devices.reserve("r/x", frozenset("a"))
     pod_devices.insert(UID, "main", "r/x", DeviceAllocation((Device("b"),)))
-    assert pod_devices.taken("r/x") == {"a", "b"}
+    assert pod_devices.in_use("r/x") == {"a", "b"}
     assert pod_devices.held(UID, "r/x") == {"main": frozenset("b")}
     pod_devices.release("r/x", frozenset("a"))
-    assert pod_devices.taken("r/x") == {"b"}
-    assert pod_devices.taken("r/y") == set()
+    assert pod_devices.in_use("r/x") == {"b"}
+    assert pod_devices.in_use("r/y") == set()
     pod_devices.remove(UID, "main", "r/x")
     assert pod_devices.pods() == {}
     pod_devices.insert(UID, "main", "r/x", DeviceAllocation((Device("b"),)))

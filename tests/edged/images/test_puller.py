@@ -56,7 +56,7 @@ class Registry:
         self.pulls.request(uid, PullRequest(image, credentials), sandbox)
 
     def outcome(self, uid: PodUid, image: str = "one") -> PullResult:
-        outcome = self.pulls.take_result(uid, image)
+        outcome = self.pulls.pop_result(uid, image)
         assert outcome is not None
         return outcome
 
@@ -72,13 +72,13 @@ def test_a_request_returns_immediately_and_its_result_is_taken_once(registry: Re
     registry.ask(A)
     registry.run(SECONDS / 2)
     registry.ask(A)
-    assert registry.pulls.take_result(A, "one") is None
+    assert registry.pulls.pop_result(A, "one") is None
     assert registry.pulled_for == []
     registry.run(SECONDS)
     assert registry.pulled_for == [A]
     outcome = registry.outcome(A)
     assert (outcome.reference, outcome.error, outcome.seconds) == ("sha256:one", None, SECONDS)
-    assert registry.pulls.take_result(A, "one") is None
+    assert registry.pulls.pop_result(A, "one") is None
     assert registry.begun == 1
 
 
@@ -269,7 +269,7 @@ def test_a_waiting_pull_that_no_pod_needs_is_not_started(registry: Registry) -> 
 def test_an_outcome_that_nobody_took_is_not_believed_later(registry: Registry) -> None:
     registry.ask(A)
     registry.run(SECONDS + FRESH_SECONDS + 5)
-    assert registry.pulls.take_result(A, "one") is None
+    assert registry.pulls.pop_result(A, "one") is None
     for image in ("two", "three"):
         registry.ask(B, image)
         registry.run(SECONDS + FRESH_SECONDS + 5)
@@ -381,7 +381,7 @@ def test_each_pod_gets_the_result_that_it_waits_for_and_a_removed_one_none(seed:
     def take() -> None:
         for uid in {event.uid for event in posted}:
             for key in [each for each in waits if each[0] == uid]:
-                if (result := pulls.take_result(*key)) is not None:
+                if (result := pulls.pop_result(*key)) is not None:
                     assert result.error is not None or result.reference == f"sha256:{key[1]}"
                     waits.discard(key)
         posted.clear()
@@ -393,7 +393,7 @@ def test_each_pod_gets_the_result_that_it_waits_for_and_a_removed_one_none(seed:
             waits = {each for each in waits if each[0] != uid}
             assert uid not in {each for each, _ in pulls._results}
         elif (uid, image) not in waits:
-            assert pulls.take_result(uid, image) is None, "of an earlier request, or of a pod that was removed"
+            assert pulls.pop_result(uid, image) is None, "of an earlier request, or of a pod that was removed"
             pulls.request(uid, PullRequest(image), cri.PodSandboxConfig())
             waits.add((uid, image))
         simulation.run_for(seconds := draw.choice([0, 1, 5, 30]))

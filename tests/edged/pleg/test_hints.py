@@ -56,7 +56,7 @@ def test_the_pleg_is_woken_once_for_events_of_many_pods(first: str) -> None:
     heard = [hints.add_event(event(CREATED, pod), at) for at, pod in enumerate([first, "b", "c", "d"])]
     assert heard == [True, False, False, False]
     assert hints.add_event(event(STOPPED, "e"), 0.5)
-    assert names(hints.take()[0]) == [*filter(None, [first]), "b", "c", "d", "e"]
+    assert names(hints.drain()[0]) == [*filter(None, [first]), "b", "c", "d", "e"]
     assert hints.add_event(event(CREATED, "f"), 9.0), "the others have been taken"
 
 
@@ -79,9 +79,9 @@ def test_hints_that_were_taken_are_no_longer_due() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STOPPED, "b"), 1.0)
     hints.add_event(event(STARTED, "a"), 2.0)
-    refs, everything = hints.take()
+    refs, everything = hints.drain()
     assert (names(refs), everything) == (["b", "a"], False)
-    assert (hints.due(NEVER), hints.take()) == (None, ([], False))
+    assert (hints.due(NEVER), hints.drain()) == (None, ([], False))
 
 
 def test_an_event_that_names_no_pod_asks_for_everything() -> None:
@@ -89,7 +89,7 @@ def test_an_event_that_names_no_pod_asks_for_everything() -> None:
     assert hints.add_event(event(DELETED, ""), 1.0)
     assert not hints.add_event(event(DELETED, ""), 1.5)
     assert hints.due(NEVER) == 1.0 + PATIENCE
-    assert hints.take() == ([], True)
+    assert hints.drain() == ([], True)
 
 
 def test_an_event_of_something_other_than_a_pod_is_ignored() -> None:
@@ -111,21 +111,21 @@ def test_a_worker_that_is_done_has_seen_all_but_a_later_end(
     hints.add_event(event(kind), 5.0)
     saw = WorkerInspection(PodFacts(PodRef(PodUid("a"), "default", "a")), "me", looked_at)
     hints.add_inspection(saw)
-    assert hints.take_inspections() == [saw]
-    assert hints.take_inspections() == []
-    assert names(hints.take()[0]) == left
+    assert hints.drain_inspections() == [saw]
+    assert hints.drain_inspections() == []
+    assert names(hints.drain()[0]) == left
 
 
 def test_announced_pods_are_kept_until_they_are_taken() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STARTED, "a"), 1.0)
-    hints.take()
-    announced = hints.take_announced()
+    hints.drain()
+    announced = hints.drain_announced()
     assert (announced.names(PodUid("a")), announced.names(PodUid("b"))) == (True, False)
-    assert not hints.take_announced().names(PodUid("a"))
+    assert not hints.drain_announced().names(PodUid("a"))
     hints.add_event(event(DELETED, ""), 2.0)
-    assert hints.take_announced().names(PodUid("b"))
-    assert not hints.take_announced().names(PodUid("b"))
+    assert hints.drain_announced().names(PodUid("b"))
+    assert not hints.drain_announced().names(PodUid("b"))
 
 
 @given(st.lists(st.tuples(st.sampled_from([CREATED, STARTED, STOPPED, DELETED]), st.sampled_from("abc")), max_size=60))
@@ -139,4 +139,4 @@ def test_each_named_pod_is_inspected_once(
     due = hints.due(NEVER)
     assert (due is not None) == bool(spoken)
     assert due is None or urgent or due >= PATIENCE
-    assert sorted(names(hints.take()[0])) == sorted({pod for _, pod in spoken})
+    assert sorted(names(hints.drain()[0])) == sorted({pod for _, pod in spoken})

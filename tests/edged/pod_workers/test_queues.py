@@ -15,7 +15,7 @@ A, B = PodUid("a"), PodUid("b")
 
 
 def drain(queues: WorkQueue) -> Iterator[Work]:
-    while (work := queues.take()) is not None:
+    while (work := queues.pop()) is not None:
         yield work
 
 
@@ -44,11 +44,11 @@ def test_a_deletion_overrides_an_addition_and_not_the_reverse() -> None:
 def test_a_pod_that_is_worked_on_is_queued_again_only_when_its_worker_is_done() -> None:
     queues = WorkQueue()
     queues.add(A, Queue.ADDITION)
-    assert queues.take() == Work(A, Queue.ADDITION)
+    assert queues.pop() == Work(A, Queue.ADDITION)
     queues.add(A, Queue.ADDITION)
-    assert queues.take() is None
+    assert queues.pop() is None
     queues.done(A)
-    assert queues.take() == Work(A, Queue.ADDITION)
+    assert queues.pop() == Work(A, Queue.ADDITION)
 
 
 def test_of_several_delays_the_earliest_stands() -> None:
@@ -58,12 +58,12 @@ def test_of_several_delays_the_earliest_stands() -> None:
     queues.add_at(A, Queue.ADDITION, 20.0)
     assert queues.next_due() == 5.0
     queues.release(4.9)
-    assert queues.take() is None
+    assert queues.pop() is None
     queues.release(5.0)
-    assert queues.take() == Work(A, Queue.ADDITION)
+    assert queues.pop() == Work(A, Queue.ADDITION)
     queues.done(A)
     queues.release(30.0)
-    assert queues.take() is None
+    assert queues.pop() is None
 
 
 def test_an_immediate_wish_cancels_the_delay() -> None:
@@ -90,18 +90,18 @@ def test_a_delay_that_was_replaced_releases_nothing() -> None:
     queues.done(A)
     queues.add_at(A, Queue.ADDITION, 30.0)
     queues.release(6.0)
-    assert queues.take() is None
+    assert queues.pop() is None
     assert queues.next_due() == 30.0
 
 
 def test_a_forgotten_pod_comes_no_more_after_its_worker() -> None:
     queues = WorkQueue()
     queues.add(A, Queue.ADDITION)
-    queues.take()
+    queues.pop()
     queues.add(A, Queue.ADDITION)
     queues.forget(A)
     queues.done(A)
-    assert queues.take() is None
+    assert queues.pop() is None
 
 
 def test_a_forgotten_pod_comes_no_more() -> None:
@@ -111,7 +111,7 @@ def test_a_forgotten_pod_comes_no_more() -> None:
     queues.forget(A)
     queues.forget(B)
     queues.release(2.0)
-    assert queues.take() is None
+    assert queues.pop() is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 100))))
@@ -139,7 +139,7 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        work = self.queues.take()
+        work = self.queues.pop()
         if work is None:
             assert not self.wanted - self.working
             return

@@ -319,9 +319,9 @@ def test_the_health_messages_are_protobuf() -> None:
     assert grpc_health.encode_request("x" * 127)[:2] == b"\x0a\x7f"
     assert grpc_health.encode_request("x" * 128)[:3] == b"\x0a\x80\x01"
     assert grpc_health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
-    assert grpc_health.says_serving(b"\x08\x01")
-    assert grpc_health.says_serving(b"\x08\x01\x12\x01x"), "newer servers may say more"
-    assert not any(grpc_health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
+    assert grpc_health.is_serving(b"\x08\x01")
+    assert grpc_health.is_serving(b"\x08\x01\x12\x01x"), "newer servers may say more"
+    assert not any(grpc_health.is_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
 
 
 @pytest.mark.parametrize(

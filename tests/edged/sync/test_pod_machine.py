@@ -283,7 +283,7 @@ def test_a_new_pod_gets_a_status_and_is_queued() -> None:
     loop = Loop()
     loop.handle(machine.AddPod(web()))
     kinds = [type(effect).__name__ for effect in loop.effects]
-    assert kinds == ["TakeStatus", "UpdateStatus", "CorrectStatus", "Enqueue"]
+    assert kinds == ["SetCloudStatus", "UpdateStatus", "CorrectStatus", "Enqueue"]
     assert loop.queue is Queue.ADDITION
 
 
@@ -293,7 +293,7 @@ def test_a_pod_that_is_not_admitted_ends_before_it_gets_a_status(event: Any) -> 
     loop, rejection = Loop(), KillOptions("OutOfcpu", "too many")
     loop.handle(event(web(), rejection=rejection))
     kinds = [type(effect).__name__ for effect in loop.effects]
-    assert kinds == ["TakeStatus", "RecordEnd", "UpdateStatus", "CorrectStatus", "Kill", "Enqueue"]
+    assert kinds == ["SetCloudStatus", "RecordEnd", "UpdateStatus", "CorrectStatus", "Kill", "Enqueue"]
     assert loop.queue is Queue.DELETION
     assert loop.pod.kill_options is rejection
     loop.handle(machine.UpdatePod(web(), rejection=KillOptions("Other", "")))
@@ -303,7 +303,7 @@ def test_a_pod_that_is_not_admitted_ends_before_it_gets_a_status(event: Any) -> 
 def test_an_echo_of_the_reported_status_is_not_queued(loop: Loop) -> None:
     echo = replace(web(metadata={"resourceVersion": "7"}), status=loop.pod.pod.status)
     assert loop.handle(updated(loop.pod, echo)) == [
-        machine.TakeStatus(echo), machine.Publish(), machine.CorrectStatus()
+        machine.SetCloudStatus(echo), machine.Publish(), machine.CorrectStatus()
     ]  # fmt: skip
 
 
@@ -467,7 +467,7 @@ def test_a_pod_that_the_cloud_has_ended_is_reported_so_before_it_is_looked_at(lo
     loop.handle(PodInspection(facts(), loop.monotonic))
     loop.handle(machine.UpdatePod(ended))
     kinds = [type(effect) for effect in loop.effects]
-    assert kinds[:2] == [machine.TakeStatus, machine.UpdateStatus]
+    assert kinds[:2] == [machine.SetCloudStatus, machine.UpdateStatus]
     loop.handle(updated(loop.pod, ended))
     assert machine.UpdateStatus not in map(type, loop.effects)
 

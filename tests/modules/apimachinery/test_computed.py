@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beehive.runtime import Threads
-from modules.apimachinery.computed import ManyStepsError, Results, computed, few_steps, take_steps
+from modules.apimachinery.computed import ManyStepsError, Results, charge_steps, computed, few_steps
 
 
 class Counted:
@@ -68,10 +68,10 @@ def test_a_failure_is_raised_again_and_nothing_is_kept_outside_of_the_context() 
 
 
 def test_a_request_ends_at_a_step_that_is_too_many() -> None:
-    take_steps(1_000_000)
+    charge_steps(1_000_000)
     with few_steps(3):
-        take_steps(2)
+        charge_steps(2)
         with pytest.raises(ManyStepsError):
-            take_steps(2)
-        take_steps(1)
-    take_steps(1_000_000)
+            charge_steps(2)
+        charge_steps(1)
+    charge_steps(1_000_000)

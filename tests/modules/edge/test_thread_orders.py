@@ -76,7 +76,7 @@ def test_frames_of_a_tunnel_wake_its_thread_and_keep_their_order(seed: int) -> N
         def serve() -> None:
             while len(taken) < len(frames) or sum(confirmed) < 2:
                 wait_for(intake.bell)
-                confirmed.append(intake.take_confirmed())
+                confirmed.append(intake.drain_confirmed())
                 while (frame := intake.head()) is not None:
                     taken.append(frame)
                     intake.drop_head()
@@ -111,7 +111,7 @@ def test_changes_of_devices_wake_their_listener(seed: int) -> None:
         def serve() -> None:
             while len(taken) < len(changes):
                 wait_for(listener.descriptor)
-                taken.extend(listener.take())
+                taken.extend(listener.drain())
 
         def put() -> None:
             for change in changes:

@@ -225,16 +225,16 @@ def test_shells_are_bounded_by_number(page: Page) -> None:
 )
 def test_the_places_of_shells_are_shared_by_user(taken: str, user: str, loser: str) -> None:
     places = shells.ShellPlaces()
-    given = [places.take(each) for each in taken]
+    given = [places.acquire(each) for each in taken]
     try:
-        given.append(places.take(user))
+        given.append(places.acquire(user))
     except HttpStatusError as refusal:
         assert str(refusal) == loser
         loser = ""
     assert [each.user for each in given if each.is_given_away] == list(loser)
     for each in given:
         places.leave(each)
-    assert not [each for each in map(places.take, "a" * 8 + "b" * 8) if each.is_given_away]
+    assert not [each for each in map(places.acquire, "a" * 8 + "b" * 8) if each.is_given_away]
 
 
 def test_a_shell_whose_place_another_user_gets_ends(page: Page) -> None:

@@ -172,13 +172,15 @@ class AccessService(AdmittingService):
         """See `AdmittingService`; refusals become a metav1.Status."""
         record = begin_record(self._audit, request)
         try:
-            decided = _told(record, lambda: self._decided(request, record))
+            decided = _answer_of(record, lambda: self._decided(request, record))
         except Exception:
             record.end(HTTPStatus.INTERNAL_SERVER_ERROR)
             raise
         if not isinstance(decided, Admitted):
             return record.run(lambda: decided)
-        return decided._replace(serve=lambda whole: record.run(lambda: _told(record, lambda: decided.serve(whole))))
+        return decided._replace(
+            serve=lambda whole: record.run(lambda: _answer_of(record, lambda: decided.serve(whole)))
+        )
 
     def _decided(self, request: Request, record: AuditRecord) -> Admitted:
         if is_sent_by_another_site(request) and not is_by_token(request):
@@ -254,7 +256,7 @@ class AccessService(AdmittingService):
         return reply
 
 
-def _told(record: AuditRecord, serve: Callable[[], _Result]) -> _Result | Response:
+def _answer_of(record: AuditRecord, serve: Callable[[], _Result]) -> _Result | Response:
     """Return a result, or the refusal instead of it as a metav1.Status."""
     try:
         return serve()

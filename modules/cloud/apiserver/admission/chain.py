@@ -273,7 +273,7 @@ class AdmissionChain:
             ApiError: a plug-in refuses it.
         """
         for plugin in self._plugins:
-            if plugin.admit is not None and _looks_at(plugin, obj):
+            if plugin.admit is not None and _handles(plugin, obj):
                 obj = plugin.admit(obj, live, self._objects)
         return obj
 
@@ -288,9 +288,9 @@ class AdmissionChain:
             ApiError: a plug-in refuses it.
         """
         for plugin in self._plugins:
-            if plugin.validate is not None and _looks_at(plugin, obj):
+            if plugin.validate is not None and _handles(plugin, obj):
                 plugin.validate(obj, live, self._objects)
 
 
-def _looks_at(plugin: Plugin, obj: JsonObject) -> bool:
+def _handles(plugin: Plugin, obj: JsonObject) -> bool:
     return plugin.kinds is None or key_kind(obj) in plugin.kinds

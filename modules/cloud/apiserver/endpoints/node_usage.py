@@ -130,7 +130,7 @@ class UsageReader:
             due = [node for node in wanted if node not in self._known and node not in self._silent]
             first = [node for node in due if node not in self._asked]
             if first:
-                self._ask(first, self._note)
+                self._ask(first, self._record_answer)
                 if not self._asked.keys().isdisjoint(first):
                     _pause(self._clock, BETWEEN_SECONDS)
             again = [node for node in due if node in self._asked and node not in self._silent]
@@ -142,7 +142,7 @@ class UsageReader:
     def _ask(self, nodes: list[str], took: Callable[[str, bytes], object]) -> None:
         self._silent |= dict.fromkeys(self._source.gather(nodes, TARGET, took), self._clock.monotonic())
 
-    def _note(self, node: str, _text: bytes) -> None:
+    def _record_answer(self, node: str, _text: bytes) -> None:
         self._asked[node] = self._clock.monotonic()
 
     def _keep(self, node: str, text: bytes) -> None:

@@ -74,7 +74,7 @@ class Subscription:
             else:
                 self._waiting.append((changed, self._published()))
             self._signal()
-        self._tell()
+        self._notify()
 
     def end_if_old(self) -> None:
         """End the subscription, without the changes that wait, when they are too old."""
@@ -93,9 +93,9 @@ class Subscription:
         with self._lock:
             self._ended = True
             self._signal()
-        self._tell()
+        self._notify()
 
-    def take(self) -> tuple[list[ObjectChanged], bool]:
+    def drain(self) -> tuple[list[ObjectChanged], bool]:
         """Return the changes that wait, and whether it has ended."""
         with self._lock:
             if not self._closed and self._descriptor is not None:
@@ -105,7 +105,7 @@ class Subscription:
             self._waiting.clear()
             return found, self._ended
 
-    def take_some(self) -> tuple[list[ObjectChanged], bool]:
+    def pop_some(self) -> tuple[list[ObjectChanged], bool]:
         """Return the oldest changes that wait, none if there are none, and whether it has ended after them."""
         with self._lock:
             found, size = list[ObjectChanged](), 0
@@ -125,7 +125,7 @@ class Subscription:
                 os.close(self._descriptor)
             self._closed = True
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         woken = self._woken
         if woken is not None:
             woken()

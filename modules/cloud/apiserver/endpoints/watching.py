@@ -81,7 +81,7 @@ class ObjectWatch:
     def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:
         deadline, version = self._begin + self._options.seconds, start.version
         while True:
-            changes, ended = subscription.take_some()
+            changes, ended = subscription.pop_some()
             later = [change for change in changes if change.version > start.version]
             version = max([version, *(change.version for change in later)])
             lines = b"".join(self._lines(later))

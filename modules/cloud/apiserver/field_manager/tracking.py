@@ -84,7 +84,7 @@ class ApplyConflictError(ApiError):
     reason = "Conflict"
 
     def __init__(self, conflicts: Iterable[tuple[Managed, Iterable[Path]]]) -> None:
-        all_ = [(_told(one), path_text(path)[:_LONGEST]) for one, paths in conflicts for path in sorted(paths)]
+        all_ = [(_described(one), path_text(path)[:_LONGEST]) for one, paths in conflicts for path in sorted(paths)]
         named = all_[:_MOST]
         causes = [
             {"reason": "FieldManagerConflict", "message": f"conflict with {of}", "field": path} for of, path in named
@@ -103,7 +103,7 @@ class ApplyConflictError(ApiError):
         super().__init__("cannot apply a manifest", message, {"causes": causes})
 
 
-def _told(one: Managed) -> str:
+def _described(one: Managed) -> str:
     of = one.manager
     told = f'"{of.name}"' + (f' with subresource "{of.subresource}"' if of.subresource else "")
     if of.operation != UPDATE:

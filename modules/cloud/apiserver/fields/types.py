@@ -215,19 +215,19 @@ class _Decoder:
         """Check a value of a type without members."""
         if of in (_TIME, _MICRO_TIME):
             if not isinstance(value, str):
-                raise _UnreadableError(_told(value, owner, path, _TEXT))
+                raise _UnreadableError(_described(value, owner, path, _TEXT))
             if why := time_error(value, is_micro=of == _MICRO_TIME):
                 raise _UnreadableError(why)
         elif of == _NUMBER_OR_TEXT:
             if not isinstance(value, str) and not _fits("int32", value):
-                raise _UnreadableError(_told(value, owner, path, "int32"))
+                raise _UnreadableError(_described(value, owner, path, "int32"))
         elif not _fits(of, value):
             self._refuse(value, owner, path, of)
         elif of == _BASE64:
             self.fault = self.fault or base64_error(value)
 
     def _refuse(self, value: Any, owner: str, path: str, wanted: str) -> Any:
-        self.fault = self.fault or _told(value, owner, path, wanted)
+        self.fault = self.fault or _described(value, owner, path, wanted)
         return value
 
 
@@ -323,7 +323,7 @@ def _name(of: str) -> str:
     return _VERSION.sub("", of)
 
 
-def _told(value: Any, owner: str, path: str, wanted: str) -> str:
+def _described(value: Any, owner: str, path: str, wanted: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         given = f"number {value}"[:_LONGEST] if wanted in _WIDTHS else "number"
     else:

@@ -166,17 +166,17 @@ class GarbageCollector(Reconciler):
     def add(self, key: ObjectKey, obj: JsonObject) -> None:
         """Take over a loaded object."""
         self._owners.change(key, None, obj)
-        self._note(key, None, obj)
+        self._observe(key, None, obj)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Plan what a change concerns, also one of another cloudcore, which may have ended before that was done."""
         if event.type is EventType.DELETED:
             self._owners.change(event.key, event.old, None)
-            self._note_deletion(event)
+            self._observe_deletion(event)
         else:
             if _has_changed(event.old, event.new):
                 self._owners.change(event.key, event.old, event.new)
-            self._note(event.key, event.old, event.new)
+            self._observe(event.key, event.old, event.new)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Take a change back, and plan the object again; the newest comes first."""
@@ -186,7 +186,7 @@ class GarbageCollector(Reconciler):
         else:
             self._owners.change(event.key, event.new, event.old)
         if event.key.kind == _NAMESPACE.name:
-            self._note_namespace(event.key, event.old)
+            self._observe_namespace(event.key, event.old)
         self._waiting[event.key] = None
 
     def collect(self) -> None:
@@ -221,9 +221,9 @@ class GarbageCollector(Reconciler):
         self._waiting |= {key_for(_NAMESPACE, "", name): None for name in sorted(self._terminating)}
         return _nothing if self._waiting else None
 
-    def _note(self, key: ObjectKey, old: JsonObject | None, new: JsonObject) -> None:
+    def _observe(self, key: ObjectKey, old: JsonObject | None, new: JsonObject) -> None:
         if key.kind == _NAMESPACE.name:
-            self._note_namespace(key, new)
+            self._observe_namespace(key, new)
         if _has_changed(old, new):
             self._waiting[key] = None
             before, now = references_of(old), references_of(new)
@@ -234,13 +234,13 @@ class GarbageCollector(Reconciler):
             if FINALIZER_OF[FOREGROUND] in finalizers_of(new):
                 self._waiting |= self._owners.dependents_of(uid_of(new))
 
-    def _note_namespace(self, key: ObjectKey, namespace: JsonObject | None) -> None:
+    def _observe_namespace(self, key: ObjectKey, namespace: JsonObject | None) -> None:
         if namespace is not None and is_being_deleted(namespace):
             self._terminating.add(key.name)
         else:
             self._terminating.discard(key.name)
 
-    def _note_deletion(self, event: ObjectEvent) -> None:
+    def _observe_deletion(self, event: ObjectEvent) -> None:
         uid, dependents = uid_of(event.new), self._owners.dependents_of(uid_of(event.new))
         if dependents:
             self._gone.add(uid)

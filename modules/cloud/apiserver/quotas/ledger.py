@@ -90,7 +90,7 @@ class QuotaLedger(Reconciler):
         new = None if event.type is EventType.DELETED else event.new
         if event.key.kind == _QUOTA.name and not event.keeps_spec:
             self._close(event.key)
-        elif event.key.kind == _QUOTA.name and not self._is_told(event.new):
+        elif event.key.kind == _QUOTA.name and not self._is_current(event.new):
             self._changed[event.key] = None
         self._count(event.key, event.old, new)
 
@@ -141,10 +141,10 @@ class QuotaLedger(Reconciler):
 
     def keep_statuses(self) -> None:
         """Write the statuses that are out of date."""
-        for quota in self.take_changed():
+        for quota in self.drain_changed():
             self._storage.replace(quota)
 
-    def take_changed(self) -> Iterator[JsonObject]:
+    def drain_changed(self) -> Iterator[JsonObject]:
         """Yield the quotas whose status is out of date, with the present one."""
         self._open()
         changed, self._changed = self._changed, {}
@@ -153,7 +153,7 @@ class QuotaLedger(Reconciler):
             if account is not None and stored is not None:
                 yield {**stored, "status": _status_of(account, stored)}
 
-    def _is_told(self, quota: JsonObject) -> bool:
+    def _is_current(self, quota: JsonObject) -> bool:
         """Return whether the status of a quota says what is counted: somebody may have written another one."""
         key = key_of(quota)
         account = self._accounts.get(key.namespace, {}).get(key)

@@ -24,7 +24,7 @@ MEMORY: Final = "memory"
 _ENDED: Final = ("Succeeded", "Failed")
 _LEAST: Final = {CPU: Fraction(1, 10), MEMORY: Fraction(200 * 1024 * 1024)}
 """The requests that a pod without any counts for in scores (kube-scheduler's non-zero requests)."""
-_MOST_LOOKS: Final = 32
+_MOST_VERDICTS: Final = 32
 """Looks that a node keeps, for pods with as many different demands."""
 
 
@@ -92,7 +92,7 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
     return {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}
 
 
-class NodeLook(NamedTuple):
+class NodeVerdict(NamedTuple):
     """A node's verdict on a pod that fits it, without the pods of other nodes."""
 
     is_ready: bool
@@ -132,7 +132,7 @@ class NodeRoom:
         self._priorities = Counter[int]()
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
-        self._looks: dict[bytes, NodeLook | str] = {}
+        self._verdicts: dict[bytes, NodeVerdict | str] = {}
         if known is None:
             self.read(obj)
         else:
@@ -153,7 +153,7 @@ class NodeRoom:
         if obj is self.obj:
             return
         self.obj, self.node, self.images = obj, None, {}
-        self._looks.clear()
+        self._verdicts.clear()
         try:
             node = convert(obj, Node, "Node")
             self.allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
@@ -161,15 +161,15 @@ class NodeRoom:
             return
         self.node, self.images = node, dict(_images(obj))
 
-    def look(self, demand: bytes, look_anew: Callable[[NodeRoom], NodeLook | str]) -> NodeLook | str:
+    def verdict(self, demand: bytes, evaluate: Callable[[NodeRoom], NodeVerdict | str]) -> NodeVerdict | str:
         """Return the node's verdict on pods with a demand, or why they do not fit; computed again when it or its pods
         have changed.
         """
-        found = self._looks.get(demand)
+        found = self._verdicts.get(demand)
         if found is None:
-            if len(self._looks) >= _MOST_LOOKS:
-                self._looks.clear()
-            found = self._looks[demand] = look_anew(self)
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            found = self._verdicts[demand] = evaluate(self)
         return found
 
     @property
@@ -216,7 +216,7 @@ class NodeRoom:
         if key in self._known:
             self.drop(key)
         self._known[key] = pod, demand
-        self._looks.clear()
+        self._verdicts.clear()
         self._unreadable += demand is None
         if demand is not None:
             self._count(demand, 1)
@@ -227,7 +227,7 @@ class NodeRoom:
         """Note that a pod was deleted."""
         _, demand = self._known.pop(key)
         self.with_rules.pop(key, None)
-        self._looks.clear()
+        self._verdicts.clear()
         if demand is None:
             self._unreadable -= 1
         else:

@@ -15,9 +15,9 @@ from modules.cloud.apiserver.scheduling.rooms import (
     CPU,
     MEMORY,
     PODS,
-    NodeLook,
     NodeRoom,
     NodeRooms,
+    NodeVerdict,
     PodDemand,
     is_ready,
 )
@@ -65,12 +65,12 @@ class Scorer:
         ]  # fmt: skip
         self._images = [_with_tag(container.image) for container in pod.spec.containers]
 
-    def look(self, room: NodeRoom) -> NodeLook:
+    def verdict(self, room: NodeRoom) -> NodeVerdict:
         """Return a node's scores for the pod, which fits."""
         taints = room.node.spec.taints if room.node is not None else ()
         tolerations = self._pod.spec.tolerations
         images = tuple(room.images.get(image, 0) for image in self._images)
-        return NodeLook(
+        return NodeVerdict(
             is_ready(room.obj),
             int(room.used[PODS]),
             least_allocated(room, self._demand) + balanced(room, self._demand),
@@ -79,15 +79,15 @@ class Scorer:
             images if any(images) else None,
         )
 
-    def scores(self, rooms: Sequence[NodeRoom], looks: Sequence[NodeLook]) -> list[int]:
+    def scores(self, rooms: Sequence[NodeRoom], verdicts: Sequence[NodeVerdict]) -> list[int]:
         """Return the weighted sum of the scores of each node."""
-        found = [look.own_score for look in looks]
+        found = [verdict.own_score for verdict in verdicts]
         parts = (
-            (_TAINTS, _normalized([look.soft_taints for look in looks], is_reversed=True)),
-            (_AFFINITY, _normalized([look.affinity for look in looks])),
+            (_TAINTS, _normalized([verdict.soft_taints for verdict in verdicts], is_reversed=True)),
+            (_AFFINITY, _normalized([verdict.affinity for verdict in verdicts])),
             (_SPREAD, self._spreads(rooms)),
             (_POD_AFFINITY, self._pod_affinities(rooms)),
-            (1, self._localities(looks)),
+            (1, self._localities(verdicts)),
         )
         for weight, part in parts:
             if part:
@@ -113,16 +113,16 @@ class Scorer:
         least, most = min(worth), max(worth)
         return [_MOST * (one - least) // (most - least) if most > least else 0 for one in worth]
 
-    def _localities(self, looks: Sequence[NodeLook]) -> list[int]:
+    def _localities(self, verdicts: Sequence[NodeVerdict]) -> list[int]:
         """Return the scores of image locality; a node counts for less where fewer nodes have the image."""
-        if all(look.images is None for look in looks):
+        if all(verdict.images is None for verdict in verdicts):
             return []
         rooms = self._fleet.rooms.values()
         counts = [sum(image in room.images for room in rooms) for image in self._images]
         most = _LARGEST_IMAGE * max(1, len(counts))
         found = []
-        for look in looks:
-            total = sum(size * count // len(rooms) for size, count in zip(look.images or (), counts, strict=False))
+        for verdict in verdicts:
+            total = sum(size * count // len(rooms) for size, count in zip(verdict.images or (), counts, strict=False))
             bounded = min(max(total, _SMALLEST_IMAGE), most)
             found.append(_MOST * (bounded - _SMALLEST_IMAGE) // (most - _SMALLEST_IMAGE))
         return found

@@ -46,7 +46,7 @@ def missing_volume(pod: JsonObject, find: Find) -> str:
     return ""
 
 
-def has_taken_claim(pod: JsonObject, others: Iterable[JsonObject], find: Find) -> bool:
+def has_claim_in_use(pod: JsonObject, others: Iterable[JsonObject], find: Find) -> bool:
     """Return whether another pod uses a claim of a pod that is for one pod only.
 
     Args:

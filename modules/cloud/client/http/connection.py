@@ -135,7 +135,7 @@ class HttpConnection:
             part = self._next_part()
             if part is None:
                 return
-            self._take(exchange, part)
+            self._handle_part(exchange, part)
 
     def _next_part(self) -> Part:
         try:
@@ -143,7 +143,7 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             raise self._refused(error) from None
 
-    def _take(self, exchange: HttpExchange, part: ResponseHead | bytes | ResponseMark) -> None:
+    def _handle_part(self, exchange: HttpExchange, part: ResponseHead | bytes | ResponseMark) -> None:
         match part:
             case bytes():
                 exchange.data(part)

@@ -29,7 +29,7 @@ class ExchangeTransport(Protocol):
     def refuse(self, credentials: "RequestCredentials") -> bool:
         """Note credentials that were answered with 401; return whether there may be others."""
 
-    def tell(self, call: Callable[[], None]) -> None:
+    def notify(self, call: Callable[[], None]) -> None:
         """Make a call of the listener, after the calls before."""
 
     def on_changed(self, exchange: "HttpExchange") -> None:
@@ -102,7 +102,7 @@ class HttpExchange:
             self.is_withheld = self._transport.refuse(self.credentials)
         if not self.is_withheld:
             self.has_head = True
-            self._tell(partial(self._listener.on_head, head))
+            self._notify(partial(self._listener.on_head, head))
 
     def data(self, data: bytes) -> None:
         """Take a piece of the body.
@@ -115,20 +115,20 @@ class HttpExchange:
             why = f"its body is longer than {MAX_BODY} bytes: ask for less, with a limit"
             raise KubeTooLargeError("the API server's response is too long", self._transport.server, why)
         if not self.is_withheld:
-            self._tell(partial(self._listener.on_data, data))
+            self._notify(partial(self._listener.on_data, data))
 
     def end(self) -> None:
         """Take the end of the response."""
         if not self.is_withheld:
             self._finish()
-            self._tell(self._listener.on_end)
+            self._notify(self._listener.on_end)
             self.is_over = True
 
     def fail(self, error: KubeTransportError) -> None:
         """Take the reason why there is no response."""
         if not self.is_done:
             self._finish()
-            self._tell(partial(self._listener.on_error, error))
+            self._notify(partial(self._listener.on_error, error))
             self.is_over = True
 
     def begin_again(self) -> None:
@@ -151,9 +151,9 @@ class HttpExchange:
         self._finish()
         self.is_over = True
 
-    def _tell(self, call: Callable[[], None]) -> None:
+    def _notify(self, call: Callable[[], None]) -> None:
         if not self.is_done:
-            self._transport.tell(partial(self._make, call))
+            self._transport.notify(partial(self._make, call))
 
     def _make(self, call: Callable[[], None]) -> None:
         if self.is_cancelled:

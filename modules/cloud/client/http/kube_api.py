@@ -138,7 +138,7 @@ class HttpReading:
         self._parts.append(error)
         self._woken()
 
-    def take(self) -> Sequence[Observation]:
+    def receive(self) -> Sequence[Observation]:
         """Return the observations in the received parts: of a page all together, of a watch piece by piece."""
         found: list[Observation] = []
         while self._parts:

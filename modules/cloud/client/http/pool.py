@@ -46,7 +46,7 @@ class ConnectionPool(Generic[E, C]):
         self._waiting[exchange.request.stream].appendleft(exchange)
 
     def first(self) -> E | None:
-        """Return the first exchange that may have a connection now; it stays until `take`."""
+        """Return the first exchange that may have a connection now; it stays until `admit`."""
         for is_stream, waiting in self._waiting.items():
             while waiting and waiting[0].is_done:
                 waiting.popleft()
@@ -54,7 +54,7 @@ class ConnectionPool(Generic[E, C]):
                 return waiting[0]
         return None
 
-    def take(self, exchange: E) -> None:
+    def admit(self, exchange: E) -> None:
         """Let an exchange, the first, wait no more."""
         self._waiting[exchange.request.stream].popleft()
 

@@ -34,22 +34,22 @@ class Resolver:
     def resolve(self, found: Found) -> None:
         """Call a function with the addresses: at once for a literal one; one lookup serves all who ask meanwhile."""
         if is_literal(self._host):
-            found(*self._look_up(socket.AI_NUMERICHOST))
+            found(*self._resolve(socket.AI_NUMERICHOST))
             return
         if not self._asking:
             self._background(self._run, "kube-client/resolver")
         self._asking.append(found)
 
     def _run(self) -> None:
-        addresses, why = self._look_up(0)
-        self._post(lambda: self._tell(addresses, why))
+        addresses, why = self._resolve(0)
+        self._post(lambda: self._notify(addresses, why))
 
-    def _tell(self, addresses: list[SocketAddress], why: str) -> None:
+    def _notify(self, addresses: list[SocketAddress], why: str) -> None:
         asking, self._asking = self._asking, []
         for found in asking:
             found(addresses, why)
 
-    def _look_up(self, flags: int) -> tuple[list[SocketAddress], str]:
+    def _resolve(self, flags: int) -> tuple[list[SocketAddress], str]:
         try:
             results = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
         except (OSError, UnicodeError) as error:

@@ -130,12 +130,12 @@ class ResponseReader:
         if not self._left:
             self._is_complete = True
             return ResponseMark.END
-        data = self._take()
+        data = self._available()
         if not data:
             self._check_open()
         return data or None
 
-    def _take(self) -> bytes:
+    def _available(self) -> bytes:
         """Return the received part of the body, or of the present chunk."""
         begin = self._at
         self._at = min(len(self._data), begin + self._left)
@@ -147,7 +147,7 @@ class ResponseReader:
         pieces = []
         while self._is_in_chunk or self._find_chunk():
             if self._left:
-                pieces.append(self._take())
+                pieces.append(self._available())
             if self._left or not self._data.startswith(_CRLF, self._at):
                 break
             self._at += len(_CRLF)

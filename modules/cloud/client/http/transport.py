@@ -237,7 +237,7 @@ class HttpTransport:
         exchange = HttpExchange(request, listener, self)
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())
-            self._tell()
+            self._notify_all()
         return exchange
 
     def close(self) -> None:
@@ -256,14 +256,14 @@ class HttpTransport:
             self._fail(exchange, self._closed())
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        self._tell()
+        self._notify_all()
 
     def end_turn(self) -> None:
         """Give connections to exchanges, and call listeners; on the transport's thread."""
         self._dispatch()
-        self._tell()
+        self._notify_all()
 
-    def _tell(self) -> None:
+    def _notify_all(self) -> None:
         with suppress(IndexError):  # after the end of the thread, others call this
             while True:
                 self._told.popleft()()
@@ -291,7 +291,7 @@ class HttpTransport:
         """Note credentials that were answered with 401; return whether there may be others."""
         return self._source.refuse(credentials)
 
-    def tell(self, call: Callable[[], None]) -> None:
+    def notify(self, call: Callable[[], None]) -> None:
         """Make a call of a listener at the end of the turn."""
         self._told.append(call)
 
@@ -352,10 +352,10 @@ class HttpTransport:
                     return
                 context = self._tls.context(credentials)
             except Exception as error:  # noqa: BLE001 - the listener gets it, and the others are served
-                self._pool.take(exchange)
+                self._pool.admit(exchange)
                 exchange.fail(self._known(error))
                 continue
-            self._pool.take(exchange)
+            self._pool.admit(exchange)
             exchange.credentials = credentials
             self._carry(exchange, credentials, context)
 

@@ -21,7 +21,7 @@ from beehive.http.connections import OpenConnection, OpenConnections, Phase, add
 from beehive.http.errors import HttpError
 from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange, body_length
-from beehive.sockets.ports import told_why
+from beehive.sockets.ports import listen_errors
 from beehive.sockets.tls import peer_certificate
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.identities.peer import read_peer
@@ -69,7 +69,7 @@ class HttpsServer:
         respond: Respond,
         clock: Clock,
     ) -> None:
-        with told_why(address, port, "--https-listen"):
+        with listen_errors(address, port, "--https-listen"):
             self._server = _Server(address, port, context, respond, clock)
         host, bound_port = self._server.socket.getsockname()[:2]
         self._address = (str(host), int(bound_port))

@@ -120,7 +120,7 @@ class Registrar(Module):
 
     def _answer(self, request: EnrolmentRequest) -> EnrolmentResponse:
         response = self._enrolment.answer(request, self.clock.now())
-        self._counters.note_certificate_response(response.status.value)
+        self._counters.count_certificate_response(response.status.value)
         return response
 
     def enrol(self, asked: identities.KeyEnrolment) -> str:

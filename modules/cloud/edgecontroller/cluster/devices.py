@@ -52,13 +52,13 @@ class ClusterDevices:
         why = f"the API server has not listed its {kind.plural}: deploy/devices.yaml defines them"
         return WatchStart(refusal=failure(code, why).refusal)
 
-    def note(self, event: ObjectEvent) -> None:
+    def observe(self, event: ObjectEvent) -> None:
         """Take note of a change, in its transaction."""
         if event.key.kind in _KINDS:
             changed = ObjectChanged(event.type, event.new, event.old)
             self._transactions.after_commit(lambda: self._noted.append(changed))
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Pass the changes that were committed since the last call on to devicecontroller, in one message: a message
         for each change would overflow its inbox when a large manifest is applied.
         """

@@ -24,14 +24,14 @@ def watch_leases(client: KubeClient, settings: LeaseSettings, listener: LeaseLis
         namespace=settings.namespace,
         label_selector=",".join(f"{key}={value}" for key, value in sorted(settings.labels.items())),
     )
-    client.watch(selection, partial(_told, listener), _LEASE)
+    client.watch(selection, partial(_notify, listener), _LEASE)
 
 
-def _told(listener: LeaseListener, news: News) -> None:
+def _notify(listener: LeaseListener, news: News) -> None:
     match news:
         case Added() | Modified():
             try:
-                listener.told(news.object.name, news.object.read())
+                listener.observe(news.object.name, news.object.read())
             except (msgspec.DecodeError, UnicodeError):
                 listener.gone(news.object.name)
         case Deleted():

@@ -57,11 +57,11 @@ class ClusterResources:
             return
 
         def answered(result: ApiResult) -> None:
-            found(*self._take(api_version, plural, result))
+            found(*self._handle_discovery(api_version, plural, result))
 
         self._api.send(ApiCall(verb=DOCUMENT, api_version="", plural="", name=f"apis/{api_version}"), answered)
 
-    def _take(self, api_version: str, plural: str, result: ApiResult) -> tuple[Kind | None, str]:
+    def _handle_discovery(self, api_version: str, plural: str, result: ApiResult) -> tuple[Kind | None, str]:
         if result.object is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
             return None, str((result.refusal or {}).get("message"))
         self._versions.pop(api_version, None)

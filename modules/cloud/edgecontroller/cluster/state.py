@@ -145,7 +145,7 @@ class ClusterState:
         """Write the states that have changed."""
         self._writes_soon = False
         self._transactions.begin()
-        self._changed = (self._changed | self._states.take_changed()) & self._owned
+        self._changed = (self._changed | self._states.drain_changed()) & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
             body = self._body_of(node)
@@ -164,7 +164,7 @@ class ClusterState:
             items = page.get("items")
             for each in items if isinstance(items, list) else ():
                 if isinstance(each, dict) and isinstance(each.get("metadata"), dict):
-                    self._take(str(each["metadata"].get("name", "")), each)
+                    self._adopt(str(each["metadata"].get("name", "")), each)
             rest = (page.get("metadata") or {}).get("continue")
             if rest and self._pages < _MAX_PAGES:
                 self._ask_page(str(rest), done)
@@ -194,7 +194,7 @@ class ClusterState:
 
         def again(obj: JsonObject) -> None:
             if obj:
-                self._take(node, obj)
+                self._adopt(node, obj)
             self._claim(node, then, superseded, attempts - 1)
 
         self._transactions.begin()
@@ -220,7 +220,7 @@ class ClusterState:
 
         self._api.send(self._call("get", name=node), answered)
 
-    def _take(self, node: str, obj: JsonObject) -> None:
+    def _adopt(self, node: str, obj: JsonObject) -> None:
         """Take over a NodeState, unless the node is connected here."""
         self._versions[node] = version_of(obj)
         self._holders.pop(node, None)
@@ -231,7 +231,7 @@ class ClusterState:
         self._holders[node] = stored.holder
         self._transactions.begin()
         self._written_specs[node] = _hash(obj)
-        self._states.take_over(node, stored.state, stored.syncs)
+        self._states.adopt(node, stored.state, stored.syncs)
         self._connections.epochs.read_elsewhere(stored.state.epoch)
         found = Epoch(stored.state.epoch, node_states.newest_pod_version(stored.syncs))
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
@@ -267,10 +267,10 @@ class ClusterState:
 
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
         objects, left_out = node_states.packed(syncs)
-        self._note_left_out(node, left_out, len(syncs))
+        self._log_left_out(node, left_out, len(syncs))
         return node_states.object_of(node, self._namespace, state, objects, self._own(node))
 
-    def _note_left_out(self, node: str, left_out: int, objects: int) -> None:
+    def _log_left_out(self, node: str, left_out: int, objects: int) -> None:
         """Log that the NodeState of a node has become too small for its objects; once, until they fit again."""
         known = self._counters.left_out
         if not left_out:
@@ -310,7 +310,7 @@ class ClusterState:
                 return
             self._release(node)
             self._connections.close(node)
-            self._take(node, obj)
+            self._adopt(node, obj)
 
         self._read(node, found)
 

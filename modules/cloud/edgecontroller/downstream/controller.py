@@ -76,11 +76,11 @@ class SentVersions:
         """Return the versions that a node was sent, by uid."""
         return self._of.get(node, {})
 
-    def note(self, node: str, uid: str, version: str) -> None:
+    def record(self, node: str, uid: str, version: str) -> None:
         """Note that an object is sent."""
         self._of[node][uid] = number_of(version)
 
-    def note_deletion(self, node: str, uid: str) -> None:
+    def record_deletion(self, node: str, uid: str) -> None:
         """Note that the deletion of an object is sent."""
         self._of[node][uid] = _DELETION
 
@@ -104,7 +104,7 @@ class NewestVersions:
         self._ahead: OrderedDict[str, tuple[str, str]] = OrderedDict()
         """By uid, kind and version."""
 
-    def told(self, kind: str, uid: str, version: str) -> None:
+    def observe(self, kind: str, uid: str, version: str) -> None:
         """Note a change."""
         self._ahead.pop(uid, None)
         if not is_lower(version, self._of_kind.get(kind, "")):
@@ -191,7 +191,7 @@ class DownstreamController:
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
 
-    def note_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
+    def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
         the number of such records is limited.
         """
@@ -253,7 +253,7 @@ class DownstreamController:
         if not self._sent.is_sent_since_deletion(node, uid):
             self._object_syncs.deleted(node, uid)
 
-    def note_response(self, node: str, content: object) -> None:
+    def record_response(self, node: str, content: object) -> None:
         """Record the object in a response as held by the node."""
         if isinstance(content, dict) and "kind" in content and uid_of(content):
             key, uid = key_of(content), uid_of(content)
@@ -277,7 +277,7 @@ class DownstreamController:
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Send a change of an object to the connected nodes that need it."""
-        self.newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        self.newest.observe(event.key.kind, uid_of(event.new), version_of(event.new))
         if is_sent_to_nodes(event.key):
             self._devices.handle_event(event)
             return
@@ -381,14 +381,14 @@ class DownstreamController:
             return
         self._object_syncs.sending(down.node, down.uid, down.key)
         if is_deletion:
-            self._sent.note_deletion(down.node, down.uid)
+            self._sent.record_deletion(down.node, down.uid)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)
                 if not self._knows_services:
                     return
                 down = object_message(down.node, down.operation, down.key, self._groups.shown(down.node, down.content))
-            self._sent.note(down.node, down.uid, down.version)
+            self._sent.record(down.node, down.uid, down.version)
         self._send(self.edge_mesh.in_our_name(down))
 
     def _with_older(self, event: ObjectEvent) -> set[str]:
@@ -524,7 +524,7 @@ class DownstreamController:
             if sync.key.kind == _NODE.name or not is_on_its_way:
                 self._object_syncs.deleted(node, uid)
         else:
-            self._sent.note_deletion(node, uid)
+            self._sent.record_deletion(node, uid)
             self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:

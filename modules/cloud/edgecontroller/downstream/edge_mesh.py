@@ -72,7 +72,7 @@ class EdgeMeshServices:
         self._listed: dict[tuple[str, str], dict[str, int]] = {}
         """By node and a list's resource, the versions of the objects of the list, by uid."""
 
-    def note_report(self, message: Message) -> None:
+    def record_report(self, message: Message) -> None:
         """Note a node's report of its status; another message of a node is ignored."""
         resource = message.subject_on_cloud
         if resource.type != ResourceType.NODESTATUS or not self._object_syncs.is_connected(resource.node):
@@ -97,7 +97,7 @@ class EdgeMeshServices:
         for kind in _LISTS.values():
             self._listed.pop((node, _resource_of(kind)), None)
 
-    def note_acknowledged(self, node: str, resource: str) -> None:
+    def record_acknowledged(self, node: str, resource: str) -> None:
         """Record the objects of an acknowledged list as acknowledged."""
         for uid, version in self._listed.pop((node, resource), {}).items():
             self._object_syncs.acknowledged(node, uid, version)

@@ -46,17 +46,17 @@ class Resending:
         """Begin to go through the nodes, unless that is still under way."""
         if not self._nodes:
             self._nodes.extend(self._object_syncs.nodes())
-            self._go_on()
+            self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if not self._nodes:
             return
         if self._is_busy():
-            self._module.after(_PAUSE, self._go_on)
+            self._module.after(_PAUSE, self._resume)
             return
         self._transact(self._resend_portion)
         if self._nodes:
-            self._module.call_soon(self._go_on)
+            self._module.call_soon(self._resume)
 
     def _resend_portion(self) -> None:
         looked = 0

@@ -32,7 +32,7 @@ class EndedPods:
         if len(self._uids) > _MOST:
             self._uids.popitem(last=False)
 
-    def told(self, uid: str) -> None:
+    def observe(self, uid: str) -> None:
         """Note that the watch has told the end of a pod."""
         self._uids.pop(uid, None)
 

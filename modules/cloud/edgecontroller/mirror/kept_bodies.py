@@ -111,7 +111,7 @@ class KeptBodies:
         else:
             self._edge.discard(name)
 
-    def look(self) -> None:
+    def collect(self) -> None:
         """Drop the bodies that are no longer needed, a portion in each turn."""
         if len(self._known.alive) > 1:
             away = {node for node in self._edge if node not in self._database.connected}

@@ -87,7 +87,7 @@ class Mirror:
         now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
         if obj != old:
             change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
-            self._note(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
+            self._record(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
         elif was_partial:
             self.bodies.put(key, now)
 
@@ -102,7 +102,7 @@ class Mirror:
         if known is not None and old is not None:
             self._remove(key, old, version or known.version)
 
-    def take_events(self) -> list[ObjectEvent]:
+    def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
         events, self._events = self._events, []
         return events
@@ -143,9 +143,9 @@ class Mirror:
 
     def _remove(self, key: ObjectKey, old: JsonObject, version: str) -> None:
         last = {**old["metadata"], "resourceVersion": version}
-        self._note(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
+        self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
 
-    def _note(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
+    def _record(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
         self._events.append(event)
         self._since.append((event, self.bodies.get(event.key)))
         self.bodies.put(event.key, now, other)

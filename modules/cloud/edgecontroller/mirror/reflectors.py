@@ -118,16 +118,16 @@ class Reflectors:
         """Return the status of the API server's refusal of a kind, or 0."""
         return self._refused.get(kind, 0)
 
-    def note_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
+    def handle_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
         """Take the deletion of a pod by the API server for its node. If the mirror has the pod, its watch is given time
         to report the deletion first, after other changes of the pod.
         """
         if self._mirrors_pod(key, uid):
-            self._module.after(_WATCH_SECONDS, partial(self._note_late, key, uid, node))
+            self._module.after(_WATCH_SECONDS, partial(self._handle_late, key, uid, node))
         else:
-            self.note_end(key, uid, node)
+            self.handle_end(key, uid, node)
 
-    def note_end(self, key: ObjectKey, uid: str, node: str) -> None:
+    def handle_end(self, key: ObjectKey, uid: str, node: str) -> None:
         """Take over that the API server has deleted a pod of a node, before the watch tells it."""
         self.observe(partial(self._pod_ended, key, uid, node))
 
@@ -164,9 +164,9 @@ class Reflectors:
 
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
-        client.watch(Selection(kind=kind, field_selector=selector), partial(self._told, kind), kind.key_name)
+        client.watch(Selection(kind=kind, field_selector=selector), partial(self._handle, kind), kind.key_name)
 
-    def _told(self, kind: Kind, news: News) -> None:
+    def _handle(self, kind: Kind, news: News) -> None:
         self._module.end_turn_soon()
         match news:
             case Synced():
@@ -184,10 +184,10 @@ class Reflectors:
                 if self.are_complete:
                     self.went_back()
             case Deleted():
-                self._ended_pods.told(news.object.uid)
+                self._ended_pods.observe(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 self._held.drop(key)
-                self._downstream.newest.told(kind.key_name, news.object.uid, news.object.resource_version)
+                self._downstream.newest.observe(kind.key_name, news.object.uid, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
             case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
                 self.observe(partial(self._mirror.observe, kind, news.object))
@@ -214,9 +214,9 @@ class Reflectors:
         elif kind.key_name in KEY_NAMES and is_new:
             _log.info("no devices are served: the API server answers %d: %s", refused.status, refused.message)
 
-    def _note_late(self, key: ObjectKey, uid: str, node: str) -> None:
+    def _handle_late(self, key: ObjectKey, uid: str, node: str) -> None:
         if self._mirrors_pod(key, uid):
-            self.note_end(key, uid, node)
+            self.handle_end(key, uid, node)
             self._module.end_turn_soon()
 
     def _mirrors_pod(self, key: ObjectKey, uid: str) -> bool:

@@ -45,7 +45,7 @@ class Epochs:
         """Go on with the epoch in the database, before the first list is asked for."""
         self._present = self._database.epoch()
 
-    def note(self, version: int) -> None:
+    def record(self, version: int) -> None:
         """Note the version of a pod that a node has acknowledged."""
         if self._counts and version > self._present.newest:
             self._put(Epoch(self.number, version))
@@ -59,7 +59,7 @@ class Epochs:
         if number is None:
             number = self._present.newest
         if number >= self._present.newest:
-            self.note(number)
+            self.record(number)
             return False
         self._begin(number)
         return True

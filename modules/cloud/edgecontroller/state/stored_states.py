@@ -64,7 +64,7 @@ class StoredStates:
         for uid, sync in syncs.items():
             self._database.put_object_sync(node, uid, sync)
 
-    def take_over(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+    def adopt(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
         """Replace the state of a node, unless it is connected."""
         if node not in self._database.connected:
             self.put(node, state, syncs)
@@ -77,7 +77,7 @@ class StoredStates:
             state = NodeState(uid_of_node(self._storage, node), self._epochs.number)
             self._database.put_node_state(node, state)
 
-    def take_changed(self) -> set[str]:
+    def drain_changed(self) -> set[str]:
         """Return the nodes whose state has changed since the last call."""
         changed = set(self._database.changed)
         self._database.changed.clear()

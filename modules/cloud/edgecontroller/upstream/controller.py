@@ -199,7 +199,7 @@ class UpstreamController:
             request = UpstreamRequest.of(message, manifests_loaded=self._knows_all(), now=self._clock.now())
             resource_type = message.subject_on_cloud.type
             self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
-            self._downstream.note_query(request.node, resource_type, request.key)
+            self._downstream.record_query(request.node, resource_type, request.key)
 
             def perform(call: ApiCall, answered: Answered) -> None:
                 self._calls.perform(call, request.node, answered)
@@ -224,5 +224,5 @@ class UpstreamController:
 
     def _send_response(self, request: Message, answer: UpstreamResponse) -> None:
         node = request.subject_on_cloud.node
-        self._downstream.note_response(node, answer.content)
+        self._downstream.record_response(node, answer.content)
         self._sender.send_response(request, answer)

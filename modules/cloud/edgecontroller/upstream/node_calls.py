@@ -125,7 +125,7 @@ class NodeCalls:
         elif kind is not None and kind.name == _REQUEST and call.verb == "create":
             self._ask_for_certificate(kind, call, node, answered)
         elif kind is not None:
-            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
+            self._admit(kind, call, node, self._handling_end(kind, call, node, answered))
         else:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
@@ -148,7 +148,7 @@ class NodeCalls:
         """
         known = (self._bodies.find(key) for key in self._locations.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
-            self._reflectors.note_end(key_of(pod), uid_of(pod), node)
+            self._reflectors.handle_end(key_of(pod), uid_of(pod), node)
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
             metadata = {**result.object["metadata"], "remainingItemCount": 1}  # nodes delete nothing for such a list
             result = msgspec.structs.replace(result, object={**result.object, "metadata": metadata})
@@ -182,7 +182,7 @@ class NodeCalls:
             items.append(near if "kind" in each else {name: part for name, part in near.items() if name != "kind"})
         return {**found, "items": items}
 
-    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
+    def _handling_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
         """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in
         KubeEdge. The end of a pod is noted until the watch reports it, because the node waits for it, also when the
         mirror never had the pod.
@@ -190,13 +190,13 @@ class NodeCalls:
         if call.verb != "delete":
             return answered
 
-        def noted(result: ApiResult) -> None:
+        def handle(result: ApiResult) -> None:
             uid = ended_uid(call, result) if kind.name == "Pod" else ""
             if uid:
-                self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
+                self._reflectors.handle_deletion(key_for(kind, call.namespace, call.name), uid, node)
             answered(result if result.refusal is not None else ApiResult())
 
-        return noted
+        return handle
 
     def _ask_for_certificate(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Create a node's certificate signing request, unless it has too many. The requests of a node are counted one

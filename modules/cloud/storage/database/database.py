@@ -82,7 +82,7 @@ class DatabaseUser(Protocol):
 class ObjectReader(Protocol):
     """Takes objects into memory as they are read."""
 
-    def take(self, key: ObjectKey, obj: JsonObject, size: int, /) -> JsonObject | None:
+    def admit(self, key: ObjectKey, obj: JsonObject, size: int, /) -> JsonObject | None:
         """Return an object of so many bytes as it is taken into memory; None leaves it out."""
 
     def progressed(self) -> None:
@@ -519,7 +519,7 @@ class Database:
             key = ObjectKey(kind, namespace, name)
             if known.get(key) == revision:
                 continue
-            obj = None if body is None else reader.take(key, decode_json(body), len(body))
+            obj = None if body is None else reader.admit(key, decode_json(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
         claims = self._queries.claims.rows(connection, seen=self._seen)
@@ -554,7 +554,7 @@ class Database:
 class _Whole:
     """Takes objects into memory as they are stored (`ObjectReader`)."""
 
-    def take(self, _key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject:
+    def admit(self, _key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject:
         """Return the object."""
         return obj
 

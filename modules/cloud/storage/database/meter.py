@@ -31,9 +31,9 @@ class TransactionMeter:
     def begun(self) -> None:
         """Note that its turn has come."""
         now = self._monotonic()
-        self.waits.note(now - self._since)
+        self.waits.observe(now - self._since)
         self._since = now
 
     def ended(self) -> None:
         """Note that it has ended."""
-        self.transactions.note(self._monotonic() - self._since)
+        self.transactions.observe(self._monotonic() - self._since)

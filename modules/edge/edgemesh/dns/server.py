@@ -185,16 +185,16 @@ class NameServer:
                 poll.modify(tcp, select.POLLIN)
             for descriptor, events in found:
                 if descriptor == udp.fileno():
-                    self._take_datagrams(udp)
+                    self._receive_datagrams(udp)
                 elif descriptor == tcp.fileno():
                     self._accept(tcp, poll)
                 elif descriptor == self._bell:
                     self._send_answers()
                 elif (connection := self._connections.get(descriptor)) is not None:
-                    self._take_bytes(connection, events)
+                    self._receive_bytes(connection, events)
             self._tidy(poll)
 
-    def _take_datagrams(self, udp: socket.socket) -> None:
+    def _receive_datagrams(self, udp: socket.socket) -> None:
         for _ in range(A_TURN):
             try:
                 data, source = udp.recvfrom(LARGEST)
@@ -238,7 +238,7 @@ class NameServer:
         oldest.is_open = False
         return True
 
-    def _take_bytes(self, connection: "DnsConnection", events: int) -> None:
+    def _receive_bytes(self, connection: "DnsConnection", events: int) -> None:
         if events & select.POLLOUT:
             connection.send()
         if events & (select.POLLIN | select.POLLHUP | select.POLLERR):

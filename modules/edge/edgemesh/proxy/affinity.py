@@ -32,7 +32,7 @@ class ClientAffinity:
                 endpoints.insert(0, endpoint)
         return endpoints
 
-    def note(self, table: PortTable, client: str, endpoint: Address, now: float) -> None:
+    def record(self, table: PortTable, client: str, endpoint: Address, now: float) -> None:
         """Note which endpoint a client has got."""
         if table.affinity:
             self._last[table.key, client] = endpoint, now

@@ -205,11 +205,11 @@ class ProxyPlane:
         while not self._stopping:
             pending, self._more = self._more, []
             for descriptor, _ in self._epoll.poll(0 if pending else self._wait_seconds()):
-                handler = self._take_commands if descriptor == self._bell else self._handlers.get(descriptor)
+                handler = self._run_commands if descriptor == self._bell else self._handlers.get(descriptor)
                 if handler is not None:
                     _carry_out(handler)
             for relay in pending:
-                _carry_out(partial(self._go_on, relay))
+                _carry_out(partial(self._resume, relay))
             _carry_out(self._expire)
         for each in (*self._relays, *self._listeners.values()):
             each.close()
@@ -223,7 +223,7 @@ class ProxyPlane:
         """Return how long nothing needs a look: for ever without connections that begin and clients of UDP."""
         return TICK_SECONDS if self._beginning or self._resting or self._udp_clients else None
 
-    def _take_commands(self) -> None:
+    def _run_commands(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._bell)
         with self._lock:
@@ -276,7 +276,7 @@ class ProxyPlane:
         if is_udp:
             clients = UdpClients(listening, table, self, self._affinity)
             self._listeners[key] = clients
-            self._handlers[listening.fileno()] = lambda: clients.take(self._clock.monotonic())
+            self._handlers[listening.fileno()] = lambda: clients.forward(self._clock.monotonic())
         else:
             self._listeners[key] = listening
             self._handlers[listening.fileno()] = partial(self._accept, key, listening)
@@ -324,11 +324,11 @@ class ProxyPlane:
         now = self._clock.monotonic()
         endpoints = self._affinity.order(table, source[0], now)
 
-        def note(endpoint: Address) -> None:
-            self._affinity.note(table, source[0], endpoint, now)
+        def record(endpoint: Address) -> None:
+            self._affinity.record(table, source[0], endpoint, now)
 
-        note(endpoints[0])  # its next connection may come before this one has an answer
-        relay = Relay(client, endpoints, self, note)
+        record(endpoints[0])  # its next connection may come before this one has an answer
+        relay = Relay(client, endpoints, self, record)
         self._relays[relay] = service, source[0]
         self._beginning.add(relay)
         relay.begin(now)
@@ -355,13 +355,13 @@ class ProxyPlane:
     def watch_relay(self, relay: Relay, channel: socket.socket) -> None:
         """Watch a socket of a connection for edges. Raises OSError."""
         self._epoll.register(channel, _EDGES)
-        self._handlers[channel.fileno()] = partial(self._go_on, relay)
+        self._handlers[channel.fileno()] = partial(self._resume, relay)
 
     def forget_socket(self, channel: socket.socket) -> None:
         """Stop watching a socket before it is closed: the next socket may have its number."""
         self._handlers.pop(channel.fileno(), None)
 
-    def _go_on(self, relay: Relay) -> None:
+    def _resume(self, relay: Relay) -> None:
         try:
             if relay.event(self._clock.monotonic()):
                 self._more.append(relay)

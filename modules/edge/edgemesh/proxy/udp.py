@@ -45,7 +45,7 @@ class UdpClients:
         self._affinity = affinity
         self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
 
-    def take(self, now: float) -> None:
+    def forward(self, now: float) -> None:
         """Pass on what clients have sent."""
         for _ in range(A_TURN):
             try:
@@ -105,7 +105,7 @@ class UdpClients:
         elif not has_room:
             return None
         to = endpoints[0]
-        self._affinity.note(self.table, source[0], to, now)
+        self._affinity.record(self.table, source[0], to, now)
         try:
             client = socket.socket(socket.AF_INET6 if ":" in to[0] else socket.AF_INET, socket.SOCK_DGRAM)
         except OSError:

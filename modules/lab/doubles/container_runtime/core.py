@@ -156,7 +156,7 @@ class FakeCore:
         if self._closed:
             raise closed(operation)
         self.calls[operation] += 1
-        self._take_time()
+        self._spend_time()
         failures = self._failures.get(operation)
         if not failures:
             return None
@@ -166,11 +166,11 @@ class FakeCore:
         raise error
 
     def _finish(self, error: CriError | None) -> None:
-        self._take_time()
+        self._spend_time()
         if error is not None:
             raise error
 
-    def _take_time(self) -> None:
+    def _spend_time(self) -> None:
         if self.latency:
             self._pause(self._clock.random.uniform(0, self.latency))
 

@@ -74,7 +74,7 @@ class NodeClient:
         """Connect to the socket."""
         return dial(self.path, self.program, self.not_running)
 
-    def say(self, text: str) -> None:
+    def print_remark(self, text: str) -> None:
         """Print an error or a remark about the result on standard error."""
         print_error(self.program, text)
 

@@ -222,7 +222,7 @@ class ContainerFiles:
         problem: NodeError | None = None
         with _RemoteTar(self.run, command) as tar:
             try:
-                extract(tar.stream, target, self._say_skipped, preserve=preserve)
+                extract(tar.stream, target, self._print_skipped, preserve=preserve)
             except NodeError as error:
                 problem = error
         tar.check()
@@ -239,7 +239,7 @@ class ContainerFiles:
         reading, writing = os.pipe()
         failed: list[OSError] = []
         writer = threading.Thread(
-            target=_pack, args=(source, remote.name, writing, failed, self._say_skipped), daemon=True
+            target=_pack, args=(source, remote.name, writing, failed, self._print_skipped), daemon=True
         )
         writer.start()
         output, command = _Output(), ("tar", "xmf", "-", "-C", str(remote.parent))
@@ -252,8 +252,8 @@ class ContainerFiles:
             raise error
         _check(result, output.errors)
 
-    def _say_skipped(self, name: str) -> None:
-        self._node.say(f"left out, for it is no file and no directory: {name}")
+    def _print_skipped(self, name: str) -> None:
+        self._node.print_remark(f"left out, for it is no file and no directory: {name}")
 
     def _is_directory(self, path: str) -> bool:
         try:

@@ -79,7 +79,7 @@ class LogPrinter:
             except NodeError as error:
                 if not self._lenient:
                     raise
-                self._node.say(f"error: {error}")
+                self._node.print_remark(f"error: {error}")
         return ExitCode.OK
 
     def follow_all(self, sources: Sequence[LogSource]) -> int:
@@ -98,7 +98,7 @@ class LogPrinter:
             self._print(source, whole_lines=True)
         except NodeError as error:
             if self._lenient:
-                self._node.say(f"error: {error}")
+                self._node.print_remark(f"error: {error}")
             else:
                 self._problem = error
         except OSError as error:
@@ -136,7 +136,7 @@ def _sources(node: NodeClient, chosen: argparse.Namespace) -> list[LogSource]:
             raise NodeError("a pod and a selector are named", hint="only one of them may be", usage=True)
         pods: Sequence[Pod] = node.pods(chosen.namespace or "default", chosen.selector)
         if not pods:
-            node.say(f"no pods in namespace {chosen.namespace or 'default'} have {chosen.selector}")
+            node.print_remark(f"no pods in namespace {chosen.namespace or 'default'} have {chosen.selector}")
         return [source for pod in pods for source in _of_pod(pod, chosen, chosen.container)]
     if not 1 <= len(chosen.words) <= 2:
         raise NodeError("POD [CONTAINER] is wanted", hint="or -l LABELS", usage=True)

@@ -136,7 +136,7 @@ class _Tunnel:
                     del self._to_client[: self._client.send(self._to_client)]
             elif self._link.fileno() in ready or self._link.has_received:
                 events = self._link.receive()
-                self._take(events if events is not None else [ConnectionEnd()])
+                self._handle(events if events is not None else [ConnectionEnd()])
         if self._problem:
             raise NodeError(clipped(self._problem.decode(errors="replace").strip()))
 
@@ -156,7 +156,7 @@ class _Tunnel:
             self._link.streams.send(self._data, data, last=not data)
             self._sends = bool(data)
 
-    def _take(self, events: Iterable[SpdyEvent]) -> None:
+    def _handle(self, events: Iterable[SpdyEvent]) -> None:
         for event in events:
             match event:
                 case StreamData(self._error, data):
@@ -228,7 +228,7 @@ def port_forward(chosen: argparse.Namespace) -> int:
         carrier = _ports_of(node, pod, pairs)
         routes = [route for pair in pairs for route in listen(pair, addresses_of(chosen.address), stack)]
         try:
-            Forwarder(routes, carrier, node.say).serve()
+            Forwarder(routes, carrier, node.print_remark).serve()
         except KeyboardInterrupt:
             return ExitCode.OK
     return ExitCode.OK

@@ -226,12 +226,12 @@ class StreamSession:
             size: returns columns and lines of the terminal.
         """
         if size is not None:
-            self._say(size_message(*size()))
+            self._send_binary(size_message(*size()))
         while self._result is None:
             ready = self._wait(resized)
             if resized is not None and resized in ready and size is not None:
                 os.read(resized, _READ_BYTES)
-                self._say(size_message(*size()))
+                self._send_binary(size_message(*size()))
             if self._source is not None and self._source in ready:
                 self._pass_on(os.read(self._source, _READ_BYTES))
             if self._socket.fileno() in ready and not self._receive():
@@ -254,15 +254,17 @@ class StreamSession:
 
     def _pass_on(self, data: bytes) -> None:
         if data:
-            self._say(input_message(data))
+            self._send_binary(input_message(data))
             return
         self._source = None
         if self._protocol.subprotocol == PROTOCOLS[0]:
-            self._say(end_of_input())
+            self._send_binary(end_of_input())
         else:
-            self._server.say("the input has ended, but this container runtime cannot be told so; Ctrl-C ends the wait")
+            self._server.print_remark(
+                "the input has ended, but this container runtime cannot be told so; Ctrl-C ends the wait"
+            )
 
-    def _say(self, message: bytes) -> None:
+    def _send_binary(self, message: bytes) -> None:
         self._protocol.send_binary(message)
 
     def _send(self) -> None:
@@ -292,17 +294,17 @@ class StreamSession:
             if isinstance(event, Response):
                 self._answer = event
             elif isinstance(event, Frame):
-                self._take(event)
+                self._handle_frame(event)
         return True
 
-    def _take(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.TEXT, Opcode.CONT):
             self._pieces.append(bytes(frame.data))
             if frame.fin:
                 message, self._pieces = b"".join(self._pieces), []
-                self._take_message(message)
+                self._handle_message(message)
 
-    def _take_message(self, message: bytes) -> None:
+    def _handle_message(self, message: bytes) -> None:
         if len(message) < 2:
             return
         channel, content = message[0], message[1:]

@@ -148,7 +148,7 @@ class SpdyCommand:
             if self._source is not None and self._source in ready:
                 self._pass_on(os.read(self._source, _READ_BYTES))
             if self._link.fileno() in ready or self._link.has_received:
-                self._take(self._link.receive())
+                self._handle(self._link.receive())
         ended = CommandExit(1, "the connection ended before the command did")
         return result_of(self._status) if self._status else ended
 
@@ -165,7 +165,7 @@ class SpdyCommand:
         if not data:
             self._source = None
 
-    def _take(self, events: list[SpdyEvent] | None) -> None:
+    def _handle(self, events: list[SpdyEvent] | None) -> None:
         for event in events if events is not None else [ConnectionEnd()]:
             match event:
                 case StreamData(self._error, data):

@@ -29,7 +29,7 @@ from modules.processes.edgecore.backup.node import NodeFiles
 from modules.processes.edgecore.config import EdgeCoreConfig, load
 from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
-from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
+from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 
 _KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
@@ -79,7 +79,7 @@ def restore(chosen: argparse.Namespace) -> None:
         if node.DATABASE in manifest.names:
             node.forget_completeness(extracted / node.DATABASE)
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
-            take_root_directory(directory, stack)
+            lock_root_directory(directory, stack)
         kept = replace_all(replacements, suffix_for(replacements, RealClock().now()))
     print_lines([f"node {manifest.node}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)

@@ -71,7 +71,7 @@ def parse(text: str) -> ConfigDocument | Problem:
     builder = _Builder()
     try:
         for event in events(text, depth=MAX_DEPTH, shares_aliases=True):
-            builder.take(event)
+            builder.handle(event)
     except _YamlSyntaxError as error:
         return error.problem
     except YamlBoundsError as error:
@@ -119,7 +119,7 @@ class _Builder:
         self._frames: list[_Frame] = []
         self._anchors: dict[str, object] = {}
 
-    def take(self, event: yaml.Event) -> None:
+    def handle(self, event: yaml.Event) -> None:
         """Take the next event."""
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
@@ -147,7 +147,7 @@ class _Builder:
         self._remember(event.anchor, value)
         if self._at_key():
             merge = event.value == _MERGE and event.implicit[0]
-            self._take_key(_MERGE if merge else value, event, merge=merge)
+            self._handle_key(_MERGE if merge else value, event, merge=merge)
         else:
             self._place(value, event)
 
@@ -156,7 +156,7 @@ class _Builder:
             raise _stop(event, f"*{event.anchor} refers to no finished part of the file before it")
         value = self._anchors[event.anchor]
         if self._at_key():
-            self._take_key(value, event, merge=False)
+            self._handle_key(value, event, merge=False)
         else:
             self._place(value, event)
 
@@ -164,14 +164,14 @@ class _Builder:
         frame = self._frames[-1] if self._frames else None
         return frame is not None and isinstance(frame.container, dict) and frame.key is None
 
-    def _take_key(self, value: object, event: yaml.Event, *, merge: bool) -> None:
+    def _handle_key(self, value: object, event: yaml.Event, *, merge: bool) -> None:
         frame, line = self._frames[-1], _line(event)
         name = value if isinstance(value, str) else _shown(value)
         path = (*frame.path, name)
         if not isinstance(value, str):
-            self._note(path, line, f"the key {name} is not text", "put it in quotes")
+            self._add_problem(path, line, f"the key {name} is not text", "put it in quotes")
         if name in frame.seen:
-            self._note(path, line, f"given twice, first in line {frame.seen[name]}", "remove one of them")
+            self._add_problem(path, line, f"given twice, first in line {frame.seen[name]}", "remove one of them")
         if not merge:
             frame.seen.setdefault(name, line)
             self.lines.setdefault(path, line)
@@ -214,7 +214,7 @@ class _Builder:
         if anchor is not None:
             self._anchors[anchor] = value
 
-    def _note(self, path: Path, line: int, text: str, hint: str) -> None:
+    def _add_problem(self, path: Path, line: int, text: str, hint: str) -> None:
         self.problems.append(Problem(path=join(path), text=text, hint=hint, line=line))
 
 

@@ -159,12 +159,12 @@ def _before(done: Mapping[str, str]) -> str:
 
 def _list(methods: Sequence[Method], *, as_json: bool) -> None:
     if as_json:
-        print_json([_told(one) for one in methods], indent=2)
+        print_json([_method_document(one) for one in methods], indent=2)
         return
     rows = [(one.name, ", ".join(one.property_names or ()) or "-", one.description or "-") for one in methods]
     print_table(("METHOD", "PROPERTIES", "DESCRIPTION"), rows)
 
 
-def _told(method: Method) -> dict[str, Any]:
+def _method_document(method: Method) -> dict[str, Any]:
     names = list(method.property_names or ())
     return {"name": method.name, "description": method.description, "properties": names}

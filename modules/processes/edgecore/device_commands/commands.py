@@ -23,7 +23,7 @@ def list_devices(chosen: argparse.Namespace) -> None:
         devices, mappers = _devices(database), mappers_of(database)
     silent = ended(mappers.values()) if chosen.database is None else frozenset()
     if chosen.json:
-        print_json([_told(one) | _mapper(mappers.get(one.id), silent) for one in devices], indent=2)
+        print_json([_device_document(one) | _mapper(mappers.get(one.id), silent) for one in devices], indent=2)
         return
     rows = [
         (
@@ -45,7 +45,7 @@ def get(chosen: argparse.Namespace) -> None:
     with opened(chosen) as database:
         device = _device(database, chosen.device)
     if chosen.json:
-        print_json(_told(device), indent=2)
+        print_json(_device_document(device), indent=2)
         return
     print_lines([f"{device.id}  {device.state or 'no state'}  {device.description}".rstrip()])
     rows = [
@@ -121,7 +121,7 @@ def _read(text: str) -> Device:
         raise StoreReadError("read a device", "the database", str(error)) from error
 
 
-def _told(device: Device) -> dict[str, object]:
+def _device_document(device: Device) -> dict[str, object]:
     return {
         "id": device.id,
         "description": device.description,

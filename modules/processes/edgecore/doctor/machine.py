@@ -105,7 +105,7 @@ def has_unit(directories: Iterable[Path] = UNIT_DIRECTORIES) -> bool:
 def ports(config: EdgeCoreConfig) -> tuple[Listening, ...]:
     """Return the ports that the node listens on."""
     return tuple(
-        Listening(purpose=purpose, address=address, port=port, taken=_taker(address, port, PROC))
+        Listening(purpose=purpose, address=address, port=port, taken=_listener(address, port, PROC))
         for purpose, address, port in _wanted_ports(config)
     )
 
@@ -160,7 +160,7 @@ def _others(source: str, proc: Path) -> Iterator[str]:
         if name in ("kubelet", "edgecore"):
             yield f"process {pid} is a {'kubelet' if name == 'kubelet' else 'KubeEdge edgecore'}"
     for port in KUBELET_PORTS:
-        if taker := _taker("", port, proc):
+        if taker := _listener("", port, proc):
             yield f"port {port} of a kubelet is taken: {taker}"
     for file in _FOREIGN_FILES:
         if is_there(file):
@@ -179,7 +179,7 @@ def _processes(proc: Path) -> Iterator[tuple[str, str]]:
                     yield entry.name, program
 
 
-def _taker(address: str, port: int, proc: Path) -> str:
+def _listener(address: str, port: int, proc: Path) -> str:
     """Return the process that listens on a port of an address (empty: any address) as a phrase; empty if the port is
     free.
     """

@@ -33,7 +33,7 @@ SECONDS: Final = 2.5
 _LONGEST: Final = 64 * 1024
 
 
-class _Said(NamedTuple):
+class _Answer(NamedTuple):
     """Result of one server's test."""
 
     reach: Reach
@@ -106,18 +106,18 @@ def _unreadable(paths: CertificatePaths) -> str:
     return ""
 
 
-def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext | None, clock: Clock) -> _Said:
+def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext | None, clock: Clock) -> _Answer:
     """Test one server step by step, up to the first failure."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        return _Said(Reach(purpose=purpose, host=host, port=port, name_problem=error.strerror or str(error)))
+        return _Answer(Reach(purpose=purpose, host=host, port=port, name_problem=error.strerror or str(error)))
     addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
     try:
         connection = dialling.connect(host, port, clock, SECONDS)
     except OSError as error:
         text = error.strerror or f"no answer within {SECONDS:g} s"
-        return _Said(Reach(purpose=purpose, host=host, port=port, addresses=addresses, tcp_problem=text))
+        return _Answer(Reach(purpose=purpose, host=host, port=port, addresses=addresses, tcp_problem=text))
     problem, date, body, answers = "", None, b"", False
     try:
         with connection if context is None else context.wrap_socket(connection, server_hostname=host) as secured:
@@ -127,7 +127,7 @@ def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext 
     finally:
         connection.close()
     ahead = None if date is None else date - clock.now()
-    return _Said(
+    return _Answer(
         Reach(
             purpose=purpose,
             host=host,

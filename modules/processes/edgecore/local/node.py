@@ -40,10 +40,10 @@ def report_errors() -> Iterator[None]:
             yield
     except ConfigError as error:
         for problem in error.problems:
-            say(f"error: {problem.render(error.source)}")
+            print_remark(f"error: {problem.render(error.source)}")
         raise SystemExit(ExitCode.CONFIGURATION) from None
 
 
-def say(text: str) -> None:
+def print_remark(text: str) -> None:
     """Print an error or a remark about the result of a command of edgecore on standard error."""
     print_error(NodeClient.program, text)

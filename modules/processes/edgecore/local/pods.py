@@ -13,7 +13,7 @@ from modules.apimachinery.printing.terminal import print_json, print_lines, prin
 from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.target import pod_target
-from modules.processes.edgecore.local.node import report_errors, rest_client, say
+from modules.processes.edgecore.local.node import print_remark, report_errors, rest_client
 
 _HEAD: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 _WIDE: Final = ("OWNER", "IMAGES")
@@ -27,7 +27,7 @@ def pods(chosen: argparse.Namespace) -> int:
         found, missing = _wanted(chosen, _listed(chosen))
         _print(found, chosen)
     for name in missing:
-        say(f'error: pods "{name}" not found')
+        print_remark(f'error: pods "{name}" not found')
     return ExitCode.REFUSED if missing else ExitCode.OK
 
 
@@ -59,7 +59,9 @@ def _print(found: Sequence[JsonObject], chosen: argparse.Namespace) -> None:
         case "name":
             print_lines(f"pod/{text_at(each, 'metadata.name')}" for each in found)
         case _ if not found:
-            say("no pods on this node" if not (chosen.words or chosen.namespace or chosen.selector) else "no such pods")
+            print_remark(
+                "no pods on this node" if not (chosen.words or chosen.namespace or chosen.selector) else "no such pods"
+            )
         case form:
             wide = form == "wide"
             rows = [row(each, time(), wide=wide) for each in found]

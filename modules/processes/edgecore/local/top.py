@@ -15,7 +15,7 @@ from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import pod_target
-from modules.processes.edgecore.local.node import node_of, report_errors, rest_client, say
+from modules.processes.edgecore.local.node import node_of, print_remark, report_errors, rest_client
 from modules.processes.edgecore.local.pods import table
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def _top_pods(chosen: argparse.Namespace, names: Sequence[str]) -> int:
     usage = [each for each in found if each.key[:2] in (targets or wanted)]
     missing = [target for target in targets if target not in {each.key[:2] for each in found}]
     if not usage and not missing:
-        say(f"no pods in namespace {namespace}" if namespace else "no pods on this node")
+        print_remark(f"no pods in namespace {namespace}" if namespace else "no pods on this node")
     if usage:
         print_lines(_pod_table(ordered(usage, chosen.sort_by), chosen))
     for target in missing:
-        say(f"error: nothing is known of pod {target}: it does not run here")
+        print_remark(f"error: nothing is known of pod {target}: it does not run here")
     return ExitCode.REFUSED if missing else ExitCode.OK
 
 

@@ -91,7 +91,7 @@ class PlainProgress:
 
     def show(self, progress: PullProgress) -> None:
         """Write a line for each layer that has changed its state, and now and then the total."""
-        lines = list(self._news(progress.layers))
+        lines = list(self._changes(progress.layers))
         now = self._clock.monotonic()
         if now >= self._due:
             lines.append(str(progress))
@@ -99,7 +99,7 @@ class PlainProgress:
         self._output.write("".join(f"{line}\n" for line in lines))
         self._output.flush()
 
-    def _news(self, layers: Sequence[PulledLayer]) -> Iterator[str]:
+    def _changes(self, layers: Sequence[PulledLayer]) -> Iterator[str]:
         for each in layers:
             state = state_of(each)
             if state in (_FETCHED, _DONE) and self._states.get(each.name) != state:

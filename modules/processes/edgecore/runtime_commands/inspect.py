@@ -70,7 +70,7 @@ def containers(chosen: argparse.Namespace) -> None:
         if chosen.quiet:
             print_lines(each.id for each in items)
             return
-        found = _looked_at(runtime, items)
+        found = _inspected(runtime, items)
     match chosen.output:
         case "json":
             print_json({"containers": [_document(each) for each in found]}, indent=2)
@@ -118,7 +118,7 @@ def _age(item: cri.Container | cri.PodSandbox) -> tuple[int, int]:
     return item.created_at, item.metadata.attempt
 
 
-def _looked_at(runtime: CriClient, items: Sequence[cri.Container]) -> list[ListedContainer]:
+def _inspected(runtime: CriClient, items: Sequence[cri.Container]) -> list[ListedContainer]:
     """Return the containers with their processes and memory, which the runtime may not say."""
     memory: dict[str, int] = {}
     with suppress(EdgedError):

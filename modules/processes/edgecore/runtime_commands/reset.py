@@ -13,7 +13,7 @@ from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import (
     RuntimeKind,
@@ -54,7 +54,7 @@ def reset_runtime(chosen: argparse.Namespace) -> None:
         print_error("edgecore", f"nothing is there: {_listed(list(directories.values()))}")
     else:
         with ExitStack() as stack:
-            take_root_directory(config.modules.edged.root_directory, stack)
+            lock_root_directory(config.modules.edged.root_directory, stack)
             if not chosen.yes:
                 _ask(_listed(list(found.values())))
             clock = RealClock()

@@ -11,7 +11,7 @@ from modules.processes.common.shutdown import Shutdown
 from modules.processes.edgecore.container_runtime import start_container_runtime
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.logs import set_up
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, configured_kind, of_kind
 
@@ -27,7 +27,7 @@ def serve(chosen: argparse.Namespace) -> None:
     set_up("info")
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     with ExitStack() as stack:
-        take_root_directory(config.modules.edged.root_directory, stack)
+        lock_root_directory(config.modules.edged.root_directory, stack)
         clock = RealClock()
         stack.callback(clock.close)
         server = start_container_runtime(of_kind(config, kind), clock, stack, chosen.socket)

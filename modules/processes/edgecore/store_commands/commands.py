@@ -52,7 +52,7 @@ def history(chosen: argparse.Namespace) -> None:
         if chosen.key and not changes:
             database.get(chosen.key)
     if chosen.json:
-        _print_json([_told(each) for each in changes])
+        _print_json([_change_document(each) for each in changes])
         return
     rows = [(str(each.id), _time(each.at), each.key, _what(each), each.cause, each.message or "-") for each in changes]
     print_table(("CHANGE", "TIME", "KEY", "STATE", "CAUSE", "MESSAGE"), rows)
@@ -141,7 +141,7 @@ def _described(stored: StoredObject) -> dict[str, object]:
     }
 
 
-def _told(change: HistoryRow) -> dict[str, object]:
+def _change_document(change: HistoryRow) -> dict[str, object]:
     return {
         "change": change.id,
         "time": _time(change.at),

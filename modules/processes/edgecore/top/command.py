@@ -4,18 +4,18 @@ import argparse
 import sys
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.node import node_of, report_errors, say
+from modules.processes.edgecore.local.node import node_of, print_remark, report_errors
 
 
 def live(chosen: argparse.Namespace) -> int:
     """Show the node until `q`; the exit status is 2 without a terminal, 12 without textual."""
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        say("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
+        print_remark("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
         return ExitCode.USAGE
     try:
         import textual  # noqa: F401, PLC0415 - an extra, and heavy
     except ImportError:
-        say("error: top --live needs textual: pip install 'edgecore[tui]'")
+        print_remark("error: top --live needs textual: pip install 'edgecore[tui]'")
         return ExitCode.NOT_INSTALLED
     with report_errors():
         node = node_of(chosen)

@@ -6,7 +6,7 @@ from typing import Final
 from beehive import ModuleName
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity, whole_value
 from modules.processes.edgecore.top.amounts import bar, duration, gibibytes, millicores, percent
-from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, Unreachable
 from modules.processes.edgecore.top.spans import Line, Span, Tone, joined, span, text_of
 
 
@@ -30,7 +30,7 @@ class _Detail(IntEnum):
     AMOUNTS = 2
 
 
-def header_lines(look: Look, width: int) -> list[Line]:
+def header_lines(look: NodeSnapshot, width: int) -> list[Line]:
     """Return the three lines of the header, the last one with as many details as fit into a width in characters."""
     state = look.state
     up = (Span("up ", Tone.FAINT), Span(duration(state.now - state.started_at)))
@@ -39,7 +39,7 @@ def header_lines(look: Look, width: int) -> list[Line]:
     return [first, _link(look), _resources(look, width)]
 
 
-def gone_lines(gone: Unreachable, seconds: float, last: Look | None) -> list[Line]:
+def gone_lines(gone: Unreachable, seconds: float, last: NodeSnapshot | None) -> list[Line]:
     """Return the header while the node does not answer."""
     node = () if last is None else (Span("edgecore ", Tone.FAINT), span(last.state.node, Tone.STRONG))
     said = (span(gone.why, Tone.BAD), Span(f" (since {max(0, int(seconds))} s)", Tone.BAD))
@@ -47,7 +47,7 @@ def gone_lines(gone: Unreachable, seconds: float, last: Look | None) -> list[Lin
     return [joined([node, said]), (Span(f"{rest}this view goes on when it is back", Tone.FAINT),), ()]
 
 
-def queue_line(look: Look, width: int) -> Line:
+def queue_line(look: NodeSnapshot, width: int) -> Line:
     """Return the lengths of the queues in a width in characters."""
     state = look.state
     inboxes = [_length(module_title(name), module.inbox) for name, module in state.modules.items()]
@@ -62,7 +62,7 @@ def queue_line(look: Look, width: int) -> Line:
     return line if len(text_of(line)) <= width else joined(parts, "  ")
 
 
-def _resources(look: Look, width: int) -> Line:
+def _resources(look: NodeSnapshot, width: int) -> Line:
     found: Line = ()
     for detail in sorted(_Detail, reverse=True):
         found = joined([_cpu(look, detail), _memory(look, detail), _disk(look, detail), _pod_count(look)])
@@ -71,7 +71,7 @@ def _resources(look: Look, width: int) -> Line:
     return found
 
 
-def _ready(look: Look) -> Line:
+def _ready(look: NodeSnapshot) -> Line:
     ready = next((each for each in look.state.conditions if each.type == "Ready"), None)
     if ready is None:
         return (Span("starting", Tone.BUSY),)
@@ -80,7 +80,7 @@ def _ready(look: Look) -> Line:
     return (Span("● NotReady ", Tone.BAD), span(ready.message or ready.reason, Tone.BAD))
 
 
-def _link(look: Look) -> Line:
+def _link(look: NodeSnapshot) -> Line:
     link, now = look.state.link, look.state.now
     if not link.enabled:
         return (Span("cloud ", Tone.FAINT), Span("none (edgehub is disabled)"))
@@ -95,7 +95,7 @@ def _link(look: Look) -> Line:
     return (Span("cloud ", Tone.FAINT), Span(f"● not connected{lost}{tries}{trying}", Tone.BAD), *why)
 
 
-def _cpu(look: Look, detail: _Detail) -> Line:
+def _cpu(look: NodeSnapshot, detail: _Detail) -> Line:
     cores = _amount(look.state.capacity.get("cpu", ""))
     cpu = None if look.usage is None else look.usage.node.cpu
     usage = None if cpu is None else cpu.usage_nano_cores
@@ -104,7 +104,7 @@ def _cpu(look: Look, detail: _Detail) -> Line:
     return _used("cpu", usage, cores * _NANO, f"{millicores(usage)} of {cores:g} cores", detail)
 
 
-def _memory(look: Look, detail: _Detail) -> Line:
+def _memory(look: NodeSnapshot, detail: _Detail) -> Line:
     total = _bytes(look.state.capacity.get("memory", ""))
     memory = None if look.usage is None else look.usage.node.memory
     usage = None if memory is None else memory.working_set_bytes
@@ -115,7 +115,7 @@ def _memory(look: Look, detail: _Detail) -> Line:
     )
 
 
-def _disk(look: Look, detail: _Detail) -> Line:
+def _disk(look: NodeSnapshot, detail: _Detail) -> Line:
     if look.disk is None:
         return ()
     used, total = look.disk
@@ -135,12 +135,12 @@ def _used(name: str, part: float, whole: float, words: str, detail: _Detail, pre
     return (*shown, *((Span(f" {pressure}", Tone.BAD),) if pressure else ()))
 
 
-def _pressure(look: Look, kind: str) -> str:
+def _pressure(look: NodeSnapshot, kind: str) -> str:
     pressed = any(each.type == kind and each.status == "True" for each in look.state.conditions)
     return "PRESSURE" if pressed else ""
 
 
-def _pod_count(look: Look) -> Line:
+def _pod_count(look: NodeSnapshot) -> Line:
     most = look.state.capacity.get("pods", "")
     return (Span("pods ", Tone.FAINT), span(f"{len(look.pods)}{f' of {most}' if most else ''}"))
 

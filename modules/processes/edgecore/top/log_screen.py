@@ -126,12 +126,12 @@ class LogScreen(Screen[None]):
                 return
             self._lines = lines
             for piece in lines.pieces():
-                self._tell(number, decoder.decode(piece))
-            self._tell(number, "— the log has ended —\n")
+                self._hand_over(number, decoder.decode(piece))
+            self._hand_over(number, "— the log has ended —\n")
         except NodeError as error:
-            self._tell(number, f"— {error} —\n")
+            self._hand_over(number, f"— {error} —\n")
 
-    def _tell(self, number: int, text: str) -> None:
+    def _hand_over(self, number: int, text: str) -> None:
         """Hand a piece over when there is room, unless its log is no longer followed."""
         while not self._room.acquire(timeout=_LOOK_SECONDS):
             if number != self._number:

@@ -15,7 +15,7 @@ class RootDisk(NamedTuple):
     total: int
 
 
-class Look(NamedTuple):
+class NodeSnapshot(NamedTuple):
     """The answers of one moment."""
 
     state: AgentState

@@ -21,7 +21,7 @@ from modules.apimachinery.types import decode
 from modules.apimachinery.types.codec import DecodeError
 from modules.processes.common.pod_commands.client import NodeClient, dial, url
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable, pods_in
+from modules.processes.edgecore.top.look import NodeSnapshot, RootDisk, Unreachable, pods_in
 from modules.processes.edgecore.top.state import PATH, AgentState
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 from modules.processes.edgecore.trace_socket import ask
@@ -51,7 +51,7 @@ class LogLines(Protocol):
 class NodeView(Protocol):
     """The node as the screen sees it. All methods may block."""
 
-    def look(self) -> Look | Unreachable:
+    def snapshot(self) -> NodeSnapshot | Unreachable:
         """Return the answers of this moment."""
 
     def log(self, namespace: str, pod: str, container: str) -> LogLines:
@@ -115,11 +115,11 @@ class SocketView:
         self._usage: Summary | None = None
         self._measure_at = 0.0
 
-    def look(self) -> Look | Unreachable:
+    def snapshot(self) -> NodeSnapshot | Unreachable:
         """Return the answers of this moment."""
         try:
             state = decode_json(self._node.get(PATH), AgentState)
-            return Look(state, pods_in(self._node.get("/pods")), self._newest_usage(), self._disk())
+            return NodeSnapshot(state, pods_in(self._node.get("/pods")), self._newest_usage(), self._disk())
         except NodeError as error:
             return Unreachable(_why(error))
         except (msgspec.DecodeError, DecodeError, UnicodeError) as error:

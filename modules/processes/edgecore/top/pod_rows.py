@@ -8,7 +8,7 @@ from edged.stats.model import PodStats
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.apimachinery.printing.pods import PodSummary, pod_summary
 from modules.apimachinery.types.times import SECOND, TimeError, parse_time
-from modules.processes.edgecore.top.look import Look
+from modules.processes.edgecore.top.look import NodeSnapshot
 from modules.processes.edgecore.top.pod_waits import pod_reason
 from modules.processes.edgecore.top.spans import Tone
 
@@ -60,7 +60,7 @@ class PodRow(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def pod_rows(look: Look) -> list[PodRow]:
+def pod_rows(look: NodeSnapshot) -> list[PodRow]:
     """Return the rows of all pods, in the order of the answer."""
     usage = look.usage_by_uid()
     return [_row(pod, look, usage.get(text_at(pod, "metadata.uid"))) for pod in look.pods]
@@ -97,7 +97,7 @@ _TONES: Sequence[Tone] = (Tone.BAD, Tone.BUSY, Tone.STRONG, Tone.PLAIN, Tone.GOO
 """Order by status: pods that need attention come first."""
 
 
-def _row(pod: JsonObject, look: Look, usage: PodStats | None) -> PodRow:
+def _row(pod: JsonObject, look: NodeSnapshot, usage: PodStats | None) -> PodRow:
     now, summary = look.state.now, pod_summary(pod)
     cpu, memory = (None, None) if usage is None else (usage.cpu, usage.memory)
     return PodRow(

@@ -26,7 +26,7 @@ def pod_reason(pod: JsonObject, word: str) -> str:
     if waits:
         return _short(waits[0], pod, word)
     if status.get("reason"):
-        return _told(status)
+        return _reason_and_message(status)
     return next(_failed(pod), "") if text_at(pod, "status.phase") == "Failed" else ""
 
 
@@ -35,7 +35,11 @@ def _waiting(pod: JsonObject) -> Iterator[str]:
         waiting = map_at(status, "state.waiting")
         reason, message = text_at(waiting, "reason"), text_at(waiting, "message")
         if reason and reason != _INITIALIZING:
-            yield f"{text_at(status, 'name')}: {_told(waiting)}" if message else f"{text_at(status, 'name')}: {reason}"
+            yield (
+                f"{text_at(status, 'name')}: {_reason_and_message(waiting)}"
+                if message
+                else f"{text_at(status, 'name')}: {reason}"
+            )
 
 
 def _unready(pod: JsonObject) -> Iterator[str]:
@@ -73,5 +77,5 @@ def _statuses(pod: JsonObject) -> list[JsonObject]:
     return [*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")]
 
 
-def _told(status: JsonObject) -> str:
+def _reason_and_message(status: JsonObject) -> str:
     return ": ".join(part for part in (text_at(status, "reason"), text_at(status, "message")) if part)

@@ -18,7 +18,7 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.amounts import duration, mebibytes, millicores
 from modules.processes.edgecore.top.header import gone_lines, header_lines, queue_line
 from modules.processes.edgecore.top.log_screen import LogScreen
-from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, Unreachable
 from modules.processes.edgecore.top.node_view import NodeView
 from modules.processes.edgecore.top.pod_rows import PodRow, SortKey, ordered, pod_rows, selected
 from modules.processes.edgecore.top.spans import Line, Span, Tone, clipped_line, text_of
@@ -197,7 +197,7 @@ class PodsScreen(Screen[None]):
     def __init__(self, view: NodeView) -> None:
         super().__init__()
         self._view = view
-        self._look: Look | None = None
+        self._look: NodeSnapshot | None = None
         self._gone: tuple[Unreachable, float] | None = None
         self._sort = SortKey.NAME
         self._words = ""
@@ -221,7 +221,7 @@ class PodsScreen(Screen[None]):
         self.query_one(PodTableWidget).focus()
         self.show_again()
 
-    def show_look(self, look: Look) -> None:
+    def show_snapshot(self, look: NodeSnapshot) -> None:
         """Show a look."""
         self._look, self._gone = look, None
         self.show_again()
@@ -255,7 +255,7 @@ class PodsScreen(Screen[None]):
 
     # the table
 
-    def _show_pods(self, look: Look) -> None:
+    def _show_pods(self, look: NodeSnapshot) -> None:
         every = pod_rows(look)
         self._rows = ordered(selected(every, self._words), self._sort)
         table = self.query_one(PodTableWidget)

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.client import NodeClient
-from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, Unreachable
 from modules.processes.edgecore.top.node_view import NodeView, SocketView
 from modules.processes.edgecore.top.pods_screen import PodsScreen
 from modules.processes.edgecore.top.themes import DARK, LIGHT
@@ -29,7 +29,7 @@ class Poller:
         looked: takes the looks, on the thread.
     """
 
-    def __init__(self, view: NodeView, interval: float, looked: Callable[[Look | Unreachable], object]) -> None:
+    def __init__(self, view: NodeView, interval: float, looked: Callable[[NodeSnapshot | Unreachable], object]) -> None:
         self._view = view
         self._interval = interval
         self._looked = looked
@@ -45,17 +45,17 @@ class Poller:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            look = self._view.look()
+            look = self._view.snapshot()
             if self._stopped.is_set():
                 return
             self._looked(look)
             self._stopped.wait(self._interval)
 
 
-class Looked(Message):
+class SnapshotTaken(Message):
     """A look at the node."""
 
-    def __init__(self, look: Look | Unreachable) -> None:
+    def __init__(self, look: NodeSnapshot | Unreachable) -> None:
         super().__init__()
         self.look = look
 
@@ -63,7 +63,7 @@ class Looked(Message):
 class TopApp(App[None]):
     """The whole view.
 
-    Looks come as `Looked` messages, so that who looks may be a thread, or a test.
+    Looks come as `SnapshotTaken` messages, so that who looks may be a thread, or a test.
 
     Args:
         view: the node; asked on threads for logs, stories and events.
@@ -106,11 +106,11 @@ class TopApp(App[None]):
         if self._started is not None:
             self._started(self)
 
-    def on_looked(self, message: Looked) -> None:
+    def on_snapshot_taken(self, message: SnapshotTaken) -> None:
         """Show a look at the node, or for how long there has been none."""
-        if isinstance(message.look, Look):
+        if isinstance(message.look, NodeSnapshot):
             self._gone_at = None
-            self.screen_of_pods.show_look(message.look)
+            self.screen_of_pods.show_snapshot(message.look)
         else:
             now = self._clock()
             self._gone_at = now if self._gone_at is None else self._gone_at
@@ -128,7 +128,7 @@ def run_app(node: NodeClient, interval: float, *, light: bool) -> int:
     pollers: list[Poller] = []
 
     def started(app: TopApp) -> None:
-        pollers.append(Poller(view, interval, lambda look: app.post_message(Looked(look))))
+        pollers.append(Poller(view, interval, lambda look: app.post_message(SnapshotTaken(look))))
         pollers[0].start()
 
     app = TopApp(view, light=light, started=started)

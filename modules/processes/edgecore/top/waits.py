@@ -8,7 +8,7 @@ from beehive.printable import printable
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.apimachinery.types.times import SECOND, TimeError, parse_time
 from modules.processes.edgecore.top.amounts import duration, kilobytes
-from modules.processes.edgecore.top.look import Look
+from modules.processes.edgecore.top.look import NodeSnapshot
 from modules.processes.edgecore.top.pod_waits import pod_waits
 from modules.processes.edgecore.top.spans import Line, Span, Tone, span
 
@@ -25,7 +25,7 @@ class Wait(NamedTuple):
     tone: Tone = Tone.BUSY
 
 
-def waits_of(look: Look) -> list[Wait]:
+def waits_of(look: NodeSnapshot) -> list[Wait]:
     """Return all waits: the node's, the link's, the pods' by the time of the next attempt, then requests."""
     pods = [wait for pod in look.pods for wait in _of_pod(pod, look)]
     pods.sort(key=lambda wait: (wait.left is None, wait.left or 0.0, wait.who))
@@ -49,7 +49,7 @@ def _line(wait: Wait, who_width: int, width: int) -> Line:
     )
 
 
-def _of_node(look: Look) -> Iterator[Wait]:
+def _of_node(look: NodeSnapshot) -> Iterator[Wait]:
     for condition in look.state.conditions:
         told = ": ".join(part for part in (condition.reason, condition.message) if part)
         if condition.type == "Ready" and condition.status != "True":
@@ -61,7 +61,7 @@ def _of_node(look: Look) -> Iterator[Wait]:
             yield Wait(name, f"{module.state}{f': {module.reason}' if module.reason else ''}", tone=Tone.BAD)
 
 
-def _of_link(look: Look) -> Iterator[Wait]:
+def _of_link(look: NodeSnapshot) -> Iterator[Wait]:
     link = look.state.link
     if not link.enabled or link.connected_at is not None:
         return
@@ -72,7 +72,7 @@ def _of_link(look: Look) -> Iterator[Wait]:
         yield Wait("outbox", f"{messages} messages ({kilobytes(size)}) wait for the cloud")
 
 
-def _of_pod(pod: JsonObject, look: Look) -> Iterator[Wait]:
+def _of_pod(pod: JsonObject, look: NodeSnapshot) -> Iterator[Wait]:
     work, uid = look.state.work, text_at(pod, "metadata.uid")
     who = f"{text_at(pod, 'metadata.namespace')}/{text_at(pod, 'metadata.name')}"
     due = None if work is None else work.due.get(uid)
@@ -84,7 +84,7 @@ def _of_pod(pod: JsonObject, look: Look) -> Iterator[Wait]:
         yield Wait(who, "its last sync failed; see edgecore's log", due)
 
 
-def _of_requests(look: Look) -> Iterator[Wait]:
+def _of_requests(look: NodeSnapshot) -> Iterator[Wait]:
     for resource in look.state.asked:
         yield Wait("metamanager", f"has asked the cloud for {resource}")
 

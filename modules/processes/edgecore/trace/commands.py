@@ -70,10 +70,10 @@ def _guarded(command: Callable[[], int]) -> int:
         raise
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except (BeehiveError, OSError) as error:
-        _say(f"error: {error}")
+        _print_remark(f"error: {error}")
         return ExitCode.USAGE
 
 
@@ -152,7 +152,7 @@ def _view(chosen: argparse.Namespace) -> int:
         raise TooLongError("cannot show the trace", f"{chosen.file} has more than {MOST} events", hint)
     output = chosen.output or Path(f"{chosen.file.name}.html")
     status = _write(output, (piece.encode() for piece in page(packed)))
-    _say(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    _print_remark(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return status
 
 
@@ -187,7 +187,7 @@ def _events(path: Path) -> Iterator[Event]:
     with read(path) as trace:
         yield from events_of(_watched(trace))
         if trace.damage:
-            _say(f"the trace ends early: {trace.damage}")
+            _print_remark(f"the trace ends early: {trace.damage}")
 
 
 def _watched(trace: TraceReader) -> Iterator[Record]:
@@ -219,5 +219,5 @@ def _private(path: str, flags: int) -> int:
     return descriptor
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

@@ -106,28 +106,28 @@ def _property(name: str, rows: DeviceRows, facts: NodeFacts) -> PropertyDiagnosi
     live = twin if twin is not None and twin.is_live else Twin()
     reported = live.actual.value if live.actual is not None else None
 
-    def told(
+    def diagnosis(
         place: ValuePlace, why: str = "", hint: str = "", desired: str = of_cloud, by: str = CLOUD
     ) -> PropertyDiagnosis:
         return PropertyDiagnosis(name, place, why, hint, desired, by if desired else "", reported)
 
     expected = live.expected
     if of_cloud and (live.desired or "") != of_cloud:
-        return told(*_not_taken(name, of_cloud, twin, rows, facts))
+        return diagnosis(*_rejection(name, of_cloud, twin, rows, facts))
     if expected is None or not expected.value:
         named = rows.object is not None and name in rows.object.desired
         where = "the Device has no desired value for it" if named else "the Device does not have this property"
-        return told(ValuePlace.NOT_DESIRED, where)
+        return diagnosis(ValuePlace.NOT_DESIRED, where)
     place, why, hint = _of_expected(name, live, expected, rows, facts)
     by = live.expected_by
     if by != CLOUD:
         theirs = f"; the cloud desires {of_cloud}" if of_cloud else ""
         why = f"{why}; set on the node by {by} at {_time(expected.timestamp)}{theirs}".removeprefix("; ")
         hint = hint or (f"`edgecore devices set {rows.id} {name}-` makes the cloud's value count" if of_cloud else "")
-    return told(place, why, hint, expected.value, by)
+    return diagnosis(place, why, hint, expected.value, by)
 
 
-def _not_taken(
+def _rejection(
     name: str, desired: str, twin: Twin | None, rows: DeviceRows, facts: NodeFacts
 ) -> tuple[ValuePlace, str, str]:
     """Return why the value of the Device object is not in the twin."""

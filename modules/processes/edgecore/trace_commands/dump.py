@@ -26,12 +26,12 @@ def dump(chosen: argparse.Namespace) -> int:
             path = _copy(path, chosen.output)
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except (TraceError, OSError) as error:
-        _say(f"error: {error}")
+        _print_remark(f"error: {error}")
         return ExitCode.START_FAILED
-    _say(f"{answer['records']} records")
+    _print_remark(f"{answer['records']} records")
     sys.stdout.write(f"{path}\n")
     return ExitCode.OK
 
@@ -44,5 +44,5 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

@@ -71,7 +71,7 @@ def show(chosen: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except (BeehiveError, OSError) as error:
-        _say(f"error: {error}")
+        _print_remark(f"error: {error}")
         return ExitCode.USAGE
     return ExitCode.OK
 
@@ -167,7 +167,7 @@ def _commit(record: StoreCommit) -> Line:
     )
 
 
-def _note(record: Note) -> Line:
+def _note_line(record: Note) -> Line:
     return Line(record.module, "", record.kind, record.text, "", record.kind in ("failure", "lost"))
 
 
@@ -201,7 +201,7 @@ _LINES: Final[dict[type[Record], Callable[[Any], Line]]] = {
     CriEvent: _event,
     LinkFrame: _frame,
     StoreCommit: _commit,
-    Note: _note,
+    Note: _note_line,
 }
 
 
@@ -220,9 +220,9 @@ def _show(trace: TraceReader, wanted: Filter, chosen: argparse.Namespace) -> Non
     progress.clear()
     sys.stdout.flush()
     if trace.skipped:
-        _say(f"{trace.skipped} records are of kinds that this version does not know")
+        _print_remark(f"{trace.skipped} records are of kinds that this version does not know")
     if trace.damage:
-        _say(f"the trace ends early: {trace.damage}")
+        _print_remark(f"the trace ends early: {trace.damage}")
 
 
 def _filter(chosen: argparse.Namespace, began: float) -> Filter:
@@ -268,5 +268,5 @@ class _Progress:
             self._shown = False
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

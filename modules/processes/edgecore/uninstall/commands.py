@@ -19,7 +19,7 @@ from modules.processes.common.backup.errors import BackupError
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
-from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
+from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryInUseError, lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
@@ -69,15 +69,15 @@ def uninstall(chosen: argparse.Namespace) -> None:
     root = config.modules.edged.root_directory
     found, units, uids = leftovers(config, location), _units(location), pod_uids(config)
     if not found.remove and not units:
-        _say(f"nothing of a node is left: {location}")
+        _print_remark(f"nothing of a node is left: {location}")
         return
     has_run = (root / LOCK_FILE).exists()
     if has_run and not chosen.dry_run and not chosen.stop:
         _check_stopped(root)
     if chosen.dry_run or not chosen.yes:
-        _tell_plan(found, units, len(uids), chosen)
+        _print_plan(found, units, len(uids), chosen)
     for other in other_kinds(config) if has_run else ():
-        _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
+        _print_remark(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
         return
     if not chosen.yes:
@@ -86,36 +86,36 @@ def uninstall(chosen: argparse.Namespace) -> None:
         if has_run:
             if chosen.stop:
                 _stop(root)
-            take_root_directory(root, stack)
+            lock_root_directory(root, stack)
             found, uids = leftovers(config, location), pod_uids(config)  # it may have run on until now
             kinds = kinds_with_records(config)
             if not config.runs_container_runtime:
-                end_pods(config, uids, _say)
+                end_pods(config, uids, _print_remark)
             for kind in kinds:
-                end_pods(of_kind(config, kind), uids, _say)
-            unmount_below(root, _say)
-            remove_cgroups(config, uids, _say)
-            remove_service_rules(config, _say)
+                end_pods(of_kind(config, kind), uids, _print_remark)
+            unmount_below(root, _print_remark)
+            remove_cgroups(config, uids, _print_remark)
+            remove_service_rules(config, _print_remark)
             if not chosen.keep_data:
                 _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)
-    _tell_rest(config, left, kept=chosen.keep_data)
+    _print_rest(config, left, kept=chosen.keep_data)
 
 
 def _check_stopped(root: Path) -> None:
     with ExitStack() as probe:
         try:
-            take_root_directory(root, probe)
-        except RootDirectoryTakenError as error:
+            lock_root_directory(root, probe)
+        except RootDirectoryInUseError as error:
             raise BackupError("edgecore is running", str(root), "stop it, or let --stop do it") from error
 
 
-def _tell_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse.Namespace) -> None:
+def _print_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse.Namespace) -> None:
     would = "would" if chosen.dry_run else "will"
-    _say(f"{would} end the pods of this node (directories of pods: {pods}) and unmount their volumes")
+    _print_remark(f"{would} end the pods of this node (directories of pods: {pods}) and unmount their volumes")
     if not chosen.keep_data:
         for path in [*found.remove, *units]:
-            _say(f"{would} remove {path}")
+            _print_remark(f"{would} remove {path}")
 
 
 def _ask(location: NodeLocation) -> None:
@@ -131,9 +131,9 @@ def _stop(root: Path) -> None:
     """Stop the edgecore that holds the directory, and wait for its end."""
     with ExitStack() as probe:
         try:
-            take_root_directory(root, probe)
+            lock_root_directory(root, probe)
             return
-        except RootDirectoryTakenError:
+        except RootDirectoryInUseError:
             pass
     process = int((root / LOCK_FILE).read_text().strip() or "0")
     if process <= 1:
@@ -141,7 +141,7 @@ def _stop(root: Path) -> None:
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process)
         try:
-            _say(f"stop edgecore, process {process}")
+            _print_remark(f"stop edgecore, process {process}")
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             if not select.select([descriptor], [], [], STOP_SECONDS)[0]:
                 raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
@@ -162,9 +162,11 @@ def _purge_runtimes(config: EdgeCoreConfig, kinds: Sequence[RuntimeKind]) -> Non
 def _remove(found: Leftovers, units: list[Path]) -> list[Path]:
     for unit in units:
         unit.unlink(missing_ok=True)
-        _say(f"removed {unit}: `systemctl{' --user' if '/user/' in str(unit) else ''} daemon-reload` tells systemd")
+        _print_remark(
+            f"removed {unit}: `systemctl{' --user' if '/user/' in str(unit) else ''} daemon-reload` tells systemd"
+        )
     left = found.remove_all()
-    _say(f"removed {len(found.remove)} files and directories")
+    _print_remark(f"removed {len(found.remove)} files and directories")
     return left
 
 
@@ -180,16 +182,18 @@ def _units(location: NodeLocation) -> list[Path]:
     return found
 
 
-def _tell_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
+def _print_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
     for path in left:
-        _say(f"left, because there is more in it: {path}")
+        _print_remark(f"left, because there is more in it: {path}")
     if not config.runs_container_runtime:
-        _say("left: the container runtime and its images")
+        _print_remark("left: the container runtime and its images")
     end = ": its pods have ended, its files stay" if kept else " is uninstalled"
     print_lines([f"node {config.node_name}{end}"])
     if config.modules.edge_hub.enable:
-        _say(f"left: the Node {config.node_name} in the cloud; `kubectl delete node {config.node_name}` removes it")
+        _print_remark(
+            f"left: the Node {config.node_name} in the cloud; `kubectl delete node {config.node_name}` removes it"
+        )
 
 
-def _say(text: str) -> None:
+def _print_remark(text: str) -> None:
     print_error("edgecore", text)

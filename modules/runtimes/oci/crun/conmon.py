@@ -229,15 +229,15 @@ def reopen_log(directory: Path) -> None:
 
     Raises OSError, ENXIO if conmon has ended.
     """
-    _tell(directory, _REOPEN_LOG)
+    _write_control(directory, _REOPEN_LOG)
 
 
 def resize_terminal(directory: Path, width: int, height: int) -> None:
     """Set the size of the terminal of a container's first process. Raises OSError as `reopen_log`."""
-    _tell(directory, b"1 %d %d\n" % (min(height, _MOST_CELLS), min(width, _MOST_CELLS)))
+    _write_control(directory, b"1 %d %d\n" % (min(height, _MOST_CELLS), min(width, _MOST_CELLS)))
 
 
-def _tell(directory: Path, line: bytes) -> None:
+def _write_control(directory: Path, line: bytes) -> None:
     descriptor = os.open(directory / BUNDLE / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if os.write(descriptor, line) != len(line):

@@ -65,7 +65,7 @@ class CopyBudget:
         self._entries = entries
         self._size = size
 
-    def take(self, status: os.stat_result) -> None:
+    def charge(self, status: os.stat_result) -> None:
         """Count an entry. Raises OSError when it is too much."""
         self._entries -= 1
         self._size -= status.st_blocks * _SECTOR
@@ -123,7 +123,7 @@ class _Layer:
 
     def _copy_entry(self, place: _Place, status: os.stat_result) -> None:
         if self._budget is not None:
-            self._budget.take(status)
+            self._budget.charge(status)
         below = self._status(place.path)
         is_directory = stat.S_ISDIR(status.st_mode)
         is_merged = is_directory and below is not None and stat.S_ISDIR(below.st_mode)

@@ -26,14 +26,14 @@ class PullsUnderWay:
         """Count a pull until the context ends; the function that it yields takes how far a layer is."""
         token, layers = object(), dict[str, LayerProgress]()
 
-        def told(layer: LayerProgress, /) -> None:
+        def update(layer: LayerProgress, /) -> None:
             with self._lock:
                 layers[layer.digest] = layer
 
         with self._lock:
             self._pulls[token] = (name, layers)
         try:
-            yield told
+            yield update
         finally:
             with self._lock:
                 del self._pulls[token]

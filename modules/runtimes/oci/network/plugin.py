@@ -183,7 +183,7 @@ class PluginRunner:
             if not left and ended not in ready:
                 raise TimeoutError
             for descriptor in ready & texts.keys():
-                if not _take(descriptor, texts[descriptor]):
+                if not _read_pipe(descriptor, texts[descriptor]):
                     poll.unregister(descriptor)
             if len(texts[output.fileno()]) > MOST_OUTPUT:
                 raise OverflowError
@@ -192,7 +192,7 @@ class PluginRunner:
                 return bytes(texts[output.fileno()]), bytes(texts[complaint.fileno()])
 
 
-def _take(descriptor: int, text: bytearray) -> bool:
+def _read_pipe(descriptor: int, text: bytearray) -> bool:
     """Append the bytes that a pipe holds; return False at the end."""
     for _ in range(_PIPE_BYTES // _PIECE):
         try:

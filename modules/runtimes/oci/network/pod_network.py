@@ -226,7 +226,7 @@ class PodNetwork:
             except PodNetworkError as error:
                 _log.warning("%s", error)
 
-    def look_after(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
+    def watch(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
         """Watch that the firewall keeps the rules of sandboxes that were attached before this start of edgecore.
 
         `attach` does the same for later ones.

@@ -108,7 +108,7 @@ class ContainerShim:
             _answer(self._answers, -1, _read_all(errors))
             return False
         if listener is not None:
-            self._take_terminal(listener)
+            self._receive_terminal(listener)
         self._groups = _text(f"/proc/{self._init}/cgroup")  # once answered, it may start, and end: then it has none
         _answer(self._answers, self._init)
         return True
@@ -142,7 +142,7 @@ class ContainerShim:
         listener.listen(1)
         return listener
 
-    def _take_terminal(self, listener: socket.socket) -> None:
+    def _receive_terminal(self, listener: socket.socket) -> None:
         with listener, listener.accept()[0] as connection:
             descriptors = array.array("i")
             _, messages, _, _ = connection.recvmsg(4096, socket.CMSG_SPACE(descriptors.itemsize))
@@ -170,7 +170,7 @@ class ContainerShim:
             if (client := self._clients.accept()) is not None:
                 self._poll.register(client, select.POLLIN)
         elif descriptor in self._clients.connected:
-            self._take_input(descriptor, has_gone=bool(events & select.POLLHUP))
+            self._receive_input(descriptor, has_gone=bool(events & select.POLLHUP))
         elif self._input is not None and descriptor == self._input.descriptor:
             self._input.flush()
             self._wait_for_input()
@@ -188,7 +188,7 @@ class ContainerShim:
         self._poll.unregister(client)
         self._clients.close(client)
 
-    def _take_input(self, client: int, *, has_gone: bool) -> None:
+    def _receive_input(self, client: int, *, has_gone: bool) -> None:
         data = self._clients.receive(client)
         if data is None:
             if has_gone:

@@ -136,7 +136,7 @@ class _ProcessStreams:
         """
         for descriptor in {*self._outputs, *([self._stdin] if self._stdin is not None else [])}:
             os.set_blocking(descriptor, False)
-        self._take(early)
+        self._handle(early)
         try:
             while not self._is_over and self._step():
                 pass
@@ -169,7 +169,7 @@ class _ProcessStreams:
             events = self._channels.receive()
             if events is None and not self._is_over:
                 return False
-            self._take(events or [])
+            self._handle(events or [])
         return True
 
     def _poll(self) -> "select.poll":
@@ -200,7 +200,7 @@ class _ProcessStreams:
             return left
         return min(left, self._stalled + STALL_SECONDS - now)
 
-    def _take(self, events: list[ChannelEvent]) -> None:
+    def _handle(self, events: list[ChannelEvent]) -> None:
         for event in events:
             match event:
                 case ChannelData(StreamChannel.STDIN, data) if self._stdin is not None:

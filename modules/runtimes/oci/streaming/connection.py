@@ -92,7 +92,7 @@ class StreamingConnection:
 
     def _request(self, target: str) -> StreamRequest:
         kind, _, token = target.partition("?")[0].lstrip("/").partition("/")
-        request = self._waiting.take(kind, token)
+        request = self._waiting.pop(kind, token)
         if request is None:
             raise UpgradeError(404, "this address is not known; it works once, within a minute")
         return request

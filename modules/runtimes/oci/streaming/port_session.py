@@ -73,7 +73,7 @@ class PortForwardSession:
             events = self._streams.receive()
             while events is not None:
                 for event in events:
-                    self._take(event)
+                    self._handle(event)
                 self._link.send()
                 if self._streams.over:
                     break
@@ -102,7 +102,7 @@ class PortForwardSession:
                 poll.register(each.connection, wanted)
         return poll
 
-    def _take(self, event: PortEvent) -> None:
+    def _handle(self, event: PortEvent) -> None:
         match event:
             case PortOpened(number, port):
                 self._connect(number, port)

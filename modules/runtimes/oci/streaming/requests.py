@@ -91,7 +91,7 @@ class WaitingRequests:
             self._waiting[token] = (self._clock.monotonic() + VALID_SECONDS, request)
         return token
 
-    def take(self, kind: str, token: str) -> StreamRequest | None:
+    def pop(self, kind: str, token: str) -> StreamRequest | None:
         """Return the request with this token, once; None if it is unknown or has expired."""
         with self._lock:
             self._expire(self._waiting)

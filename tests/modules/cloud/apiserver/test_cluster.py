@@ -38,7 +38,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def versions(cluster: Cluster) -> list[int]:
-    return [int(event.new["metadata"]["resourceVersion"]) for event in cluster.storage.take_events()]
+    return [int(event.new["metadata"]["resourceVersion"]) for event in cluster.storage.drain_events()]
 
 
 def test_every_change_has_a_higher_version_and_an_unchanged_object_none(cluster: Cluster) -> None:
@@ -158,7 +158,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
 def test_a_bad_manifest_is_refused_and_changes_nothing(cluster: Cluster, document: Any, error: type[ApiError]) -> None:
     with pytest.raises(error):
         cluster.apply(document)
-    assert cluster.storage.take_events() == []
+    assert cluster.storage.drain_events() == []
 
 
 def test_a_changed_image_is_accepted_and_counts_a_generation(cluster: Cluster) -> None:
@@ -217,7 +217,7 @@ def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
     assert cluster.storage.find(WEB) is not None, "its node is still clearing up"
     cluster.delete(WEB, grace=0)
     assert cluster.storage.find(WEB) is None
-    events = cluster.storage.take_events()
+    events = cluster.storage.drain_events()
     assert [event.type for event in events] == [EventType.ADDED, *[EventType.MODIFIED] * 3, EventType.DELETED]
     last = [event.new["metadata"] for event in events[-2:]]
     assert [meta["deletionGracePeriodSeconds"] for meta in last] == [0, 0]
@@ -230,7 +230,7 @@ def test_a_pod_deleted_by_force_reaches_its_node_with_no_grace_period(cluster: C
     """Its deletion had not begun: the node would give it its own grace period, 30 s, if nobody said otherwise."""
     cluster.apply(pod(terminationGracePeriodSeconds=30))
     cluster.delete(WEB, grace=0)
-    events = cluster.storage.take_events()
+    events = cluster.storage.drain_events()
     assert [event.type for event in events] == [EventType.ADDED, EventType.MODIFIED, EventType.DELETED]
     assert [event.new["metadata"]["deletionGracePeriodSeconds"] for event in events[1:]] == [0, 0]
 
@@ -297,7 +297,7 @@ def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(clust
     """They are counted as they come and go: an ended pod does not make the server go through ten thousand."""
     storage = cluster.storage
     cluster.apply(pod("first", nodeName=""))
-    storage.take_events()
+    storage.drain_events()
     storage.set_savepoint()
     cluster.apply(pod("second", nodeName=""))
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
@@ -420,11 +420,11 @@ def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None
     assert not cluster.storage.get(WEB)["spec"].get("nodeName")
     with pytest.raises(InvalidError, match="schedulingGates"):
         cluster.update({**one_gate, "spec": {**one_gate["spec"], "schedulingGates": [{"name": "c"}]}})
-    cluster.storage.take_events()
+    cluster.storage.drain_events()
     cluster.update(
         {**one_gate, "spec": {name: value for name, value in one_gate["spec"].items() if "Gates" not in name}}
     )
-    (event,) = cluster.storage.take_events()
+    (event,) = cluster.storage.drain_events()
     assert makes_room(event)
     cluster.scheduler.place_waiting_pods()
     assert cluster.storage.get(WEB)["spec"]["nodeName"] == "edge"

@@ -91,7 +91,7 @@ def test_an_earlier_state_is_read_as_it_was(seed: int) -> None:
     cluster = Cluster(Simulation(seed).clock, storage=storage)
     states: dict[int, list[JsonObject]] = {}
     for _ in range(60):
-        storage.take_events()
+        storage.drain_events()
         storage.set_savepoint()
         for _ in range(source.randint(1, 3)):
             _change(storage, f"m{source.randrange(8)}", source)
@@ -155,7 +155,7 @@ def test_of_the_changes_of_another_cloudcore_only_the_last_state_is_known() -> N
     storage = cluster.storage
     before, other = storage.version, storage.get(ObjectKey("ConfigMap", "default", "b"))
     changed = {**other, "metadata": {**other["metadata"], "resourceVersion": str(before + 3)}, "data": {"new": "1"}}
-    storage.take_events()
+    storage.drain_events()
     storage.adopt([(ObjectKey("ConfigMap", "default", "b"), changed)], before + 3, complete=False)
     exact = {"resourceVersionMatch": "Exact"}
     assert _listed(cluster, resourceVersion=str(before), **exact)["items"][1] == other
@@ -187,7 +187,7 @@ def test_the_order_follows_objects_that_come_and_go() -> None:
     for name in ("c", "a"):
         storage.create(configmap(name))
     assert _names(storage.list(_MAP)) == ["a", "c"]
-    storage.take_events()
+    storage.drain_events()
     storage.set_savepoint()
     storage.create(configmap("b"))
     storage.remove(ObjectKey("ConfigMap", "default", "a"))
@@ -203,7 +203,7 @@ def test_selected_lists_and_counts_equal_a_walk_through_all_objects(seed: int) -
     past = [(cluster.storage.version, list[JsonObject]())]
     for _ in range(40):
         _change_pod(cluster.storage, source)
-        cluster.storage.take_events()
+        cluster.storage.drain_events()
         cluster.storage.set_savepoint()
         _change_pod(cluster.storage, source)
         if source.random() < 0.3:

@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 
 def taken(loaded: LoadedObjects, obj: JsonObject) -> JsonObject | None:
-    return loaded.take(key_of(obj), obj, len(msgspec.json.encode(obj)))
+    return loaded.admit(key_of(obj), obj, len(msgspec.json.encode(obj)))
 
 
 def made(kind: str, name: str, *, mirror: bool = False, node: str = "", **members: Any) -> JsonObject:

@@ -147,9 +147,9 @@ def test_the_second_look_at_a_broken_file_logs_nothing(tmp_path: Path, caplog: p
 def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
     write("a.yaml", POD)
     directory.sync()
-    cluster.storage.take_events()
+    cluster.storage.drain_events()
     directory.sync()
-    assert cluster.storage.take_events() == []
+    assert cluster.storage.drain_events() == []
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_other_files_and_a_missing_directory_are_left_alone(tmp_path: Path, clus
     directory.sync()
     assert not directory.loaded
     ManifestDirectory(tmp_path, cluster).sync()
-    assert cluster.storage.take_events() == []
+    assert cluster.storage.drain_events() == []
 
 
 def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:

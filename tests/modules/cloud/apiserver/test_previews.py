@@ -272,7 +272,7 @@ class Stage:
             verb="update", api_version="v1", plural="configmaps", namespace="default", name=name, body=large(name),
             user=user,
         )  # fmt: skip
-        return self.previews.take(Message(content=call))
+        return self.previews.accept(Message(content=call))
 
     def go_on(self) -> None:
         self.computing.pop(0)()
@@ -342,4 +342,4 @@ def test_requests_without_large_objects_and_reads_have_no_preview(bee: Harness) 
         ApiCall(verb="update", api_version="none/v1", plural="nothings", name="a", body={"a": 1}),
         ApiCall(verb="update", api_version="v1", plural="configmaps", name="a", body={"a": {1, 2}}),
     ):
-        assert not stage.previews.take(Message(content=call)), call
+        assert not stage.previews.accept(Message(content=call)), call

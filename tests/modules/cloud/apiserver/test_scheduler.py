@@ -319,7 +319,7 @@ def test_a_node_keeps_few_looks() -> None:
             looked.append(demand)
             return "no"
 
-        room.look(demand, look)
+        room.verdict(demand, look)
     assert [*map(ord, looked)] == [*range(33), 0]
 
 
@@ -558,8 +558,8 @@ def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     found = dict[str, int]()
 
     class Noted(Scorer):
-        def scores(self, rooms: Sequence[rooms.NodeRoom], looks: Sequence[rooms.NodeLook]) -> list[int]:
-            given = super().scores(rooms, looks)
+        def scores(self, rooms: Sequence[rooms.NodeRoom], verdicts: Sequence[rooms.NodeVerdict]) -> list[int]:
+            given = super().scores(rooms, verdicts)
             found.update(zip([room.name for room in rooms], given, strict=True))
             return given
 

@@ -168,7 +168,7 @@ def written(each: Deciding, value: Any) -> JsonObject:
 def refused(old: JsonObject | None, new: JsonObject | None) -> bool:
     node = {"kind": "Node", "metadata": {"name": "n1", "uid": "u"}}
     found = {ObjectKey("Node", "", "n1"): node}
-    known = SimpleNamespace(find=found.get, is_hostname_taken=lambda name, _: name == "n2")
+    known = SimpleNamespace(find=found.get, is_hostname_in_use=lambda name, _: name == "n2")
     return bool(refusal("n1", old, new, cast("NodeGraph", known)))
 
 

@@ -24,7 +24,7 @@ class Site:
 
     def noted(self) -> list[ObjectEvent]:
         """Note the changes, and return them, the latest first."""
-        events = list(self.cluster.storage.take_events())
+        events = list(self.cluster.storage.drain_events())
         for event in events:
             self.graph.handle_event(event)
         return events[::-1]
@@ -41,7 +41,7 @@ def test_a_hostname_is_taken_while_another_node_has_it() -> None:
     taken = []
 
     def note() -> None:
-        taken.append([site.graph.is_hostname_taken(name, "n2") for name in ("host", "n1", "other", "n2")])
+        taken.append([site.graph.is_hostname_in_use(name, "n2") for name in ("host", "n1", "other", "n2")])
 
     site.apply(made)
     note()
@@ -50,7 +50,7 @@ def test_a_hostname_is_taken_while_another_node_has_it() -> None:
     site.graph.roll_back(change)
     note()
     assert taken == [[True, True, False, False], [False, True, True, False], [True, True, False, False]]
-    assert not site.graph.is_hostname_taken("host", "n1")
+    assert not site.graph.is_hostname_in_use("host", "n1")
 
 
 def _volume(name: str, claim: str, **source: JsonObject) -> JsonObject:

@@ -104,7 +104,7 @@ def test_a_write_is_judged_by_the_object_before_and_after(
     old: JsonObject | None, new: JsonObject | None, is_refused: bool
 ) -> None:
     pods = {"web": a_pod(), "theirs": a_pod("n2")}
-    known = SimpleNamespace(find=lambda key: pods.get(key.name), is_hostname_taken=lambda name, _node: name == "n2")
+    known = SimpleNamespace(find=lambda key: pods.get(key.name), is_hostname_in_use=lambda name, _node: name == "n2")
     graph = cast("NodeGraph", known)
     assert bool(refusal("n1", old, new, graph)) is is_refused
 

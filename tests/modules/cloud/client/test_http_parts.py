@@ -159,7 +159,7 @@ def carried(pool: ConnectionPool[Asked, str], connection: str) -> Asked | None:
     """Let the next exchange that may have a connection have one."""
     exchange = pool.first()
     if exchange is not None:
-        pool.take(exchange)
+        pool.admit(exchange)
         pool.use(connection, exchange)
     return exchange
 

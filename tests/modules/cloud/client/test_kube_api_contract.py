@@ -88,7 +88,7 @@ class Told:
         while True:
             while not self._found:
                 self._woken.get(timeout=PATIENCE)
-                self._found += self.reading.take()
+                self._found += self.reading.receive()
             found = self._found.pop(0)
             if not isinstance(found, Bookmark):
                 return found

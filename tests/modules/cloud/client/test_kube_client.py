@@ -242,11 +242,11 @@ def test_a_watch_is_read_on_although_the_module_was_fast_while_the_reading_was_p
 
     def take() -> None:
         for _ in range(4):
-            reading.take()
+            reading.receive()
 
     connection.interrupted = take
     reading.on_data(PIECE)
-    reading.take()
+    reading.receive()
     assert not connection.is_paused
 
 
@@ -259,6 +259,6 @@ def test_a_watch_is_read_on_when_half_of_what_waited_was_taken() -> None:
         reading.on_data(PIECE)
         states.append(connection.is_paused)
     for _ in range(5):
-        reading.take()
+        reading.receive()
         states.append(connection.is_paused)
     assert states == [False] * 4 + [True] * 3 + [False] * 3

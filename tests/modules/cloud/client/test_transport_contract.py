@@ -70,7 +70,7 @@ class Service:
     def _steps(self, subscription: Subscription, woken: Callable[[], None]) -> Iterator[bytes | float]:
         subscription.wake(woken)
         while True:
-            changes, ended = subscription.take()
+            changes, ended = subscription.drain()
             yield from (f"{change.change}\n".encode() for change in changes)
             if ended:
                 return

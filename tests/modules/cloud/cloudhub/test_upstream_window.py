@@ -120,7 +120,7 @@ class Upstream:
         """An inbox is empty again."""
         self.depths[self.draw.choice(GROUPS)] = 0
         if self.draw.random() < 0.5:
-            self.without_room.go_on()
+            self.without_room.resume()
 
     def _pass_on(self, found: Iterable[Passing]) -> None:
         for passing in found:

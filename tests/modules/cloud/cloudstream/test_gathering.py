@@ -104,7 +104,7 @@ def test_an_answer_that_is_too_long_is_none_though_it_has_ended(size: int) -> No
     tunnels = Tunnels(clock)
 
     def answer(link: WebsocketLink) -> None:
-        frame = decode(link.take()) if link.waiting else None
+        frame = decode(link.pop()) if link.waiting else None
         if frame is not None and frame.kind == FrameType.METRICS:
             for each in (*data_frames(frame.connection, bytes(size)), Frame(frame.connection, FrameType.REMOVE)):
                 tunnels.receive("n1", link, each.encode())

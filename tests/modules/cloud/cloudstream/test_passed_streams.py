@@ -366,7 +366,7 @@ def test_the_last_bytes_are_taken_before_the_end() -> None:
     there.close()
     taken = []
     while not stream.is_over:
-        taken.append(stream.take(0.0))
+        taken.append(stream.receive(0.0))
     assert b"".join(taken) == b"firstsecond"
     stream.close()
 

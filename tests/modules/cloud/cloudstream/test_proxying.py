@@ -52,7 +52,7 @@ class NodeStream:
     def fileno(self) -> int:
         return self.connection.fileno()
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         try:
             data = self.connection.recv(_READ)
         except BlockingIOError:
@@ -412,7 +412,7 @@ class Saying:
     def fileno(self) -> int:
         return -1
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         data, self._answer = self._answer, b""
         return data
 

@@ -38,7 +38,7 @@ class SilentStream:
         """Return a descriptor that is never readable."""
         return self._event
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         """Return nothing."""
         return b""
 
@@ -106,7 +106,7 @@ class EndedStream(SilentStream):
         """Whether all was taken."""
         return not self._data
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         """Return all."""
         data, self._data = self._data, b""
         return data
@@ -115,7 +115,7 @@ class EndedStream(SilentStream):
 class Dripping(EndedStream):
     """A stream of a command that prints one byte at a time."""
 
-    def take(self, _now: float) -> bytes:
+    def receive(self, _now: float) -> bytes:
         """Return a byte."""
         data, self._data = self._data[:1], self._data[1:]
         return data
@@ -129,7 +129,7 @@ def test_a_stream_of_single_bytes_has_so_many_turns(
     waited: list[float] = []
     monkeypatch.setattr(ClientSocket, "pause", lambda _, seconds: waited.append(round(seconds, 6)))
     turns = SmallTurns(rate=1000, burst=10)
-    turns.took(SMALL_BYTES, 0.0)
+    turns.charge(SMALL_BYTES, 0.0)
     with tcp_pair() as (ours, theirs):
         theirs.shutdown(socket.SHUT_WR)
         with ours, closing(stream):

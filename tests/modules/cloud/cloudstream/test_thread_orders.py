@@ -33,7 +33,7 @@ def read(stream: TunnelStream, clock: Clock) -> bytes:
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         poll.poll()
-        found += stream.take(clock.monotonic())
+        found += stream.receive(clock.monotonic())
     stream.close()
     return found
 

@@ -29,7 +29,7 @@ class Node:
 
     def sent(self) -> list[Frame]:
         """The frames that came since the last call."""
-        return [decode(self.link.take()) for _ in range(len(self.link.waiting))]
+        return [decode(self.link.pop()) for _ in range(len(self.link.waiting))]
 
     def say(self, number: int, data: bytes = b"", kind: int = FrameType.DATA) -> None:
         self.hand_in(Frame(number, kind, data).encode())
@@ -56,7 +56,7 @@ def tunnels(simulation: Simulation) -> Tunnels:
 def read(stream: TunnelStream, now: float = 0.0) -> bytes:
     """Everything that waits."""
     found = bytearray()
-    while data := stream.take(now):
+    while data := stream.receive(now):
         found += data
     return bytes(found)
 
@@ -111,7 +111,7 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
     older.say(other.number, b"from the wrong tunnel")
     tunnels.remove("n1", older.link)
     assert tunnels.has("n1")
-    assert not other.take(0.0)
+    assert not other.receive(0.0)
     tunnels.remove("n1", newer.link)
     assert not tunnels.has("n1")
     assert other.is_over
@@ -218,7 +218,7 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
             node.say(stream.number, bytes(16 * 1024))
         simulation.run_for(PATIENCE_ALONE * 0.9)
         tunnels.end_stalled()
-        assert stream.take(simulation.clock.monotonic())
+        assert stream.receive(simulation.clock.monotonic())
     assert stream.failure == ""
     assert len(read(stream)) <= QUEUE_BYTES + 128 * 1024
     assert node.link.has_room

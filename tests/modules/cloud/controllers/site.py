@@ -66,8 +66,8 @@ class Site:
         self.engine = self._begin()
         for kind in FOLLOWED:
             for obj in self.cluster.storage.list(self.cluster.storage.kinds.named(kind)):
-                self.engine.take(ObjectChanged("ADDED", obj))
-        self.engine.look_at_all()
+                self.engine.handle(ObjectChanged("ADDED", obj))
+        self.engine.enqueue_all()
 
     def add_node(self, name: str, **fields: Any) -> None:
         """Register a node."""
@@ -192,7 +192,7 @@ class Site:
 
     def _publish(self) -> None:
         """Tell the controllers of the changes, in order but later."""
-        for event in self.cluster.storage.take_events():
+        for event in self.cluster.storage.drain_events():
             self._published(event)
             for check in self.checks:
                 check(self)
@@ -200,7 +200,7 @@ class Site:
     def _published(self, event: ObjectEvent) -> None:
         changed = ObjectChanged(event.type, event.new, event.old)
         if changed.kind in FOLLOWED:
-            self._queues[2].append(lambda: self.engine.take(changed))
+            self._queues[2].append(lambda: self.engine.handle(changed))
 
     def _next_of_nodes(self) -> float | None:
         return min((at for at, _ in self._duties()), default=None)

@@ -61,7 +61,7 @@ def test_each_node_has_one_and_a_new_one_gets_one() -> None:
     status = daemon_set(site)["status"]
     assert (status["desiredNumberScheduled"], status["numberReady"], status["numberAvailable"]) == (4, 4, 4)
     before = len(site.writes)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(3600)
     assert len(site.writes) == before
 
@@ -314,7 +314,7 @@ def test_with_a_surge_an_old_pod_that_ends_slowly_is_deleted_once() -> None:
     site.answer = fall_away
     site.patch(daemon_set(site), new_image("app:2"))
     site.run_for(60)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(60)
     assert len(deleted) == 1
     assert images(site) == {"n1": "app:2"}

@@ -119,7 +119,7 @@ def test_the_status_settles_without_further_writes() -> None:
     site = Site()
     rolled_out(site, 3)
     before = len(site.writes)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(3600)
     assert len(site.writes) == before
 
@@ -1055,7 +1055,7 @@ def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
         )  # fmt: skip
         site.report(made, "Running", ready=True)
     site.run_for(60)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(60)
     owned = [pod for pod in site.pods() if controller_of(pod)]
     assert list(map(key_of, owned)) == list(map(key_of, before))
@@ -1079,7 +1079,7 @@ def test_pods_of_another_namespace_are_no_replicas_despite_their_owner() -> None
         )  # fmt: skip
         site.report(made, "Running", ready=True)
     site.settle()
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(60)
     assert [key_of(pod) for pod in site.pods() if key_of(pod).namespace == "default"] == list(map(key_of, before))
     assert site.get("ReplicaSet", replica_set["metadata"]["name"])["status"]["replicas"] == 3

@@ -38,7 +38,7 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     engine = Engine({"Node": reconcile}, lambda *_: None, clock, lambda: None)
     for version, name in enumerate(("bad", "good"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
-        engine.take(ObjectChanged("ADDED", node))
+        engine.handle(ObjectChanged("ADDED", node))
     pauses = []
     for _ in range(3):
         again = engine.run()
@@ -64,12 +64,12 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
         return ReconcilePlan((delete(node("1")),) * 3) if len(looks) == 1 else NOTHING
 
     engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), VirtualClock(1), lambda: None)
-    engine.take(ObjectChanged("ADDED", node("1")))
+    engine.handle(ObjectChanged("ADDED", node("1")))
     engine.run()
     for number, version in enumerate(("2", "5", "4")):  # first one, then two beside each other
         answers[number](ApiResult(object=node(version)))
     for version, number in (("3", 1), ("4", 1), ("5", 2)):
-        engine.take(ObjectChanged("MODIFIED", node(version)))
+        engine.handle(ObjectChanged("MODIFIED", node(version)))
         engine.run()
         assert len(looks) == number
 
@@ -100,7 +100,7 @@ def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: 
         return ReconcilePlan((write,))
 
     engine = Engine({"Deployment": reconcile}, perform, VirtualClock(1), lambda: None)
-    engine.take(ObjectChanged("ADDED", deployment))
+    engine.handle(ObjectChanged("ADDED", deployment))
     engine.run()
     assert [call.plural for call in asked] == ["replicasets", *(["events"] if told else [])]
 
@@ -136,7 +136,7 @@ class _Lives:
         self.left = {"a": 4, "b": 4}
         self._engine = Engine({"Node": self._reconcile}, self._perform, self._clock, lambda: None)
         for name in self.left:
-            self._engine.take(ObjectChanged("ADDED", self._made(name)))
+            self._engine.handle(ObjectChanged("ADDED", self._made(name)))
 
     def step(self, refused: float, seen: float) -> None:
         """Let time pass, and perhaps an answer and a change come."""
@@ -147,7 +147,7 @@ class _Lives:
             self._answer(*self._calls.pop(self._draw.randrange(len(self._calls))), refused)
             self._is_answering = False
         if self._unseen and self._draw.random() < seen:
-            self._engine.take(ObjectChanged("MODIFIED", self._unseen.pop(0)))
+            self._engine.handle(ObjectChanged("MODIFIED", self._unseen.pop(0)))
 
     def _answer(self, call: ApiCall, then: Callable[[ApiResult], None], refused: float) -> None:
         if self._draw.random() < refused:
@@ -214,7 +214,7 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine({"Node": reconcile}, perform, simulation.clock, lambda: None, meter)
     for version, name in enumerate(("bad", "good", "refused", "written"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
-        engine.take(ObjectChanged("ADDED", node))
+        engine.handle(ObjectChanged("ADDED", node))
     assert meter.depths() == {"Node": 4}
     engine.run()
     assert meter.depths() == {}
@@ -225,7 +225,7 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     refused(ApiResult(refusal={"code": 403, "message": "no"}))
     written(ApiResult(object={"kind": "Status"}))
     assert (durations.buckets()[-1][1], durations.total, meter.retries["Node"]) == (4, 6.0, 2)
-    engine.take(ObjectChanged("ADDED", {**node, "metadata": {"name": "late", "resourceVersion": "9"}}))
+    engine.handle(ObjectChanged("ADDED", {**node, "metadata": {"name": "late", "resourceVersion": "9"}}))
     engine.stop()
     assert meter.depths() == {}
     caplog.clear()
@@ -238,7 +238,7 @@ def test_a_key_pauses_longer_after_each_failure_and_not_after_a_success() -> Non
     assert pauses == [pauses[0], 2 * pauses[0], 4 * pauses[0]]
     queue.pause(key, 5.0)
     queue.add(key)
-    assert (queue.next_time(), queue.take(4.9), queue.take(5.0)) == (5.0, None, key), "a pause is no shorter than asked"
+    assert (queue.next_time(), queue.get(4.9), queue.get(5.0)) == (5.0, None, key), "a pause is no shorter than asked"
     queue.succeeded(key)
     assert queue.failed(key, 0.0) == pauses[0]
 
@@ -259,10 +259,10 @@ def test_a_pause_outlasts_the_time_at_which_a_key_was_due_before() -> None:
     queue, key = WorkQueue(), ObjectKey("Job", "default", "sum")
     queue.add_at(key, 2.0)
     queue.pause(key, 5.0)
-    assert (queue.take(2.0), queue.next_time(), queue.take(5.0)) == (None, 5.0, key)
+    assert (queue.get(2.0), queue.next_time(), queue.get(5.0)) == (None, 5.0, key)
     queue.add_at(key, 9.0)
     queue.add_at(key, 7.0)
-    assert (queue.take(7.0), queue.take(9.0)) == (key, None), "once, at the earlier of two times"
+    assert (queue.get(7.0), queue.get(9.0)) == (key, None), "once, at the earlier of two times"
 
 
 def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
@@ -290,7 +290,7 @@ def test_a_deployment_does_not_wait_for_thousands_of_services() -> None:
         queue.add(key)
     queue.pause(services[2], 5.0)
     assert queue.depths() == {"Service": 2, "Deployment": 1}
-    assert [queue.take(9.0) for _ in range(5)] == [services[0], web, services[1], services[2], None]
+    assert [queue.get(9.0) for _ in range(5)] == [services[0], web, services[1], services[2], None]
 
 
 def test_many_objects_at_once_do_not_fill_the_inbox_of_the_api_server() -> None:
@@ -304,7 +304,7 @@ def test_many_objects_at_once_do_not_fill_the_inbox_of_the_api_server() -> None:
     engine = Engine({"Node": reconcile}, lambda _, then: answers.append(then), VirtualClock(1), lambda: None)
     for number in range(200):
         metadata = {"name": f"n{number}", "resourceVersion": str(number + 1)}
-        engine.take(ObjectChanged("ADDED", {"apiVersion": "v1", "kind": "Node", "metadata": metadata}))
+        engine.handle(ObjectChanged("ADDED", {"apiVersion": "v1", "kind": "Node", "metadata": metadata}))
     for answered in range(0, 200, 10):
         while engine.run() is not None:
             pass

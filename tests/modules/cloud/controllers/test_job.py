@@ -62,7 +62,7 @@ def test_completions_are_exact_and_parallelism_is_kept(seed: int) -> None:
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
     assert ("Completed", "Job completed") in site.events()
     before = len(site.writes)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(3600)
     assert len(site.writes) == before
 

@@ -53,6 +53,6 @@ def test_a_time_that_is_over_is_not_now() -> None:
     clock = VirtualClock(1)
     engine = Engine({"Node": reconcile}, lambda *_: None, clock, lambda: None)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "resourceVersion": "1"}}
-    engine.take(ObjectChanged("ADDED", node))
+    engine.handle(ObjectChanged("ADDED", node))
     assert engine.run() == clock.now() + 1.0
     assert looks == [clock.now()]

@@ -267,7 +267,7 @@ def test_a_second_loss_is_told_once_for_each_pause_in_words_that_do_not_change()
     told = []
     for at, uid in ((10.0, "a"), (10.5, "b"), (11.0, "c"), (11.5, "d"), (13.0, "e")):
         lose(lost, at, uid)
-        told += [note and note.message for note in (lost.reason_to_tell(pod("next")) for _ in range(2))]
+        told += [note and note.message for note in (lost.event_note(pod("next")) for _ in range(2))]
     words = "Pod was deleted soon after it was made; the next waits, each time longer, up to 5 minutes"
     assert told == [None, None, None, None, words, None, None, None, words, None]
 
@@ -287,7 +287,7 @@ def test_the_event_says_what_has_happened(after: JsonObject, is_gone: bool, what
     changed = {**before, **after, "metadata": {**before["metadata"], **after.get("metadata", {})}}
     for at in (10.0, 11.0):
         lost.changed(before, changed, at, is_gone=is_gone)
-    note = lost.reason_to_tell(pod("next"))
+    note = lost.event_note(pod("next"))
     assert note is not None
     assert note.message.startswith(f"Pod {what} soon")
 

@@ -226,7 +226,7 @@ def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(bee: Harness) ->
         changed = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version, **metadata}}
         return ObjectChanged("MODIFIED", changed, obj)
 
-    take = Subscription.take
+    take = Subscription.drain
 
     def interrupted(subscription: Subscription) -> tuple[list[ObjectChanged], bool]:
         found = take(subscription)
@@ -239,7 +239,7 @@ def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(bee: Harness) ->
     def note(_self: Controllers, call: ApiCall, _then: object) -> None:
         wrote.append(f"{call.verb} {call.plural}")
 
-    with patch.object(Subscription, "take", interrupted), patch.object(Controllers, "_call", note):
+    with patch.object(Subscription, "drain", interrupted), patch.object(Controllers, "_call", note):
         cloud.call("patch", "replicasets", name="web", patch_type=MERGE, body={"metadata": {"labels": {"a": "b"}}})
         bee.run_for(2)
     assert wrote[0] == ""

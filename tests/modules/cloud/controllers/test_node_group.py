@@ -205,7 +205,7 @@ def test_a_settled_group_is_not_written_again() -> None:
     at = site()
     at.apply(group("west", nodes=["n1", "n2"], topologyEnabled=True))
     at.writes.clear()
-    at.engine.look_at_all()
+    at.engine.enqueue_all()
     at.run_for(60)
     assert at.writes == []
 

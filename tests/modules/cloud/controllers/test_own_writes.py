@@ -239,7 +239,7 @@ def test_a_breach_is_logged_once_and_counted_as_a_failure_and_nothing_is_written
         return ReconcilePlan((create(SETS), *([stolen] if bad[0] else [])))
 
     engine = Engine({"Deployment": reconcile}, lambda call, _: asked.append(call), clock, lambda: None, meter)
-    engine.take(ObjectChanged("ADDED", an("apps/v1", "Deployment")))
+    engine.handle(ObjectChanged("ADDED", an("apps/v1", "Deployment")))
     for _ in range(5):
         again = engine.run()
         assert again is not None

@@ -64,7 +64,7 @@ def test_pods_are_made_and_deleted_in_order() -> None:
     site.run_for(10)
     assert names(site) == ["db-0"]
     before = len(site.writes)
-    site.engine.look_at_all()
+    site.engine.enqueue_all()
     site.run_for(3600)
     assert len(site.writes) == before
 

@@ -73,7 +73,7 @@ class Clouds:
         made = Cloud(self, name, settings or LeaseSettings())
         made.is_refused = is_refused
         for lease in self.leases():
-            made.keeper.told(lease["metadata"]["name"], lease)
+            made.keeper.observe(lease["metadata"]["name"], lease)
         made.keeper.synced()
         self.all.append(made)
         self._running.append(made)
@@ -98,12 +98,12 @@ class Clouds:
     def serve(self, call: ApiCall) -> ApiResult:
         """Carries out a call, and passes it to watchers."""
         result = api_calls.serve(self.cluster, call)
-        for event in self.cluster.storage.take_events():
+        for event in self.cluster.storage.drain_events():
             for each in self._running:
                 if each.is_away:
                     continue
                 if event.type is EventType.DELETED:
                     each.keeper.gone(event.key.name)
                 else:
-                    each.keeper.told(event.key.name, event.new)
+                    each.keeper.observe(event.key.name, event.new)
         return result

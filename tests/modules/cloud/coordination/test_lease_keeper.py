@@ -271,5 +271,5 @@ def test_a_lease_in_a_wrong_form_counts_as_given_up() -> None:
     one = clouds.start("a")
     clouds.start("b")
     clouds.run_for(1.0)
-    one.keeper.told("b", {"metadata": {"name": "b"}, "spec": {"holderIdentity": 5}})
+    one.keeper.observe("b", {"metadata": {"name": "b"}, "spec": {"holderIdentity": 5}})
     assert one.keeper.alive == ("a",)

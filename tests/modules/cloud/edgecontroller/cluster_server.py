@@ -190,7 +190,7 @@ class ClusterServer:
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call, and tells watches what has changed."""
         result = api_calls.serve(self.cluster, call)
-        for event in self.cluster.storage.take_events():
+        for event in self.cluster.storage.drain_events():
             self._log.append((event.type.value, event.new))
             for watch in list(self._watches):
                 watch.tell(event.type.value, event.new)

@@ -270,13 +270,13 @@ class Kept:
         meta["resourceVersion"] = str(self._version)
         body = msgspec.json.encode({**obj, "metadata": meta})
         self.mirror.observe(kind, ObservedObject(place, meta["name"], meta["uid"], str(self._version), body))
-        for event in self.mirror.take_events():
+        for event in self.mirror.drain_events():
             self.downstream.handle_event(event)
             self.bodies.handle_event(event)
 
     def look(self) -> None:
         """As it does from time to time, and to the end."""
-        self.bodies.look()
+        self.bodies.collect()
         while self.later:
             self.later.pop()()
 
@@ -353,7 +353,7 @@ def test_one_configmap_that_changes_again_and_again_takes_one_place(kept: Kept) 
 def test_a_node_that_was_deleted_and_made_again_is_no_other_cloudcores(kept: Kept) -> None:
     kept.bodies.claimed([("n1", "other")])
     kept.mirror.remove(ObjectKey("Node", "", "n1"))
-    for event in kept.mirror.take_events():
+    for event in kept.mirror.drain_events():
         kept.bodies.handle_event(event)
     kept.observe(NODE, node("n1", **EDGE))
     kept.observe(POD, pod())
@@ -382,7 +382,7 @@ def test_a_rolled_back_change_leaves_the_part(kept: Kept) -> None:
     kept.bodies.connecting("n2")
     body = {**pod(nodeName="n2"), "metadata": {"name": "web", "namespace": "default", "uid": "u-web"}}
     kept.mirror.observe(POD, ObservedObject("default", "web", "u-web", "9", msgspec.json.encode(body)))
-    (event,) = kept.mirror.take_events()
+    (event,) = kept.mirror.drain_events()
     assert event.type is EventType.ADDED
     assert event.old is not None, "indexes go back to the part"
     kept.mirror.roll_back()

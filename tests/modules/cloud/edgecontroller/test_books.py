@@ -33,8 +33,8 @@ ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
 
 def test_the_newest_version_of_a_kind_stays_when_an_older_one_comes_late() -> None:
     newest = NewestVersions()
-    newest.told("Pod", "u", "10")
-    newest.told("Pod", "v", "9")
+    newest.observe("Pod", "u", "10")
+    newest.observe("Pod", "v", "9")
     assert newest.of("Pod") == "10"
     newest.listed("Pod", "8")
     assert newest.of("Pod") == "8", "after a restore"
@@ -48,7 +48,7 @@ def test_an_object_is_ahead_of_the_watch_until_its_event(monkeypatch: pytest.Mon
     newest.ahead("Pod", "first", "12")
     newest.ahead("Pod", "u", "12")
     assert [newest.is_ahead(uid, ACKNOWLEDGED) for uid in ("first", "u")] == [False, True]
-    newest.told("Pod", "u", "11")
+    newest.observe("Pod", "u", "11")
     assert not newest.is_ahead("u", ACKNOWLEDGED)
 
 
@@ -91,8 +91,8 @@ def test_the_last_ended_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     for uid in "abc":
         ended.add(uid)
     assert [uid for uid in "abc" if uid in ended] == ["b", "c"]
-    ended.told("b")
-    ended.told("never added")
+    ended.observe("b")
+    ended.observe("never added")
     assert [uid for uid in "abc" if uid in ended] == ["c"]
     ended.forget()
     assert "c" not in ended

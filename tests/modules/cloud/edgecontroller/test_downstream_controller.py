@@ -169,7 +169,7 @@ def test_an_object_that_was_answered_and_that_a_newer_list_lacks_was_deleted() -
     newest, sent = NewestVersions(), ObjectSync(WEB)
     newest.listed("Pod", "5")
     newest.ahead("Pod", "u1", "7")
-    newest.told("Pod", "u2", "6")
+    newest.observe("Pod", "u2", "6")
     assert newest.is_ahead("u1", sent)
     newest.listed("Pod", "9")
     assert not newest.is_ahead("u1", sent)

@@ -114,7 +114,7 @@ def test_vain_queries_of_a_node_are_bounded_and_forgotten_with_its_connection() 
     )
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
-        downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
+        downstream.record_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
     assert downstream.locations.count("n1") == MAX_HELD_OBJECTS
     downstream.node_disconnected("n1")
     assert downstream.locations.count("n1") == 0

@@ -75,13 +75,13 @@ def test_each_change_is_an_event_with_the_object_before_and_after(made: _Made) -
     changes.write("a")
     changes.write("b")
     changes.remove()
-    events = changes.store.take_events()
+    events = changes.store.drain_events()
     assert [event.type.value for event in events] == ["ADDED", "MODIFIED", "DELETED"]
     assert [(_value(event.old), _value(event.new)) for event in events] == [(None, "a"), ("a", "b"), ("b", "b")]
     versions = [int(event.new["metadata"]["resourceVersion"]) for event in events]
     assert versions == sorted(set(versions))
     assert changes.store.find(_KEY) is None
-    assert changes.store.take_events() == []
+    assert changes.store.drain_events() == []
 
 
 @_both
@@ -89,7 +89,7 @@ def test_changes_are_undone_to_the_savepoint(made: _Made) -> None:
     """Those before it stay, also of the same object; the undone ones are returned, newest first."""
     changes = made()
     changes.write("a")
-    changes.store.take_events()
+    changes.store.drain_events()
     changes.store.set_savepoint()
     before = changes.store.revision_of(_KEY)
     changes.write("b")
@@ -99,7 +99,7 @@ def test_changes_are_undone_to_the_savepoint(made: _Made) -> None:
     assert [event.type.value for event in undone] == ["ADDED", "DELETED", "MODIFIED"]
     assert _value(changes.store.find(_KEY)) == "a"
     assert changes.store.revision_of(_KEY) == before
-    assert changes.store.take_events() == []
+    assert changes.store.drain_events() == []
 
 
 @_both
@@ -112,7 +112,7 @@ def test_an_object_that_was_made_since_the_savepoint_is_gone_after_it_is_undone(
     assert changes.store.find(_KEY) is None
     assert changes.store.list(_MAP) == []
     changes.write("b")
-    assert [event.type.value for event in changes.store.take_events()] == ["ADDED"]
+    assert [event.type.value for event in changes.store.drain_events()] == ["ADDED"]
 
 
 @_both
@@ -204,10 +204,10 @@ def test_other_values_than_objects_change_nothing(body: bytes, caplog: pytest.Lo
     """The object that was there stays."""
     mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
-    mirror.take_events()
+    mirror.drain_events()
     with caplog.at_level(logging.CRITICAL):
         mirror.observe(_MAP, ObservedObject("default", "settings", "u1", "6", body))
-    assert mirror.take_events() == []
+    assert mirror.drain_events() == []
     assert mirror.revision_of(_KEY) == ("u1", "5")
 
 
@@ -215,9 +215,9 @@ def test_another_object_of_the_name_ends_the_one_before() -> None:
     """A deletion with the last version, and an addition."""
     mirror = Mirror()
     mirror.observe(_MAP, _observed("5", "u1"))
-    mirror.take_events()
+    mirror.drain_events()
     mirror.observe(_MAP, _observed("9", "u2"))
-    events = [(event.type.value, event.new["metadata"]["uid"]) for event in mirror.take_events()]
+    events = [(event.type.value, event.new["metadata"]["uid"]) for event in mirror.drain_events()]
     assert events == [("DELETED", "u1"), ("ADDED", "u2")]
     mirror.roll_back()
     assert mirror.find(_KEY) is None
@@ -227,9 +227,9 @@ def test_an_equal_state_is_no_change() -> None:
     """As after a restored etcd, when all objects are reported again."""
     mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
-    mirror.take_events()
+    mirror.drain_events()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
-    assert mirror.take_events() == []
+    assert mirror.drain_events() == []
 
 
 def test_many_objects_are_listed_in_order_and_found_each() -> None:
@@ -260,7 +260,7 @@ def test_an_event_knows_whether_the_spec_is_another(made: _Made) -> None:
     changes.write("a")
     changes.write("b")
     changes.remove()
-    assert [event.keeps_spec for event in changes.store.take_events()] == [False, True, False]
+    assert [event.keeps_spec for event in changes.store.drain_events()] == [False, True, False]
 
 
 def test_a_changed_spec_is_not_kept() -> None:
@@ -268,7 +268,7 @@ def test_a_changed_spec_is_not_kept() -> None:
     mirror = Mirror()
     for version, spec in enumerate(({}, {"nodeName": "n1"}, {"nodeName": "n1"}), start=1):
         mirror.observe(_MAP, _observed(str(version), spec=spec))
-    assert [event.keeps_spec for event in mirror.take_events()] == [False, False, True]
+    assert [event.keeps_spec for event in mirror.drain_events()] == [False, False, True]
 
 
 @pytest.mark.parametrize("managed", [[], [{"manager": "kubectl"}]], ids=["without managers", "with managers"])
@@ -288,7 +288,7 @@ def test_a_status_from_the_same_process_shares_the_rest_of_its_pod(managed: list
     new = storage.replace({**old, "status": status})
     assert new["spec"] is old["spec"]
     assert new["status"] is not status
-    (_, event) = storage.take_events()
+    (_, event) = storage.drain_events()
     assert msgspec.json.decode(event.body) == msgspec.json.decode(msgspec.json.encode(new))
     key, version = ObjectKey("Pod", "default", "web"), new["metadata"]["resourceVersion"]
     observed = ObservedObject("default", "web", new["metadata"]["uid"], version, event.bare, new)

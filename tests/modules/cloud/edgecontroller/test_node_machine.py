@@ -19,6 +19,7 @@ from modules.cloud.edgecontroller.node_machine import (
     Disconnected,
     Dropped,
     EndWatches,
+    EnsureNode,
     Forget,
     Load,
     NodeAdded,
@@ -26,7 +27,6 @@ from modules.cloud.edgecontroller.node_machine import (
     NodeEffect,
     NodeEvent,
     NodeRecord,
-    NoteNode,
     Registered,
     Release,
     Restart,
@@ -94,7 +94,7 @@ class Node:
                 self.seen.stored = state
             case Forget():
                 self.seen.stored = NodeState()
-            case NoteNode(uid):
+            case EnsureNode(uid):
                 self.has_node = self.has_node or uid != ""
             case SendUnacknowledged() | Restart() | DeleteNode():
                 assert self.is_loaded or not isinstance(effect, DeleteNode), (

@@ -322,10 +322,10 @@ def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
     database.begin()
     epochs = Epochs(database, lambda: ended.append(epochs.number))
     epochs.load()
-    epochs.note(70)
+    epochs.record(70)
     assert database._message.epoch is None, "the API server is the embedded one"
     assert [epochs.listed(version) for version in ("50", "opaque", "60")] == [False] * 3
-    epochs.note(70)
+    epochs.record(70)
     assert epochs.listed("65")
     assert (ended, epochs.listed("66")) == ([1], False)
     epochs.went_back()

@@ -55,7 +55,7 @@ def test_a_list_with_an_opaque_version_begins_no_epoch() -> None:
     database.begin()
     assert not epochs.listed("x")
     assert not epochs.listed("100")
-    epochs.note(120)
+    epochs.record(120)
     assert [epochs.listed(each) for each in ("x", "", "120", "x")] == [False] * 4
     assert not ended
     assert epochs.listed("119")

@@ -74,7 +74,7 @@ class Books:
                 namespace = meta.get("namespace", "")
                 seen = ObservedObject(namespace, meta["name"], meta["uid"], meta["resourceVersion"], body)
                 self.mirror.observe(kind_named(each[0]), seen)
-            for event in self.mirror.take_events():
+            for event in self.mirror.drain_events():
                 self.graph.handle_event(event)
                 self.downstream.handle_event(event)
 

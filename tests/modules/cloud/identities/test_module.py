@@ -91,7 +91,7 @@ class ApiServer:
             woken()
         return self
 
-    def take(self) -> Sequence[Observation]:
+    def receive(self) -> Sequence[Observation]:
         told, self._told = self._told, []
         return told
 

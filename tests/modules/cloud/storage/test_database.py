@@ -139,7 +139,7 @@ def test_no_change_is_announced_before_it_is_durable(url: str) -> None:
         cloud.cluster.apply(configmap())
         cloud.transactions.after_commit(lambda: found.extend(other.transact()))
         found: list[str] = []
-        cloud.transactions.note_changes()
+        cloud.transactions.collect_changes()
         cloud.transactions.commit()
         assert found == ["ADDED configmap/default/settings"]
 

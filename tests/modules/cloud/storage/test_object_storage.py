@@ -25,7 +25,7 @@ def test_undone_changes_are_not_undone_again() -> None:
     before = storage.version
     assert len(storage.roll_back()) == 1
     assert storage.roll_back() == []
-    assert (storage.find(key_of(made)), storage.version, storage.take_events()) == (None, before - 1, [])
+    assert (storage.find(key_of(made)), storage.version, storage.drain_events()) == (None, before - 1, [])
     storage.create(on("n1"))
     storage.set_savepoint()
     storage.replace(on("n1", labels={"a": "b"}))
@@ -58,7 +58,7 @@ def test_an_event_has_the_json_that_nodes_get_beside_the_stored_one() -> None:
     storage = Storage(Simulation(0).clock)
     storage.create(on("n1", managedFields=[{"manager": "kubectl"}]))
     storage.replace({**on("n1"), "status": {"phase": "Running"}})
-    managed, bare = storage.take_events()
+    managed, bare = storage.drain_events()
     stored, sent = json.loads(managed.body), json.loads(managed.bare)
     assert stored["metadata"].pop("managedFields") == [{"manager": "kubectl"}]
     assert stored == sent
@@ -106,10 +106,10 @@ def test_an_object_that_others_have_made_again_was_deleted_before() -> None:
     storage = Storage(Simulation(0).clock)
     first = other_cloudcores(on("n1"), 5, "u1")
     storage.adopt([(key_of(first), first)], 5, complete=False)
-    storage.take_events()
+    storage.drain_events()
     second = other_cloudcores(on("n2"), 8, "u2")
     storage.adopt([(key_of(first), second)], 9, complete=False)
-    deleted, added = storage.take_events()
+    deleted, added = storage.drain_events()
     assert (deleted.type, uid_of(deleted.new), deleted.new["metadata"]["resourceVersion"]) == ("DELETED", "u1", "9")
     assert (added.type, uid_of(added.new), added.old) == ("ADDED", "u2", None)
     assert (storage.pods_of("n1"), storage.pods_of("n2")) == (frozenset(), {key_of(first)})
@@ -120,14 +120,14 @@ def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one() ->
     storage = Storage(Simulation(0).clock)
     newest = other_cloudcores(on("n2"), 9, "u1")
     storage.adopt([(key_of(newest), newest)], 9, complete=False)
-    storage.take_events()
+    storage.drain_events()
     body = json.dumps(other_cloudcores(on("n1"), 7, "u1")).encode()
     earlier = [
         StoredChange(7, key_of(newest), EventType.MODIFIED, body),
         StoredChange(8, key_of(newest), EventType.DELETED, body),
     ]
     storage.adopt([], 9, complete=False, changes=earlier)
-    assert storage.take_events() == []
+    assert storage.drain_events() == []
     assert storage.get(key_of(newest))["spec"]["nodeName"] == "n2"
 
 

@@ -25,8 +25,8 @@ class Watched:
         return self.noted()
 
     def noted(self) -> int:
-        for event in self.cluster.storage.take_events():
-            self.history.note(event)
+        for event in self.cluster.storage.drain_events():
+            self.history.record(event)
         return self.cluster.storage.version
 
     def since(self, version: int | None, kind: str = "ConfigMap") -> list[tuple[str, str]]:
@@ -97,9 +97,9 @@ def test_the_history_is_the_longest_that_fits() -> None:
     for number in range(80):
         size = chance.choice((10, BYTES // 40, BYTES // 3))
         watched.cluster.apply(configmap("a", a="x" * size, number=str(number)))
-        for event in watched.cluster.storage.take_events():
+        for event in watched.cluster.storage.drain_events():
             sizes.append(event.size)
-            watched.history.note(event)
+            watched.history.record(event)
         versions.append(watched.cluster.storage.version)
         for begin, version in enumerate(versions):
             refused = watched.history.start(WatchQuery("ConfigMap", version)).refusal is not None
@@ -111,10 +111,10 @@ def test_the_database_forgets_many_changes_together() -> None:
     watched.apply(pod("p"))
     for number in range(CHANGES + FORGET_EVERY - 1):
         watched.apply(configmap("a", a=str(number)))
-    assert watched.history.take_forgotten() == {}
+    assert watched.history.drain_forgotten() == {}
     last = watched.apply(configmap("a", a="last"))
-    assert watched.history.take_forgotten() == {"ConfigMap": last - CHANGES}
-    assert watched.history.take_forgotten() == {}
+    assert watched.history.drain_forgotten() == {"ConfigMap": last - CHANGES}
+    assert watched.history.drain_forgotten() == {}
 
 
 def test_a_secret_that_another_cloudcore_has_changed_leaves_the_watches_of_other_kinds() -> None:
@@ -147,7 +147,7 @@ def test_after_a_restart_a_watch_has_no_state_of_a_secret_but_the_last() -> None
     rows = list[StoredChange]()
     for value in ("1", "2"):
         watched.cluster.apply(secret("s", k=value))
-        rows += map(stored_change, watched.cluster.storage.take_events())
+        rows += map(stored_change, watched.cluster.storage.drain_events())
     watched.history = WatchHistory(watched.cluster.storage, StoredHistory(rows, {"": 0}))
     refusal = watched.history.start(WatchQuery("Secret", first)).refusal
     assert refusal is not None and refusal["code"] == 410

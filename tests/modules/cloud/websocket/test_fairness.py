@@ -43,7 +43,7 @@ def test_who_comes_waits_for_one_service_of_each_at_most(before: list[tuple[str,
     waiting = {who: [cost for each, cost in before if each == who] for who, _ in before}
 
     def serve() -> str | None:
-        who = share.take()
+        who = share.pop()
         assert who is not None
         share.charge(who, waiting[who].pop(0))
         if waiting[who]:
@@ -66,7 +66,7 @@ def test_turns_are_in_proportion_to_their_cost() -> None:
     for each in costs:
         share.add(each)
     for _ in range(1010):
-        who = share.take()
+        who = share.pop()
         assert who is not None
         served[who] += 1
         share.charge(who, costs[who])
@@ -78,7 +78,7 @@ def test_who_was_away_is_owed_nothing() -> None:
     share: FairShare[str] = FairShare()
 
     def serve(cost: int) -> str | None:
-        who = share.take()
+        who = share.pop()
         assert who is not None
         share.charge(who, cost)
         return who
@@ -102,7 +102,7 @@ def test_who_has_gone_is_forgotten() -> None:
     for who in ("a", "b"):
         share.add(who)
     share.forget("a")
-    assert [share.take(), share.take()] == ["b", None]
+    assert [share.pop(), share.pop()] == ["b", None]
     assert not share._reached
     assert not share._heap
 

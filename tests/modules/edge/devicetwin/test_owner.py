@@ -150,7 +150,7 @@ def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
             _set(node, {"threshold": "99"})
             _set(node, {"threshold": "35"})
             node.from_application("$hw/events/device/ns/thermo/state/update", '{"event_id":"1","state":"online"}')
-            heard = [(one.what, one.property, one.before, one.value, one.by) for one in listener.take()]
+            heard = [(one.what, one.property, one.before, one.value, one.by) for one in listener.drain()]
             assert heard == [
                 ("added", "", None, None, ""),
                 ("desired", "threshold", None, "30", "cloud"),
@@ -158,7 +158,7 @@ def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
                 ("state", "", None, "online", ""),
             ]
             assert not select.select([listener.descriptor], [], [], 0)[0]
-            assert deaf.take() == []
+            assert deaf.drain() == []
     finally:
         node.stop()
 
@@ -173,12 +173,12 @@ def test_a_slow_watch_loses_the_oldest_changes_and_learns_how_many() -> None:
     with feed.listening() as listener:
         for before, after in pairwise(states):
             feed.put(before, after)
-        lost, *kept = listener.take()
+        lost, *kept = listener.drain()
         assert (lost.lost, len(kept), kept[-1].value) == (5, MOST_HELD, str(MOST_HELD + 5))
         large = [Device("a/b", state=letter * 60_000) for letter in "abcdefghijkl"]
         for before, after in pairwise(large):
             feed.put(before, after)
-        lost, *kept = listener.take()
+        lost, *kept = listener.drain()
         assert lost.lost == 3 and (kept[-1].value or "")[:1] == "l"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(listener.descriptor)

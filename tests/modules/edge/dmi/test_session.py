@@ -74,7 +74,7 @@ class Node:
 
     def look(self) -> float:
         """Let the session look at the socket, and return for how long it has then been lost."""
-        self.session.look()
+        self.session.check_socket()
         self.context.simulation.run_for(0.1)
         return self.session.lost_for(self.context.clock.monotonic())
 

@@ -467,7 +467,7 @@ def test_a_client_of_udp_that_is_silent_is_forgotten_and_one_that_sends_is_not(u
     clients = UdpClients(listening, table(endpoint.getsockname(), protocol="udp"), sockets, choices())
     for now in (0.0, SILENT_SECONDS - 1):
         client.sendto(b"a", listening.getsockname())
-        clients.take(now)
+        clients.forward(now)
         assert endpoint.recv(9) == b"a"
     clients.expire(SILENT_SECONDS)
     assert len(sockets.watched) == 1
@@ -484,10 +484,10 @@ def test_a_client_of_udp_keeps_an_endpoint_that_still_serves(udp: list[socket.so
     moved = given._replace(inside=target_to((new.getsockname(),)), serving=both)
     for serving, expected in ((both, old), (frozenset((new.getsockname(),)), new)):
         client.sendto(b"a", listening.getsockname())
-        clients.take(0.0)
+        clients.forward(0.0)
         clients.set_table(moved._replace(serving=serving))
         client.sendto(b"b", listening.getsockname())
-        clients.take(0.0)
+        clients.forward(0.0)
         assert old.recv(9) == b"a"
         assert expected.recv(9) == b"b"
     clients.close()
@@ -502,13 +502,13 @@ def test_after_a_refusal_a_client_of_udp_gets_another_endpoint(udp: list[socket.
     given = table(nobody, protocol="udp")
     clients = UdpClients(listening, given, sockets, choices())
     client.sendto(b"a", listening.getsockname())
-    clients.take(0.0)
+    clients.forward(0.0)
     given = given._replace(inside=target_to((endpoint.getsockname(),)), serving=given.serving)
     clients.set_table(given)
     client.sendto(b"b", listening.getsockname())
-    clients.take(0.0)  # the kernel reports the refusal of the first one
+    clients.forward(0.0)  # the kernel reports the refusal of the first one
     client.sendto(b"c", listening.getsockname())
-    clients.take(0.0)
+    clients.forward(0.0)
     assert endpoint.recv(9) == b"c"
     clients.close()
 
@@ -522,13 +522,13 @@ def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: p
     ends = [("192.0.2.1", number) for number in range(50)]
     known = choices()
     given = table(*ends)._replace(affinity=10)
-    known.note(given, "c", ends[7], 100.0)
+    known.record(given, "c", ends[7], 100.0)
     assert known.order(given, "c", 109.0)[0] == ends[7]
     assert sorted(known.order(given, "c", 109.0)) == ends
     assert [known.order(given, "c", 110.0)[0] == ends[7] for _ in range(3)].count(True) < 3
     assert ends[7] not in known.order(given._replace(inside=target_to(tuple(ends[:7]))), "c", 101.0)
     for client in "decf":
-        known.note(given, client, ends[7], 100.0)
+        known.record(given, client, ends[7], 100.0)
     assert [known.order(given, "d", 100.0)[0] == ends[7] for _ in range(3)].count(True) < 3, "it came first"
     assert known.order(given, "c", 100.0)[0] == ends[7]
 

@@ -152,7 +152,7 @@ def test_a_client_is_behind_until_it_has_handled_its_messages(client: BufferedCl
 def test_a_number_that_was_of_a_message_too_large_may_be_of_another(client: BufferedClient) -> None:
     client._left_out_by_number = {7: 5}
     for _ in range(2):
-        client._take_message(client, None, MQTTMessage(mid=7, topic=b"a"))
+        client._handle_message(client, None, MQTTMessage(mid=7, topic=b"a"))
     assert [each.left_out for each in client._messages] == [5, 0]
 
 

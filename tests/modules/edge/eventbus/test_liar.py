@@ -13,7 +13,7 @@ from beehive import Module
 from beehive.clock import RealClock
 from modules.edge.eventbus.client import PIECE
 from modules.edge.eventbus.connection import LONGEST_DELAY, BrokerConnection
-from modules.edge.eventbus.counters import EventBusCounters, NotTaken
+from modules.edge.eventbus.counters import EventBusCounters, RefusalReason
 from modules.edge.eventbus.module import refusal_of
 from modules.edge.eventbus.packets import Received, puback, publish
 from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
@@ -200,7 +200,7 @@ def test_a_message_that_is_too_large_is_left_out_and_acknowledged_in_its_turn(cl
     assert puback(1) + puback(2) + puback(3) in heard[0].replace(heard[0].partition(puback(1))[0], b"")
     refused = refusal_of(events.received_messages[1])
     assert refused is not None
-    assert refused[0] is NotTaken.TOO_LARGE
+    assert refused[0] is RefusalReason.TOO_LARGE
     assert str(size) in refused[1]
 
 

@@ -247,7 +247,7 @@ def test_a_mapper_with_as_many_devices_as_it_may_have_takes_changes_of_them(monk
 def test_devices_that_a_registration_does_not_have_are_closed() -> None:
     bench = Failing()
     devices = _run(bench, RealClock(), described())
-    devices.note_changes()
+    devices.record_changes()
     assert devices.replace([MODEL], []) == []
     wait_until(lambda: bench.open == 0, "it is closed")
     assert devices.get("ns/d") is None
@@ -260,7 +260,7 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     new_model.CopyFrom(MODEL)
     new_model.spec.properties.append(dmi.ModelProperty(name="q", type="STRING"))
     devices.put(other)
-    devices.note_changes()
+    devices.record_changes()
     devices.put_model(new_model)
     devices.put(described(desired="newest"))
     devices.remove("ns/e")
@@ -270,7 +270,7 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     assert changed.spec.properties[0].desired.value == "newest"
     assert devices._models["ns/m"] == new_model
     assert devices.get("ns/e") is None
-    devices.note_changes()
+    devices.record_changes()
     devices.put(other)
     assert devices.replace([MODEL], [described()]) == []
     assert devices.get("ns/e") is not None
@@ -280,7 +280,7 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
 def test_a_device_that_was_refused_during_a_registration_is_started_by_its_answer(bench: Bench) -> None:
     """Its model comes with the answer."""
     devices = MappedDevices({"m": bench.driver}, bench, RealClock())
-    devices.note_changes()
+    devices.record_changes()
     with pytest.raises(DeviceRefused, match="is not known"):
         devices.put(described())
     assert devices.replace([MODEL], [described()]) == []

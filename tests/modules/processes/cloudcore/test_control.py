@@ -30,7 +30,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
         silent.connect(str(tmp_path / "control"))
         hive.stop(60)
     assert not (tmp_path / "control").exists()
-    waiting, ended = slow.take()
+    waiting, ended = slow.drain()
     assert (len(waiting), ended) == (0, True)
     slow.close()
     runtime.close()

@@ -42,8 +42,8 @@ def hive() -> Iterator[Hive]:
 def made(hive: Hive) -> Counters:
     """Counters, each with a count."""
     counters = Counters(Refusals(hive.clock), KnownCloudcores("a"))
-    counters.refusals.note("n1", "not its own", "Pod", "text")
-    session = NodeSession(5.0, window=1, resent=counters.cloudhub.note_resent)
+    counters.refusals.record("n1", "not its own", "Pod", "text")
+    session = NodeSession(5.0, window=1, resent=counters.cloudhub.count_resent)
     for uid in ("u1", "u2"):
         content = {"metadata": {"uid": uid}}
         message = Message.new(
@@ -61,12 +61,12 @@ def made(hive: Hive) -> Counters:
     counters.cloudhub.dropped["no node"] += 1
     counters.cloudhub.rejected_frames["no JSON"] += 1
     counters.cloudhub.refused_connections["TLS"] += 1
-    counters.cloudhub.note_certificate_response(401)
+    counters.cloudhub.count_certificate_response(401)
     counters.api.ended(RequestLane.NODE, 429, 0.003)
     counters.api.ended(RequestLane.POD_STATUS, 0, 30.0)
-    counters.api.waits[RequestLane.POD_STATUS].note(0.4)
+    counters.api.waits[RequestLane.POD_STATUS].observe(0.4)
     counters.api.node_requests["podpatch"] = Durations()
-    counters.api.node_requests["podpatch"].note(30.5)
+    counters.api.node_requests["podpatch"].observe(30.5)
     counters.api.depth = lambda lane: (7, 2) if lane is RequestLane.QUERY else (0, 0)
     watch = counters.api.watch("Pod")
     watch.heard_at, watch.lists, watch.failures = (lambda: now - 50.0), 2, 3

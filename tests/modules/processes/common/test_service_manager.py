@@ -133,13 +133,13 @@ def test_a_node_without_its_cloud_is_alive() -> None:
     modules = Modules(edged=Readiness(State.READY), websocket=Readiness(State.NOT_READY, "no link"))
     snapshots = Snapshots()
     snapshots.pods = cast("Any", tuple(SimpleNamespace(status=SimpleNamespace(phase=p)) for p in ("Running", "Failed")))
-    assert liveness(modules, snapshots).look() == ("node n1: 1 of 2 pods running; not ready: websocket no link", True)
+    assert liveness(modules, snapshots).check() == ("node n1: 1 of 2 pods running; not ready: websocket no link", True)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.STARTING])
 def test_a_module_that_failed(state: State) -> None:
     """It is restarted by its supervisor; if it stays down, systemd restarts the process."""
-    status, alive = liveness(Modules(edged=Readiness(state, "OSError: x")), Snapshots()).look()
+    status, alive = liveness(Modules(edged=Readiness(state, "OSError: x")), Snapshots()).check()
     assert not alive
     assert f"module edged is {state} OSError: x" in status
 
@@ -152,7 +152,7 @@ def test_a_sync_loop_that_is_stuck(relisted: bool) -> None:
         snapshots.relisted_at = modules.clock.monotonic()
     node = liveness(modules, snapshots)
     modules.clock.advance(299.0)
-    assert node.look()[1]
+    assert node.check()[1]
     modules.clock.advance(2.0)
-    assert node.look() == ("node n1 is not alive: sync loop: the last look at the runtime ended 301 s ago", False)
-    assert liveness(modules, snapshots, sync_period=0.0).look()[1]
+    assert node.check() == ("node n1 is not alive: sync loop: the last look at the runtime ended 301 s ago", False)
+    assert liveness(modules, snapshots, sync_period=0.0).check()[1]

@@ -17,7 +17,7 @@ from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.loading import loads
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.logs import say_in_json, set_up
+from modules.processes.edgecore.logs import print_remark_as_json, set_up
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 
@@ -74,8 +74,8 @@ def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
 def test_a_line_may_be_a_json_object_and_so_may_a_remark(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info", "json", "edge-1")
     logging.getLogger("edged.sync_loop").info("pod %s is gone", PodRef(PodUid("u1"), "default", "web"))
-    say_in_json("warning: edgecore.yaml: x: it has no effect")
-    say_in_json("configuration /etc/x.yaml")
+    print_remark_as_json("warning: edgecore.yaml: x: it has no effect")
+    print_remark_as_json("configuration /etc/x.yaml")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["level"], line["msg"]) for line in lines] == [
         ("info", "pod default/web is gone"),

@@ -31,7 +31,7 @@ def test_frames_in_any_pieces(tmp_path: Path, size: int) -> None:
     log = log_at(path)
     stream, since = log.resume()
     for at in range(0, len(data), size):
-        log.take(stream, data[at : at + size])
+        log.write(stream, data[at : at + size])
     log.close()
     assert since == ""
     assert path.read_text().splitlines() == [
@@ -46,12 +46,12 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     first = log_at(path)
     stream, _ = first.resume()
-    first.take(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[2]} c\n"))
+    first.write(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[2]} c\n"))
     first.close()
     second = log_at(path)
     stream, since = second.resume()
     assert since == "1795153336.000000002"
-    second.take(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in "bcd") + frame(f"{TIMES[3]} e\n"))
+    second.write(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in "bcd") + frame(f"{TIMES[3]} e\n"))
     second.close()
     assert [line[-1] for line in path.read_text().splitlines()] == list("abcde")
 
@@ -62,7 +62,7 @@ def test_a_lost_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
     log = log_at(path)
     for texts in ("ab", "abc", "abcd", "abcd"):
         stream, _ = log.resume()
-        log.take(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in texts))
+        log.write(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in texts))
     log.close()
     assert [line[-1] for line in path.read_text().splitlines()] == list("abcd")
 
@@ -75,12 +75,12 @@ def test_after_a_rotation_and_a_full_disk(tmp_path: Path) -> None:
     log = log_at(path)
     stream, since = log.resume()
     assert since.endswith(".000000001")
-    log.take(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n"))
+    log.write(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n"))
     log.close()
     path.write_bytes(path.read_bytes() + f"{TIMES[3]} stdo".encode())
     again = log_at(path)
     stream, _ = again.resume()
-    again.take(stream, frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[3]} c\n"))
+    again.write(stream, frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[3]} c\n"))
     again.close()
     assert path.read_text() == f"{TIMES[2]} stdout F b\n{TIMES[3]} stdout F c\n"
 
@@ -90,7 +90,7 @@ def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     log = log_at(path)
     stream, _ = log.resume()
-    log.take(stream, frame(f"{TIMES[5]} a\n") + frame(f"{TIMES[1]} b\n"))
+    log.write(stream, frame(f"{TIMES[5]} a\n") + frame(f"{TIMES[1]} b\n"))
     log.close()
     assert [line[-1] for line in path.read_text().splitlines()] == ["a", "b"]
 
@@ -101,8 +101,8 @@ def test_an_older_stream_is_ignored(tmp_path: Path) -> None:
     log = log_at(path)
     older, _ = log.resume()
     newer, _ = log.resume()
-    log.take(older, frame(f"{TIMES[1]} a\n"))
-    log.take(newer, frame(f"{TIMES[1]} a\n"))
+    log.write(older, frame(f"{TIMES[1]} a\n"))
+    log.write(newer, frame(f"{TIMES[1]} a\n"))
     log.close()
     assert len(path.read_text().splitlines()) == 1
 
@@ -112,10 +112,10 @@ def test_reopening(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     log = log_at(path)
     stream, _ = log.resume()
-    log.take(stream, frame(f"{TIMES[1]} a\n"))
+    log.write(stream, frame(f"{TIMES[1]} a\n"))
     path.rename(tmp_path / "old")
     log.reopen()
-    log.take(stream, frame(f"{TIMES[2]} b\n"))
+    log.write(stream, frame(f"{TIMES[2]} b\n"))
     log.close()
     assert (path.read_text()[-2:], (tmp_path / "old").read_text()[-2:]) == ("b\n", "a\n")
 
@@ -125,8 +125,8 @@ def test_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     log = log_at(path, tty=True)
     stream, _ = log.resume()
-    log.take(stream, f"{TIMES[1]} a\r\n{TIMES[2]} ".encode())
-    log.take(stream, b"b\r\n")
+    log.write(stream, f"{TIMES[1]} a\r\n{TIMES[2]} ".encode())
+    log.write(stream, b"b\r\n")
     log.close()
     assert path.read_bytes().decode() == f"{TIMES[1]} stdout F a\r\n{TIMES[2]} stdout F b\r\n"
 
@@ -142,7 +142,7 @@ def test_a_terminals_line_without_end(tmp_path: Path, size: int) -> None:
     for begun in (whole[:500_000], whole):
         stream, _ = log.resume()
         for at in range(0, len(begun), size):
-            log.take(stream, begun[at : at + size])
+            log.write(stream, begun[at : at + size])
     log.close()
     entries = [line.split(" ", 3) for line in path.read_text().splitlines()]
     assert "".join(each[3] for each in entries[:-1]) == text
@@ -157,13 +157,13 @@ def test_a_log_is_written_to_a_regular_file_only(tmp_path: Path, make: Callable[
     path = tmp_path / "0.log"
     log = log_at(path)
     stream, _ = log.resume()
-    log.take(stream, frame(f"{TIMES[1]} a\n"))
+    log.write(stream, frame(f"{TIMES[1]} a\n"))
     path.rename(tmp_path / "old")
     make(path)
     with pytest.raises(OSError, match=str(path)):
         log.reopen()
     for _ in range(20):
-        log.take(stream, frame(f"{TIMES[2]} {'b' * 16_000}\n"))
+        log.write(stream, frame(f"{TIMES[2]} {'b' * 16_000}\n"))
     log.close()
     assert not (tmp_path / "elsewhere").exists()
 

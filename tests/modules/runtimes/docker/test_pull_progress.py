@@ -25,7 +25,7 @@ def _layers(*lines: Progress) -> list[PulledLayer]:
     with pulls.one("app:1") as told:
         layers = ReportedLayers(told)
         for line in lines:
-            layers.take(line)
+            layers.update(line)
         progress = progress_of("app:1", {"pulls": pulls.described()})
     return list(progress.layers) if progress is not None else []
 

@@ -56,7 +56,7 @@ def test_a_connection_that_is_of_no_use_is_closed_and_the_others_stay(way: str) 
             useless.send({"event": "running"})
         assert closed == [useless]
         useless.send({"event": "exited"})
-        connections.tell({"event": "exited"})
+        connections.broadcast({"event": "exited"})
         assert receive(reader) == ({"event": "exited"}, [])
         for each in (theirs, good, reader):
             each.close()
@@ -77,7 +77,7 @@ def test_all_connections_are_told_although_some_take_no_messages() -> None:
                 theirs.shutdown(socket.SHUT_RD)
             else:
                 readers.append(theirs)
-        connections.tell({"event": "exited"})
+        connections.broadcast({"event": "exited"})
         assert [receive(each) for each in readers] == [({"event": "exited"}, [])] * 6
         assert len(closed) == 6
 

@@ -60,22 +60,22 @@ class Conversation:
 
     def need(self, layers: Sequence[str], blobs: Sequence[str]) -> None:
         """Send edgecore the image's layers and blobs; return when edgecore protects them."""
-        self._say({"needs": {"layers": list(layers), "blobs": list(blobs)}})
+        self._write({"needs": {"layers": list(layers), "blobs": list(blobs)}})
         self.request()
 
     def progress(self, layer: LayerReport) -> None:
         """Tell how far a layer is."""
-        self._say({"progress": layer._asdict()})
+        self._write({"progress": layer._asdict()})
 
     def finish(self, images: Sequence[FinishedImage]) -> None:
         """Report the images."""
-        self._say({"result": [_image(each) for each in images]})
+        self._write({"result": [_image(each) for each in images]})
 
     def fail(self, error: ImageWorkError) -> None:
         """Report the failure."""
-        self._say({"error": {"kind": error.kind, "reason": error.reason, "hint": error.hint}})
+        self._write({"error": {"kind": error.kind, "reason": error.reason, "hint": error.hint}})
 
-    def _say(self, value: dict[str, Any]) -> None:
+    def _write(self, value: dict[str, Any]) -> None:
         with self._lock:
             self._answers.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
             self._answers.flush()

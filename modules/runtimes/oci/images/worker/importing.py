@@ -230,13 +230,13 @@ def _decompress(source: int, target: int, limits: UnpackLimits) -> None:
             raise beyond_limit(f"the archive is more than {limits.ratio} times as large as it came")
         if size - looked_at >= LOOK_AT_DISK_EVERY:
             looked_at = size
-            _look_at_disk(target, limits.reserve)
+            _check_disk(target, limits.reserve)
         view = memoryview(piece)
         while view:
             view = view[os.write(target, view) :]
 
 
-def _look_at_disk(descriptor: int, reserve: int) -> None:
+def _check_disk(descriptor: int, reserve: int) -> None:
     found = os.fstatvfs(descriptor)
     if found.f_bavail * found.f_frsize < reserve:
         raise ImageWorkError(LIMIT, f"less than {reserve} bytes of the disk would stay free", "free some space")

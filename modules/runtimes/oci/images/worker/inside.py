@@ -34,7 +34,7 @@ class StepBudget:
         """Allow more steps."""
         self._left += steps
 
-    def take(self) -> None:
+    def charge(self) -> None:
         """Take one step. Raises ImageWorkError when none is left."""
         self._left -= 1
         if self._left < 0:
@@ -101,7 +101,7 @@ class _Walk:
         return True
 
     def _count(self) -> None:
-        self._budget.take()
+        self._budget.charge()
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise invalid("a path leads through too many directories")

@@ -115,7 +115,7 @@ def _add_layers(work: _Work, found: _Found, chain: tuple[str, ...], parallel: in
     unpacker = Unpacker(work.layout.root, work.limits)
     try:
         for number in missing:
-            blob = downloads.take(layers[number].digest)
+            blob = downloads.wait(layers[number].digest)
             try:
                 source = LayerSource(blob.descriptor, 0, layers[number].size)
                 unpacked = partial(progress.set_unpacked, layers[number].digest)
@@ -213,7 +213,7 @@ class Downloads:
         for _ in range(min(parallel, len(self._waiting))):
             threading.Thread(target=self._work, daemon=True).start()
 
-    def take(self, digest: str) -> BlobFile:
+    def wait(self, digest: str) -> BlobFile:
         """Wait for a blob and return its file. Raises ImageWorkError when any blob cannot be fetched."""
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None or digest in self._fetched)

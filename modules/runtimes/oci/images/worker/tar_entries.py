@@ -79,7 +79,7 @@ class TarEntries:
             described += 1
             if described > _MOST_BEFORE:
                 raise invalid("an entry of the tar has too many headers")
-            self._note(kind, self._content(header), before)
+            self._record(kind, self._content(header), before)
 
     def _header(self) -> bytes | None:
         """Return the next header; None at the end, with or without blocks of zeros."""
@@ -102,7 +102,7 @@ class TarEntries:
         self._stream.exactly(-size % BLOCK)
         return content
 
-    def _note(self, kind: bytes, content: bytes, before: _Before) -> None:
+    def _record(self, kind: bytes, content: bytes, before: _Before) -> None:
         if kind == _EXTENDED:
             before.extended = parse_extended(content)
         elif kind == _LONG_NAME:

@@ -119,7 +119,7 @@ def _work(tree: LayerTree, source: LayerSource, root: int, limits: UnpackLimits)
     plain = PlainBytes(_showing_position(source))
     os.chroot(".")
     _limit(resource.RLIMIT_AS, _MEMORY)
-    stream = TarStream(plain, limits, lambda: _look_at_disk(root, limits.reserve))
+    stream = TarStream(plain, limits, lambda: _check_disk(root, limits.reserve))
     looked_at = 0
     for entry in TarEntries(stream, limits.entries):
         try:
@@ -128,7 +128,7 @@ def _work(tree: LayerTree, source: LayerSource, root: int, limits: UnpackLimits)
             raise _of_entry(error, entry.name) from None
         if tree.inodes - looked_at >= LOOK_AT_INODES_EVERY:
             looked_at = tree.inodes
-            _look_at_disk(root, limits.reserve)
+            _check_disk(root, limits.reserve)
     diff_id = stream.digest()
     tree.finish()
     return Unpacked(diff_id, tree.size, tree.inodes)
@@ -142,7 +142,7 @@ def _of_entry(error: OSError, name: bytes) -> ImageWorkError:
     return invalid(text)
 
 
-def _look_at_disk(root: int, reserve: int) -> None:
+def _check_disk(root: int, reserve: int) -> None:
     found = os.fstatvfs(root)
     if found.f_bavail * found.f_frsize < reserve:
         raise ImageWorkError(LIMIT, f"less than {reserve} bytes of the disk would stay free", "free some space")

@@ -131,16 +131,16 @@ def test_each_namespace_has_the_certificate_authority(cluster: Cluster, repairs:
     """Another controller's is left alone where one may run."""
     keep_root_certificates(cluster, "first", repairs=repairs)
     assert set(_certificates(cluster)) == {"default", "kube-node-lease", "kube-public", "kube-system"}
-    cluster.storage.take_events()
+    cluster.storage.drain_events()
     cluster.create(namespace("shop"))
-    assert any(map(may_lack_certificate, cluster.storage.take_events()))
+    assert any(map(may_lack_certificate, cluster.storage.drain_events()))
     keep_root_certificates(cluster, "first", repairs=repairs)
     assert _certificates(cluster)["shop"] == "first"
-    cluster.storage.take_events()
+    cluster.storage.drain_events()
     found = cluster.storage.get(ObjectKey("ConfigMap", "shop", ROOT))
     cluster.replace({**found, "data": {"ca.crt": "other"}})
     cluster.delete(ObjectKey("ConfigMap", "default", ROOT))
-    events: list[ObjectEvent] = cluster.storage.take_events()
+    events: list[ObjectEvent] = cluster.storage.drain_events()
     assert [may_lack_certificate(event) for event in events] == [True, True]
     keep_root_certificates(cluster, "first", repairs=repairs)
     found_now = _certificates(cluster)

@@ -46,8 +46,8 @@ class World(Serving):
     def noted(self) -> None:
         """Pass changes to the history, to watches and to the collector, until it has nothing left to do."""
         while True:
-            for event in self.cluster.storage.take_events():
-                self.subscriptions.publish(self.history.note(event))
+            for event in self.cluster.storage.drain_events():
+                self.subscriptions.publish(self.history.record(event))
                 self.collector.handle_event(event)
             self.cluster.storage.set_savepoint()
             if not self.collector.has_work:

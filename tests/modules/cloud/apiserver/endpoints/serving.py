@@ -79,8 +79,8 @@ class Serving:
 
     def noted(self) -> None:
         """Passes changes to history and watches."""
-        for event in self.cluster.storage.take_events():
-            self.subscriptions.publish(self.history.note(event))
+        for event in self.cluster.storage.drain_events():
+            self.subscriptions.publish(self.history.record(event))
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Begins a watch."""

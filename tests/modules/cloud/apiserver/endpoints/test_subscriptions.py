@@ -27,10 +27,10 @@ def test_a_client_that_reads_nothing_does_not_keep_every_state_of_an_object() ->
     assert len(slow._waiting) == count + 1
     subscriptions.publish(changed(count + 1))
     assert not slow._waiting
-    assert slow.take_some() == ([], True)
+    assert slow.pop_some() == ([], True)
     subscriptions.publish(changed(count + 2))
-    assert slow.take_some() == ([], True), "nothing is lost between two changes"
-    assert len(controller.take()[0]) == count + 3
+    assert slow.pop_some() == ([], True), "nothing is lost between two changes"
+    assert len(controller.drain()[0]) == count + 3
 
 
 def test_changes_of_other_kinds_make_a_change_old() -> None:
@@ -43,7 +43,7 @@ def test_changes_of_other_kinds_make_a_change_old() -> None:
     assert len(slow._waiting) == 1
     for version in range(8):
         subscriptions.publish(changed(version, "Pod"))
-    assert slow.take_some() == ([], True)
+    assert slow.pop_some() == ([], True)
 
 
 def test_a_watch_takes_some_changes_at_a_time_in_order() -> None:
@@ -52,7 +52,7 @@ def test_a_watch_takes_some_changes_at_a_time_in_order() -> None:
     for version in range(10):
         subscriptions.publish(changed(version, size=100 * 1024))
     taken = list[int]()
-    while changes := watch.take_some()[0]:
+    while changes := watch.pop_some()[0]:
         assert len(changes) <= 3
         taken += [change.version for change in changes]
     assert taken == [*range(10)]
@@ -64,7 +64,7 @@ def test_what_waits_is_taken_before_the_end() -> None:
     for version in range(4):
         subscriptions.publish(changed(version, size=200 * 1024))
     subscriptions.end_all()
-    taken = [watch.take_some() for _ in range(2)]
+    taken = [watch.pop_some() for _ in range(2)]
     assert [([each.version for each in found], ended) for found, ended in taken] == [([0, 1], False), ([2, 3], True)]
 
 
@@ -86,7 +86,7 @@ def test_too_many_changes_end_it() -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     for version in range(WAITING + 1):
         subscriptions.publish(changed(version, size=1))
-    assert watch.take_some() == ([], True)
+    assert watch.pop_some() == ([], True)
 
 
 class Publishing(dict[str, Any]):
@@ -116,7 +116,7 @@ def test_a_watch_that_ends_takes_no_change_from_another_one() -> None:
     subscriptions._by_kind = publishing = Publishing(subscriptions)
     subscriptions.unsubscribe(other)
     assert publishing.version
-    assert len(watch.take()[0]) == publishing.version
+    assert len(watch.drain()[0]) == publishing.version
 
 
 def test_watches_begin_while_changes_are_published() -> None:
@@ -132,5 +132,5 @@ def test_watches_begin_while_changes_are_published() -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     subscriptions._by_kind["ConfigMap"] = Meanwhile([watch])
     subscriptions.publish(changed(1, size=8 * _MEBIBYTE))
-    assert len(watch.take()[0]) == 1
+    assert len(watch.drain()[0]) == 1
     assert "Secret" in subscriptions._by_kind

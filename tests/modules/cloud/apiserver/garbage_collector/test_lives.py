@@ -164,7 +164,7 @@ class Life(World):
         return {**about, "uid": uid_of(owner), "blockOwnerDeletion": self.random.random() < 0.5}
 
     def _noted(self, acting: GarbageCollector, *, is_collected: bool) -> list[ObjectEvent]:
-        events = self.cluster.storage.take_events()
+        events = self.cluster.storage.drain_events()
         for event in events:
             acting.handle_event(event)
             if is_collected and event.old is not None:

@@ -49,7 +49,7 @@ class World:
         self.cluster.storage.set_savepoint()
 
     def _note(self) -> None:
-        for event in self.cluster.storage.take_events():
+        for event in self.cluster.storage.drain_events():
             self.collector.handle_event(event)
 
     def make(self, name: str, *owners: JsonObject, blocks: bool = False, **fields: Any) -> JsonObject:

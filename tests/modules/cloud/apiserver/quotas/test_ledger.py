@@ -28,12 +28,12 @@ class World(Cluster):
         self.storage.set_savepoint()
 
     def _tell(self) -> None:
-        for event in self.storage.take_events():
+        for event in self.storage.drain_events():
             self.quotas.handle_event(event)
 
     def undo(self, version: int, *, is_told: bool) -> None:
         """Undo the changes since a version."""
-        events = self.storage.take_events()
+        events = self.storage.drain_events()
         for event in events if is_told else ():
             self.quotas.handle_event(event)
         self.storage.undo(events[::-1], version)
@@ -311,7 +311,7 @@ def test_an_update_is_refused_only_for_more_than_its_former_state(world: World) 
 def test_a_quota_that_is_undone_bounds_nothing(world: World) -> None:
     before = world.storage.version
     world.create(a_quota(pods="0"))
-    events = world.storage.take_events()
+    events = world.storage.drain_events()
     for event in events:
         world.quotas.handle_event(event)
     assert "exceeded quota" in world.refusal(a_pod("a"))
@@ -326,7 +326,7 @@ def test_objects_that_are_loaded_again_have_their_own_quotas_only(world: World) 
     world.ask(a_quota(pods="0"))
     assert "exceeded quota" in world.refusal(a_pod("a"))
     world.storage.remove(QUOTA)
-    world.storage.take_events()
+    world.storage.drain_events()
     world.quotas.load()
     world.ask(a_pod("a"))
 
@@ -363,7 +363,7 @@ def test_differences_add_up_to_a_count_of_all(world: World, seed: int) -> None:
         world.settle()
         anew = QuotaLedger(world.storage, world.clock)
         anew.load()
-        counted = {key_of(quota): quota["status"] for quota in anew.take_changed()}
+        counted = {key_of(quota): quota["status"] for quota in anew.drain_changed()}
         assert counted == {key_of(each): each["status"] for each in world.storage.list(kind_named("ResourceQuota"))}, (
             step
         )

@@ -52,7 +52,7 @@ class World:
         make_system_objects(self.cluster)
         self.index = RbacIndex()
         self.index.load(each for kind in KINDS for each in self.cluster.storage.list(kind_named(kind)))
-        self.cluster.storage.take_events()
+        self.cluster.storage.drain_events()
 
     def make(self, *objects: dict[str, Any], by: User | None = None) -> None:
         """Create objects, of a user or of an administrator."""
@@ -66,7 +66,7 @@ class World:
 
     def settle(self) -> None:
         """Tell the index of all changes."""
-        for event in self.cluster.storage.take_events():
+        for event in self.cluster.storage.drain_events():
             self.index.handle_event(event)
 
     def may(self, who: User, verb: str, resource: str = "", namespace: str = "", name: str = "", **more: str) -> bool:

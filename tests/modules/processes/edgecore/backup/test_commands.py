@@ -22,7 +22,7 @@ from modules.processes.edgecore.backup.node import CONFIGURATION
 from modules.processes.edgecore.cli import main as edgecore
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import lock_root_directory
 from tests.edgehub.certificates.authority import Authority, key_pem
 
 AUTHORITY = Authority()
@@ -217,7 +217,7 @@ def test_a_running_node_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     """A backup of it is not."""
     root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
     with ExitStack() as stack:
-        take_root_directory(root / "edged", stack)
+        lock_root_directory(root / "edged", stack)
         assert do("backup", file, root) == ExitCode.OK
         assert do("restore", file, root, "--force") == ExitCode.NOT_DONE
     assert f"process {os.getpid()} has it" in capsys.readouterr().err

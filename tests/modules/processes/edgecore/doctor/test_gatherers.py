@@ -22,7 +22,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor import databases, machine, network, node, oci
 from modules.processes.edgecore.doctor.gathering import at_once
 from modules.processes.edgecore.join import CloudAddress, joined
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import lock_root_directory
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer, key_pem, name
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.ports import free_port
@@ -50,11 +50,11 @@ def test_the_lock_names_its_process(tmp_path: Path) -> None:
     """While a process has the directory, its id; before and after, nobody. The lock is not taken for it."""
     assert machine.lock_holder(tmp_path) == ""
     with ExitStack() as stack:
-        take_root_directory(tmp_path, stack)
+        lock_root_directory(tmp_path, stack)
         assert machine.lock_holder(tmp_path) == str(os.getpid())
     assert machine.lock_holder(tmp_path) == ""
     with ExitStack() as stack:
-        take_root_directory(tmp_path, stack)
+        lock_root_directory(tmp_path, stack)
 
 
 def test_a_port_is_taken_by_a_process_with_a_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from modules.apimachinery.printing.fields import JsonObject
 from modules.apimachinery.types.nodes import NodeCondition
 from modules.apimachinery.types.times import Nanoseconds, Time, format_time
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, RootDisk, Unreachable
 from modules.processes.edgecore.top.state import AgentState, HeldMessages, LinkReport, ModuleReport, WorkReport
 
 NOW = 1_767_225_600.0
@@ -107,9 +107,9 @@ def usage(**pods: tuple[int, int]) -> Summary:
     )
 
 
-def look(*pods: JsonObject, stats: Mapping[str, tuple[int, int]] | None = None, **changes: Any) -> Look:
+def look(*pods: JsonObject, stats: Mapping[str, tuple[int, int]] | None = None, **changes: Any) -> NodeSnapshot:
     """A look at a node with pods; `stats` has thousandths of a core and Mi of memory by their names."""
-    return Look(state(**changes), pods, usage(**stats or {}), RootDisk(40 * GIB, 100 * GIB))
+    return NodeSnapshot(state(**changes), pods, usage(**stats or {}), RootDisk(40 * GIB, 100 * GIB))
 
 
 class MadeLog:
@@ -137,7 +137,7 @@ class MadeView:
         self.told: list[JsonObject] = []
         self.refuses: NodeError | None = None
 
-    def look(self) -> Look | Unreachable:
+    def snapshot(self) -> NodeSnapshot | Unreachable:
         """A node without pods."""
         return look()
 

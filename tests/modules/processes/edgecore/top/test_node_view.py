@@ -23,7 +23,7 @@ from modules.apimachinery.types.nodes import NodeSystemInfo
 from modules.apimachinery.types.pods import PodList
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, Unreachable
 from modules.processes.edgecore.top.node_view import SocketView
 from modules.processes.edgecore.top.run import Poller
 from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport, WorkReport
@@ -132,8 +132,8 @@ def answers() -> Answers:
 
 def test_a_look(tmp_path: Path) -> None:
     with served(tmp_path / "s", answers()) as view:
-        look = view.look()
-    assert isinstance(look, Look)
+        look = view.snapshot()
+    assert isinstance(look, NodeSnapshot)
     assert (look.state.node, [each["metadata"]["name"] for each in look.pods]) == ("edge-1", ["web"])
     assert look.usage_by_uid()["uid-default-web"].pod_ref.name == "web"
     assert look.disk is not None
@@ -152,16 +152,16 @@ def test_use_is_measured_less_often_when_it_takes_long(tmp_path: Path) -> None:
     with served(tmp_path / "s", answers() | {"/stats/summary": measure}) as view:
         slow = SocketView(NodeClient(tmp_path / "s"), lambda: now[0])
         for _ in range(10):
-            look = slow.look()
-            assert isinstance(look, Look)
+            look = slow.snapshot()
+            assert isinstance(look, NodeSnapshot)
             assert look.usage is not None
             now[0] += 1.0
         assert asked == [100.0, 107.0625]
         takes[0] = 30.0
         now[0] = 200.0
-        slow.look()
+        slow.snapshot()
         now[0] = 214.0 + 16
-        slow.look()
+        slow.snapshot()
         assert asked[2:] == [200.0, 230.0]
     assert view is not slow
 
@@ -169,8 +169,8 @@ def test_use_is_measured_less_often_when_it_takes_long(tmp_path: Path) -> None:
 def test_a_node_without_statistics_can_be_looked_at(tmp_path: Path) -> None:
     given = answers() | {"/stats/summary": lambda _: text(503, "edged does not run")}
     with served(tmp_path / "s", given) as view:
-        look = view.look()
-    assert isinstance(look, Look)
+        look = view.snapshot()
+    assert isinstance(look, NodeSnapshot)
     assert look.usage is None
 
 
@@ -186,7 +186,7 @@ def test_a_node_without_statistics_can_be_looked_at(tmp_path: Path) -> None:
 )
 def test_invalid_answers(tmp_path: Path, given: Answers, why: str) -> None:
     with served(tmp_path / "s", answers() | given) as view:
-        gone = view.look()
+        gone = view.snapshot()
     assert isinstance(gone, Unreachable)
     assert why in gone.why
 
@@ -194,9 +194,9 @@ def test_invalid_answers(tmp_path: Path, given: Answers, why: str) -> None:
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:
     """Without its socket, and with a socket without a listener."""
     path = tmp_path / "s"
-    assert SocketView(NodeClient(path)).look() == Unreachable("edgecore is not running")
+    assert SocketView(NodeClient(path)).snapshot() == Unreachable("edgecore is not running")
     listen_unix(path).close()
-    assert SocketView(NodeClient(path)).look() == Unreachable("edgecore is not running")
+    assert SocketView(NodeClient(path)).snapshot() == Unreachable("edgecore is not running")
 
 
 def test_events_of_a_pod_and_of_all(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from textual.widgets import DataTable, Static
 
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.log_screen import LogScreen
-from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.look import NodeSnapshot, Unreachable
 from modules.processes.edgecore.top.pods_screen import PodsScreen
-from modules.processes.edgecore.top.run import Looked, TopApp
+from modules.processes.edgecore.top.run import SnapshotTaken, TopApp
 from modules.processes.edgecore.top.text_screen import TextLog, TextScreen
 from modules.processes.edgecore.top.themes import DARK, LIGHT
 from tests.modules.processes.edgecore.top.made import MadeLog, MadeView, look, pod, running, waiting
@@ -50,9 +50,9 @@ class Screens:
         self.pilot = pilot
         self.view = view
 
-    async def give(self, seen: Look | Unreachable) -> None:
+    async def give(self, seen: NodeSnapshot | Unreachable) -> None:
         """A look comes."""
-        self.app.post_message(Looked(seen))
+        self.app.post_message(SnapshotTaken(seen))
         await settle(self.pilot)
 
     async def press(self, *keys: str) -> None:
@@ -156,13 +156,13 @@ def test_keys_move_and_the_cursor_stays_on_its_pod() -> None:
 def test_looks_may_come_before_the_screen_is_there_and_after_it_has_gone() -> None:
     """The node is looked at on a thread that knows neither."""
     app = TopApp(MadeView())
-    app.screen_of_pods.show_look(PODS)
+    app.screen_of_pods.show_snapshot(PODS)
 
     async def played() -> None:
         async with app.run_test(size=(120, 40)) as pilot:
             await settle(pilot)
             assert app.screen_of_pods.query_one(DataTable).row_count == 3
-        app.screen_of_pods.show_look(look())
+        app.screen_of_pods.show_snapshot(look())
 
     asyncio.run(played())
 

@@ -19,7 +19,7 @@ from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.location import NodeLocation
-from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
+from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.uninstall import commands, pods
 from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
@@ -193,7 +193,7 @@ def test_yes_lists_no_plan_and_names_what_stays(node: Path, capsys: pytest.Captu
 def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it is to be stopped."""
     with ExitStack() as stack:
-        take_root_directory(node / "edged", stack)
+        lock_root_directory(node / "edged", stack)
         assert main(["uninstall", "--root", str(node), "--yes"]) == ExitCode.NOT_DONE
     assert "edgecore is running" in capsys.readouterr().err
 

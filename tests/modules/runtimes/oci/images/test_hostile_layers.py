@@ -304,7 +304,7 @@ def test_the_disk_is_looked_at_after_some_inodes(scratch: Path, monkeypatch: pyt
         if next(looks) == 3:
             raise beyond_limit("the disk is full")
 
-    monkeypatch.setattr(unpack_module, "_look_at_disk", look)
+    monkeypatch.setattr(unpack_module, "_check_disk", look)
     layer = tar(*(directory(str(n)) for n in range(30)))
     assert _unpack_here(scratch / "few", [layer])
     monkeypatch.setattr(unpack_module, "LOOK_AT_INODES_EVERY", 10)
@@ -317,9 +317,9 @@ def test_a_disk_without_inodes_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(f_bavail=1000, f_frsize=1000, f_files=10_000, f_favail=4095)
     monkeypatch.setattr(os, "fstatvfs", lambda _: found)
     with pytest.raises(ImageWorkError, match="hardly any inode"):
-        unpack_module._look_at_disk(0, 1000)
+        unpack_module._check_disk(0, 1000)
     found.f_files = 0
-    unpack_module._look_at_disk(0, 1000)
+    unpack_module._check_disk(0, 1000)
 
 
 @pytest.mark.parametrize(("number", "kind"), [(28, "machine"), (122, "machine"), (5, "machine"), (36, "invalid")])

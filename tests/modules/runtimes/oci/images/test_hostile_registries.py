@@ -423,7 +423,7 @@ def test_whatever_goes_wrong_with_a_layer_ends_the_pull(scratch: Path) -> None:
     downloads = Downloads(Broken(), layout, [layer], LayersProgress([layer], lambda _: None))  # type: ignore[arg-type]
     downloads.start(1, 0)
     with pytest.raises(ImageWorkError, match="out of the blue"):
-        downloads.take(layer.digest)
+        downloads.wait(layer.digest)
 
 
 def test_a_registry_that_drips_does_not_hold_the_layers_of_others(store: ImageStore, scratch: Path) -> None:
@@ -472,7 +472,7 @@ def test_the_disk_is_looked_at_while_layers_come(scratch: Path, monkeypatch: pyt
         (downloads,) = _downloads(registry, scratch, len(_BLOB))
         downloads.start(1, 1000)
         with pytest.raises(ImageWorkError, match="would stay free"):
-            downloads.take(sha256(_BLOB))
+            downloads.wait(sha256(_BLOB))
 
 
 def test_the_rest_of_a_layer_fits_where_the_whole_would_not(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,12 +482,12 @@ def test_the_rest_of_a_layer_fits_where_the_whole_would_not(scratch: Path, monke
         registry.fail(sha256(_BLOB), cut(_BLOB, len(_BLOB) - 500))
         first.start(1, 0)
         with pytest.raises(ImageWorkError):
-            first.take(sha256(_BLOB))
+            first.wait(sha256(_BLOB))
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1500))
         with pytest.raises(ImageWorkError, match="do not fit"):
             second.start(1, 1001)
         second.start(1, 1000)
-        assert second.take(sha256(_BLOB)).is_right()
+        assert second.wait(sha256(_BLOB)).is_right()
 
 
 def test_a_layer_that_another_pull_fetches_is_waited_for(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,7 +506,7 @@ def test_a_layer_that_another_pull_fetches_is_waited_for(scratch: Path, monkeypa
         pulls = _downloads(registry, scratch, len(_BLOB), len(_BLOB))
         for each in pulls:
             each.start(1, 0)
-        assert all(each.take(sha256(_BLOB)).is_right() for each in pulls)
+        assert all(each.wait(sha256(_BLOB)).is_right() for each in pulls)
         assert len(registry.paths("/blobs/")) == 1
 
 
@@ -515,10 +515,10 @@ def test_a_manifest_that_lies_about_a_layers_size_does_not_cut_off_another_pulls
     with TestRegistry() as registry:
         honest, lying = _downloads(registry, scratch, len(_BLOB), 1)
         honest.start(1, 0)
-        fetched = honest.take(sha256(_BLOB))
+        fetched = honest.wait(sha256(_BLOB))
         lying.start(1, 0)
         with pytest.raises(ImageWorkError, match="sends more than"):
-            lying.take(sha256(_BLOB))
+            lying.wait(sha256(_BLOB))
         assert os.pread(fetched.descriptor, len(_BLOB) + 1, 0) == _BLOB
 
 

@@ -141,7 +141,7 @@ def test_pods_of_an_earlier_start_are_looked_after(machine: OwnMachine) -> None:
     later = machine.pods_on(machine.network_of(BOTH))
     try:
         netns = machine.pod("p1")
-        machine.do(lambda: later.look_after({"p1": AttachedSandbox(machine.home("p1"), lambda: netns)}))
+        machine.do(lambda: later.watch({"p1": AttachedSandbox(machine.home("p1"), lambda: netns)}))
         eventually(lambda: rules(machine) == before)
     finally:
         later.close()

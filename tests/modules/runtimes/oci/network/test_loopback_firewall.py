@@ -185,10 +185,10 @@ def test_a_configured_network_may_do_without_iptables(
 def test_beside_another_runtime_the_rule_comes_when_it_is_needed(machine: OwnMachine) -> None:
     """With containerd, whose plug-ins edgecore does not call: before, no rule is made."""
     watch = LoopbackWatch(RealClock())
-    machine.do(watch.look)
+    machine.do(watch.reconcile)
     assert machine.sh("iptables -w -S INPUT") == "-P INPUT ACCEPT\n"
     machine.sh("sysctl -q net.ipv4.conf.outside.route_localnet=1")
     for _ in range(2):
-        machine.do(watch.look)
+        machine.do(watch.reconcile)
         (rule,) = machine.sh("iptables -w -S INPUT").splitlines()[1:]
         assert rule.startswith("-A INPUT -d 127.0.0.0/8 ! -i lo ")

@@ -150,9 +150,9 @@ def test_a_second_ip_version_is_added_beside_pods(machine: OwnMachine) -> None:
 def test_a_start_reports_that_other_ranges_have_to_wait(machine: OwnMachine, caplog: pytest.LogCaptureFixture) -> None:
     """And says nothing when they have not."""
     machine.up("f1")
-    machine.do(lambda: machine.pods_on(machine.default).look_after({}))
+    machine.do(lambda: machine.pods_on(machine.default).watch({}))
     assert "further pods get no network" not in caplog.text
-    machine.do(lambda: machine.pods_on(machine.network_of(OTHERS)).look_after({}))
+    machine.do(lambda: machine.pods_on(machine.network_of(OTHERS)).watch({}))
     assert "further pods get no network: edgecore0 has the address 10.86.0.1/16 for 1 pods" in caplog.text
 
 

@@ -276,7 +276,7 @@ def test_it_comes_back_after_a_reload(machine: OwnMachine, caplog: pytest.LogCap
     later = machine.pods_on(machine.network_of(("10.86.0.0/16", "fd00:86::/64")))
     try:
         pods = {each.name: AttachedSandbox(machine.home(each.name), lambda: None) for each in (it.own, it.victim)}
-        machine.do(lambda: later.look_after(pods))
+        machine.do(lambda: later.watch(pods))
         eventually(lambda: elements(machine) == 3)
     finally:
         later.close()

@@ -44,14 +44,14 @@ def test_an_address_works_once_within_a_minute() -> None:
     waiting = WaitingRequests(scheduler.clock)
     request = StreamRequest("exec", "c")
     token = waiting.add(request)
-    assert waiting.take("attach", token) is None
-    assert waiting.take("exec", token) == request
-    assert waiting.take("exec", token) is None
+    assert waiting.pop("attach", token) is None
+    assert waiting.pop("exec", token) == request
+    assert waiting.pop("exec", token) is None
     tokens = {waiting.add(request) for _ in range(MOST_WAITING)}
     assert len(tokens) == MOST_WAITING
     with pytest.raises(TooManyError):
         waiting.add(request)
     scheduler.clock.after(VALID_SECONDS, lambda: None)
     scheduler.run_for(VALID_SECONDS)
-    assert waiting.take("exec", tokens.pop()) is None
+    assert waiting.pop("exec", tokens.pop()) is None
     waiting.add(request)
