@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 BINARY_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
-_NOT_READY: Final = "NetworkPluginNotReady"
+NOT_READY: Final = "NetworkPluginNotReady"
 """Reason of the NetworkReady condition, as all runtimes have it."""
 _BOOT_TIME: Final = b"btime "
 
@@ -108,13 +108,13 @@ class PodNetwork:
         try:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
-            return NetworkStatus(ready=False, reason=_NOT_READY, message=str(error))
+            return NetworkStatus(ready=False, reason=NOT_READY, message=str(error))
         missing = [kind for kind in programs_of(network) if find_plugin(kind, self._binaries) is None]
         if not missing:
             return NetworkStatus(ready=True)
         where = ", ".join(map(str, self._binaries))
         said = f"not in {where}: the CNI plug-ins {', '.join(missing)} (apt-get install containernetworking-plugins)"
-        return NetworkStatus(ready=False, reason=_NOT_READY, message=said)
+        return NetworkStatus(ready=False, reason=NOT_READY, message=said)
 
     def attach(self, sandbox_id: str, directory: Path, netns: Path, config: cri.PodSandboxConfig) -> PodAddresses:
         """Attach a sandbox to the network; when that fails, it is detached again.

@@ -114,7 +114,7 @@ class RuleWatch:
         with self._lock:
             if self._closed or not self._watched or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self.check, name=_THREAD, daemon=True)
+            self._thread = threading.Thread(target=self._network.check_rules, name=_THREAD, daemon=True)
             self._thread.start()
 
     def check(self) -> None:

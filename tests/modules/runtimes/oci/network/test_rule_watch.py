@@ -38,7 +38,7 @@ class Bench:
         monkeypatch.setattr(rule_watch, "host_ports_of", lambda attachment: self.ports[attachment])
         monkeypatch.setattr(rule_watch, "read_rules", lambda _program: None)
         loopback: Any = SimpleNamespace(restore=lambda _read: False)
-        network: Any = SimpleNamespace(repeat_ports=self._repeat)
+        network: Any = SimpleNamespace(repeat_ports=self._repeat, check_rules=lambda: None)
         clock: Any = SimpleNamespace(every=self._every)
         self.watch = RuleWatch(clock, None, loopback, network)
 
