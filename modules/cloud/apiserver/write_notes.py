@@ -22,7 +22,7 @@ _NODE = "Node"
 _NO_WRITER = ObjectWriter()
 
 
-class PendingWrites:
+class JournaledWrites:
     """The writes of the present transaction that the change journal keeps, and the author of the next ones."""
 
     def __init__(self) -> None:
