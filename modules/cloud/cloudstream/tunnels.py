@@ -7,8 +7,9 @@ from typing import Final
 
 from beehive.clock import Clock
 from modules.cloud.cloudstream.errors import NoTunnelError
+from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
-from modules.cloud.cloudstream.tunnel import QueueMemory, Tunnel
+from modules.cloud.cloudstream.tunnel import Tunnel
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.cloud.websocket.link import Link
 from modules.streams.connect import StreamRequest
