@@ -25,9 +25,9 @@ from edged.host import Host
 from edged.housekeeping import Housekeeping, NodeUsage
 from edged.images.puller import ImagePuller
 from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.node.lease import LEASE_RENEW_FRACTION
 from edged.node.reporter import NodeReporter
 from edged.node.state import LocalNode
-from edged.node.status import LEASE_RENEW_FRACTION
 from edged.node.watch import NodeWatch, pod_machine
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.watch import RuntimeWatch
