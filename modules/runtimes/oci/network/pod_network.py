@@ -96,7 +96,7 @@ class PodNetwork:
         self._turns = Turns()
         self._loopback = LoopbackFirewall(clock)
         self._complaint = ""
-        self._rules = RuleWatch(clock, default, self._loopback, self)
+        self._rules = RuleWatch(clock, default, self._loopback, self._repeat_ports)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
@@ -249,7 +249,7 @@ class PodNetwork:
         """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
         self._rules.check()
 
-    def repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
         """Make the rules for host ports of a sandbox again, if it is still attached.
 
         Raises:
