@@ -67,7 +67,7 @@ def _python_files(*directories: str) -> Iterator[Path]:
     """The Python files below these directories, without generated ones."""
     for directory in directories:
         for path in sorted((REPOSITORY / directory).rglob("*.py")):
-            if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
+            if not path.name.endswith("_pb2.py"):
                 yield path
 
 
