@@ -1,7 +1,7 @@
 # Everything a person does here. `make` alone says what there is.
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := beehive protos metamanager edgehub edged modules tests
+PACKAGES := beehive protos metamanager edgehub edged modules edgecore_mapper tests
 ARGS ?=
 PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-version-check
 UV := uv==0.13.9

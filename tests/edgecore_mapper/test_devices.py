@@ -10,11 +10,11 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from beehive import RealClock
-from modules.edge.mapper import DeviceDriver, DriverProperty, Value, device_thread
-from modules.edge.mapper import devices as mapped_devices
-from modules.edge.mapper.devices import DeviceRefused, MappedDevices
-from modules.edge.mapper.driver import DriverSpec
-from modules.edge.mapper.method_calls import MethodRefused
+from edgecore_mapper import DeviceDriver, DriverProperty, Value, device_thread
+from edgecore_mapper import devices as mapped_devices
+from edgecore_mapper.devices import DeviceRefused, MappedDevices
+from edgecore_mapper.driver import DriverSpec
+from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from beehive.clock import Clock
-from modules.edge.mapper.device_thread import DeviceThread, Reports, Wish
-from modules.edge.mapper.driver import DeviceDriver, DriverSpec, spec_of
-from modules.edge.mapper.method_calls import MethodRefused
+from edgecore_mapper.device_thread import DeviceThread, Reports, Wish
+from edgecore_mapper.driver import DeviceDriver, DriverSpec, spec_of
+from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
 MAX_DEVICES: Final = 500

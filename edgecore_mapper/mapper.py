@@ -16,9 +16,9 @@ from beehive.backoff import Backoff
 from beehive.clock import Clock, RealClock
 from beehive.http.http_server import HttpServer
 from beehive.sockets.ports import ListenError
-from modules.edge.mapper.devices import Drivers, MappedDevices
-from modules.edge.mapper.driver import DriverSpec
-from modules.edge.mapper.service import start_rest, start_service
+from edgecore_mapper.devices import Drivers, MappedDevices
+from edgecore_mapper.driver import DriverSpec
+from edgecore_mapper.service import start_rest, start_service
 from protos.dmi.v1beta1 import MANAGER
 from protos.dmi.v1beta1 import api_pb2 as dmi
 

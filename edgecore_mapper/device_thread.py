@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from beehive.backoff import Backoff
 from beehive.clock import Clock
-from modules.edge.mapper.driver import DeviceDriver, DriverProperty, DriverSpec, text_of
-from modules.edge.mapper.method_calls import MethodCalls, MethodRefused
+from edgecore_mapper.driver import DeviceDriver, DriverProperty, DriverSpec, text_of
+from edgecore_mapper.method_calls import MethodCalls, MethodRefused
 
 _log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from beehive.http.call import HttpReply
+from edgecore_mapper import DeviceDriver, DriverProperty, Mapper, Value
+from edgecore_mapper.method_calls import MOST_WAITING, MethodCalls, MethodRefused
 from modules.apimachinery.device_properties import ModelProperty
 from modules.edge.dmi.objects import Method
-from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
-from modules.edge.mapper.method_calls import MOST_WAITING, MethodCalls, MethodRefused
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.cli import main

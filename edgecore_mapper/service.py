@@ -21,8 +21,8 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
-from modules.edge.mapper.devices import DeviceRefused, MappedDevices
-from modules.edge.mapper.method_calls import MethodRefused
+from edgecore_mapper.devices import DeviceRefused, MappedDevices
+from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import MAPPER
 from protos.dmi.v1beta1 import api_pb2 as dmi
 

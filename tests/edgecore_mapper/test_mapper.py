@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
-from modules.edge.mapper.driver import spec_of, text_of, value_of
+from edgecore_mapper import DeviceDriver, DriverProperty, Mapper, Value
+from edgecore_mapper.driver import spec_of, text_of, value_of
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT

@@ -11,5 +11,5 @@ A mapper consists of one class for each device model, and one call:
 docs/mappers.md is the guide, and `examples/thermometer_mapper.py` a complete mapper.
 """
 
-from modules.edge.mapper.driver import DeviceDriver, DriverProperty, Value
-from modules.edge.mapper.mapper import Mapper, serve
+from edgecore_mapper.driver import DeviceDriver, DriverProperty, Value
+from edgecore_mapper.mapper import Mapper, serve
