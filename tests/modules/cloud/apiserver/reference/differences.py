@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
@@ -45,6 +45,7 @@ _STRUCTURE = re.compile(
     rf'^(\w+ value: )(?:(?:{_GO}|[{{\[])(?:.*[}})\]](?=: )|.*?\.\.\.|.*[}})\]]$)|"?null"?)(?=: |$)', re.DOTALL
 )
 """A value in a cause that is no plain one: in Go's notation there, in JSON here, of which a long one is cut off."""
+_OF_FIELDS = re.compile(r"(json patch )?(unknown|duplicate) field |line \d+: key ")
 _NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
 _OFF = (("hostUsers",), ("supplementalGroupsPolicy",))
 _NETWORK_TYPES = re.compile(
@@ -137,8 +138,12 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
 """By name; of a difference the first counts."""
 
 
-def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
-    """Yield the differences of an answer from the recorded one."""
+def found(request: Request, code: int, answer: Any, warnings: Sequence[str]) -> Iterator[Difference]:
+    """Yield the differences of an answer from the recorded one; of warnings, those about fields are compared."""
+    if request.warnings is not None:
+        given, made = _of_fields(request.warnings), _of_fields(warnings)
+        if given != made:
+            yield Difference(request, ("warnings",), given, made)
     theirs, ours = _told(request.answer), _told(answer)
     if request.code != code:
         yield Difference(request, _CODE, (request.code, theirs), (code, ours))
@@ -147,6 +152,10 @@ def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
         yield from (Difference(request, *each) for each in differences(*pair))
     elif theirs != ours and _causes(request.answer) != (_causes(answer) or ours):
         yield Difference(request, _MESSAGE, theirs, ours)
+
+
+def _of_fields(warnings: Sequence[str]) -> list[str]:
+    return [each for each in warnings if _OF_FIELDS.match(each)]
 
 
 def with_manager_sets(value: Any) -> Any:
