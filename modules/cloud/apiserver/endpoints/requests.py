@@ -21,7 +21,8 @@ from modules.apimachinery.options import check_initial_events
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
-from modules.apimachinery.yaml_reader import YamlError, has_more_values
+from modules.apimachinery.validation.invalid_fields import MOST
+from modules.apimachinery.yaml_reader import RepeatedKey, YamlError, has_more_values
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
@@ -114,14 +115,21 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
     options = {} if verb in _BODY_OF_OPTIONS else _options(request, _PARAMETERS[verb])
     body: Any = None
     duplicates: tuple[str, ...] = ()
+    document = b""
     if verb in _BODY_OF_OPTIONS:
         options = _options_of_deletion(request, verb, media)
     elif request.method not in ("GET", "HEAD"):
         if media not in ((*_PATCHES,) if verb == "patch" else _WRITTEN):
             raise _unknown_media(verb)
         if request.body or not target.subresource:  # a stream, which is not served here, begins without a body
-            body = decoded(request.body, media, kind)
-            duplicates = duplicate_fields(request.body)
+            repeated: list[RepeatedKey] = []
+            body = decoded(request.body, media, kind, repeated=repeated)
+            twice = duplicate_fields(request.body)
+            if twice and media == APPLY:  # it is read as YAML
+                read_manifests(request.body.decode(), "the body", repeated)
+            document = request.body if twice and media != APPLY else b""
+            of_lines = tuple(f"line {each.line}: {each.why}" for each in repeated[:MOST])
+            duplicates = of_lines or tuple(f'duplicate field "{path}"' for path in twice)
     if verb == "patch":
         check_manager(media, options)
     if verb in _MANAGED:
@@ -137,6 +145,7 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
         options=options,
         body=body,
         duplicates=duplicates,
+        document=document,
     )
 
 
@@ -179,7 +188,9 @@ def manager_of_agent(agent: str) -> str:
     return "".join(filter(str.isprintable, agent.partition("/")[0]))[:_LONGEST_MANAGER]
 
 
-def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
+def decoded(
+    body: bytes, media: str, kind: str = "", most: int = VALUES, repeated: list[RepeatedKey] | None = None
+) -> Any:
     """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
 
     Args:
@@ -187,6 +198,7 @@ def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
         media: its media type.
         kind: the kind of object in it; empty: it has another.
         most: values that it may have.
+        repeated: takes the keys that a map of YAML has twice; None: such a body is refused.
 
     Raises:
         TooLargeError: it exceeds the limits of a request.
@@ -198,7 +210,7 @@ def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
         return _from_protobuf(body, most)
     try:
         if media in (_YAML, APPLY) and not _is_json(body):
-            return _from_yaml(body)
+            return _from_yaml(body, repeated)
         return decode_json(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise _unreadable(body, media, str(error), kind) from error
@@ -238,11 +250,11 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _from_yaml(body: bytes) -> Any:
+def _from_yaml(body: bytes, repeated: list[RepeatedKey] | None) -> Any:
     text = body.decode()
     if has_more_values(text, 2 * VALUES):
         raise TooLargeError
-    found = read_manifests(text, "the body")
+    found = read_manifests(text, "the body", repeated)
     if len(found) != 1:
         raise BadRequestError(f"the body of the request has {len(found)} documents, and one is wanted")
     return found[0].content

@@ -35,6 +35,7 @@ class Difference(NamedTuple):
 _OF_MANAGER = ("manager", "operation", "apiVersion", "subresource")
 _CODE = ("code",)
 _MESSAGE = ("message",)
+_WARNINGS = ("warnings",)
 _LONG = re.compile(r'a{20,}(\.\.\.|")?')
 _SOURCES = re.compile(r' in scheme \\?"[^"]*"| of type [\w.\[\]*]+')
 _CHANGES = re.compile(r"\n(\xa0|[-+ ]|changed: ).*", re.DOTALL)
@@ -46,6 +47,8 @@ _STRUCTURE = re.compile(
 )
 """A value in a cause that is no plain one: in Go's notation there, in JSON here, of which a long one is cut off."""
 _OF_FIELDS = re.compile(r"(json patch )?(unknown|duplicate) field |line \d+: key ")
+_OF_PATCH = re.compile(r'Invalid value: ".*": (?=strict decoding error: )', re.DOTALL)
+"""A patch in a cause, or what it makes of the object."""
 _NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
 _OFF = (("hostUsers",), ("supplementalGroupsPolicy",))
 _NETWORK_TYPES = re.compile(
@@ -56,6 +59,8 @@ _NETWORK_TYPES = re.compile(
 
 
 def _is_unknown(it: Difference) -> bool:
+    if it.request.warnings and it.path not in (_CODE, _MESSAGE, _WARNINGS):
+        return True
     return "bogusField" in f"{it.steps} {it.request.changed}" or "f:$" in it.steps or "unknown field" in it.words
 
 
@@ -143,7 +148,7 @@ def found(request: Request, code: int, answer: Any, warnings: Sequence[str]) -> 
     if request.warnings is not None:
         given, made = _of_fields(request.warnings), _of_fields(warnings)
         if given != made:
-            yield Difference(request, ("warnings",), given, made)
+            yield Difference(request, _WARNINGS, given, made)
     theirs, ours = _told(request.answer), _told(answer)
     if request.code != code:
         yield Difference(request, _CODE, (request.code, theirs), (code, ours))
@@ -198,4 +203,5 @@ def _causes(answer: Any) -> frozenset[tuple[str, ...]]:
 
 
 def _cause(message: str) -> str:
+    message = _OF_PATCH.sub("Invalid value: STRUCTURE: ", message)
     return _plain(_STRUCTURE.sub(r"\1STRUCTURE", _number_or_text(message)))
