@@ -214,7 +214,8 @@ def test_a_log_is_followed_until_the_container_ends(node: Node) -> None:
         ("/containerLogs/ns/p/app", 404, "No such file"),
         ("/containerLogs/ns/p/other", 404, "it has app"),
         ("/containerLogs/ns/q/app", 404, "ns/q"),
-        ("/containerLogs/ns/p/app?tailLines=x", 422, "tailLines"),
+        ("/containerLogs/ns/p/app?tailLines=x", 400, "tailLines"),
+        ("/containerLogs/ns/p/app?tailLines=-1", 422, "tailLines"),
         ("/containerLogs/ns/p/app?previous=true", 400, "previous"),
     ],
 )
