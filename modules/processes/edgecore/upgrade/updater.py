@@ -249,6 +249,12 @@ class Installation:
             os.close(descriptor)
 
 
+def installation_of(prefix: Path) -> Installation | None:
+    """Return the installation that a version's Python environment belongs to; None if it is in none."""
+    found = Installation(prefix.parent.parent)
+    return found if prefix.parent == found.versions and found.link.is_symlink() else None
+
+
 class NodeControl(Protocol):
     """The running node, and the time."""
 
