@@ -36,7 +36,9 @@ class RootlessPodNetwork(PodNetwork):
 
     def __init__(self, node: NodeNetwork, clock: Clock, ranges: Sequence[str], leases: Path) -> None:
         default = DefaultNetwork(clock, ranges, leases=leases, mtu=MTU)
-        super().__init__(leases / "none", BINARY_DIRECTORIES, clock, default=default, ranges=ranges)
+        super().__init__(
+            leases / "none", BINARY_DIRECTORIES, clock, default=default, ranges=ranges, namespace=node.namespace
+        )
         self._node = node
         self._forwards: dict[str, tuple[Forward, ...]] = {}
         self._forwarding = threading.Lock()
@@ -97,10 +99,6 @@ class RootlessPodNetwork(PodNetwork):
         except PodNetworkError:  # `status` says it
             return
         self._within(super().watch, sandboxes)
-
-    def check_rules(self) -> None:
-        """As root's."""
-        self._within(super().check_rules)
 
     def _within(self, function: Callable[..., T], *arguments: Any) -> T:
         return in_network_namespace(self._node.namespace, partial(function, *arguments))
