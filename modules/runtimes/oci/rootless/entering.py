@@ -36,7 +36,7 @@ _GROUPS: Final = "/sys/fs/cgroup"
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _OWN_OPTIONS: Final = "mode=755,size=10%"
 _SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
-_LONGEST_ID: Final = 64
+_LONGEST: Final = 64
 _SECONDS: Final = 60.0
 
 
@@ -44,7 +44,7 @@ def enter(record: Path) -> None:
     """Enter the namespaces of a node; new ones if no process is left in those of its record.
 
     Args:
-        record: file with their identity, of this user alone.
+        record: file with their secret name, of this user alone.
 
     Raises:
         StateDirectoryError: this machine, or this process, cannot have them.
@@ -60,17 +60,17 @@ def enter(record: Path) -> None:
         file = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         stack.callback(os.close, file)
         fcntl.flock(file, fcntl.LOCK_EX)
-        identity = os.pread(file, _LONGEST_ID, 0).decode("ascii", "replace").strip()
-        member = _member(identity) if identity else None
+        secret = os.pread(file, _LONGEST, 0).decode("ascii", "replace").strip()
+        member = _member(secret) if secret else None
         if member is not None:
             stack.callback(os.close, member)
             _join(member)
         else:
-            identity = secrets.token_hex(16)
+            secret = secrets.token_hex(16)
             _make()
             os.ftruncate(file, 0)
-            os.pwrite(file, identity.encode(), 0)
-            _set_up(identity)
+            os.pwrite(file, secret.encode(), 0)
+            _set_up(secret)
     with suppress(OSError):
         os.chdir(here)
 
@@ -102,11 +102,11 @@ def _namespace(process: Path) -> str:
         return ""
 
 
-def _member(identity: str) -> int | None:
-    """Return a descriptor of the directory in /proc of a process in the namespaces of an identity; None without one."""
-    if not identity.isalnum():
+def _member(secret: str) -> int | None:
+    """Return a descriptor of the directory in /proc of a process in the namespaces of a secret; None without one."""
+    if not secret.isalnum():
         return None
-    mark = str(DIRECTORY / identity)
+    mark = str(DIRECTORY / secret)
     for process in _processes():
         try:
             if process.stat().st_uid != os.getuid():
@@ -201,7 +201,7 @@ def _map_parent(waiting: int, go: int, commands: list[list[str]]) -> None:
         os._exit(status)
 
 
-def _set_up(identity: str) -> None:
+def _set_up(secret: str) -> None:
     """Mount what the node needs, and start the holder. Raises StateDirectoryError.
 
     Control groups are the machine's, and none of them may be changed: containers and crun see none.
@@ -212,7 +212,7 @@ def _set_up(identity: str) -> None:
             kernel.mount("tmpfs", _GROUPS, "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
         kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
-        write_namespaces_id(identity)
+        write_namespaces_id(secret)
         os.posix_spawnp(
             "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
             file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
