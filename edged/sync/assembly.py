@@ -334,7 +334,7 @@ class Assembly:
 
     def _on_stored_node(self, answer: list[bytes] | CallError) -> None:
         if isinstance(answer, CallError):
-            _log.warning("the store does not say how the cloud has this node: %s", answer)
+            _log.warning("the Node object in the store cannot be read: %s", answer)
             return
         for raw in answer:
             node = read_node(raw, "from the store", self._settings.node_name)

@@ -97,6 +97,10 @@ class PodScheduler(Reconciler):
         """Note whether a change may let a waiting pod onto a node."""
         self._may_place = self._may_place or makes_room(event)
 
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Begin another round after a Node that was not stored: its creation has looked at pods of the present one."""
+        self._may_place = self._may_place or (event.key.kind == _NODE.name and event.old is None)
+
     def reset(self) -> None:
         """Have all pods that wait looked at again."""
         self._may_place = True

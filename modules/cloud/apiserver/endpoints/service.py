@@ -20,7 +20,7 @@ from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_su
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
-from modules.apimachinery.options import Form, ReadOptions, check_plain, form_of, read_options
+from modules.apimachinery.options import Form, ReadOptions, check_plain, check_timeout, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
@@ -31,7 +31,7 @@ from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
-from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream
+from modules.cloud.apiserver.endpoints.pod_streams import PROXY, STREAMS, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, number, review_of
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
@@ -226,6 +226,8 @@ class ApiService:
             return unread(error)
 
     def _reply(self, request: Request) -> Reply:
+        if not _is_long_running(request):
+            check_timeout(request)
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)
         if found is not None:
             return found
@@ -306,7 +308,7 @@ class ApiService:
         raise not_served(target)
 
     def _read(self, request: Request, target: Target, resource: Resource) -> Reply:
-        options = read_options(request, resource)
+        options = read_options(request, resource, is_collection=not target.name)
         if options.watch and not target.subresource and not target.name:
             return self._watch(request, target, resource, options)
         result = self._caller.call(call_of_request(request, target))
@@ -355,6 +357,14 @@ class ApiService:
             lambda: self._subscriptions.unsubscribe(subscription),
             lambda woken: watch.steps(start, subscription, woken),
         )
+
+
+def _is_long_running(request: Request) -> bool:
+    """Return whether a request is a watch, or a stream of a node (`longRunningRequestCheck`)."""
+    if request.method in _READS and request.flag("watch"):
+        return True
+    subresource = parse_target(request.parts).subresource if request.parts[:1] in _ROOTS and request.parts[3:] else ""
+    return subresource.partition("/")[0] in (*STREAMS, PROXY)
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:
