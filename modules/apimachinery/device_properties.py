@@ -134,7 +134,10 @@ def number_of(text: str) -> float | int | None:
     if _INTEGER.fullmatch(text):
         return int(text)
     try:
-        number = float(text) if len(text) <= _LONGEST_NUMBER and text == text.strip() and "_" not in text else math.nan
+        is_plain = (
+            text.isascii() and text == text.strip() and "_" not in text
+        )  # mappers in other languages read no more
+        number = float(text) if len(text) <= _LONGEST_NUMBER and is_plain else math.nan
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -10,8 +10,8 @@ from edged.node.state import NodeState
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
-from edged.static_pods.manager import MirrorPods
 from edged.static_pods.manifest import CONFIG_HASH
+from edged.static_pods.mirror_pods import MirrorPods
 from edged.status.manager import StatusManager
 from modules.apimachinery.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from modules.apimachinery.types import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode

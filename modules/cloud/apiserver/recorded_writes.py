@@ -1,4 +1,4 @@
-"""The API server's notes for the change journal."""
+"""What the API server records of its writes for the change journal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _NODE = "Node"
 _NO_WRITER = ObjectWriter()
 
 
-class PendingWrites:
+class RecordedWrites:
     """The writes of the present transaction that the change journal keeps, and the author of the next ones."""
 
     def __init__(self) -> None:
