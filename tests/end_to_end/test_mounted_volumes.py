@@ -92,7 +92,9 @@ def test_a_mount_within_a_volume_of_files(machine: Machine) -> None:
     mounts = [mount("inner", "/outer/inner"), mount("outer", "/outer"), mount("memory", "/outer/memory")]
     for name in ("outer", "inner"):
         machine.cloud.apply(config_map(name, key="one"))
-    machine.cloud.apply(pod("p", container(script, volumeMounts=mounts), volumes=volumes))
+    machine.cloud.apply(
+        pod("p", container(script, volumeMounts=mounts), volumes=volumes, terminationGracePeriodSeconds=1)
+    )
     made = machine.cloud.pods.wait("p", is_ready)
     for name in ("outer", "inner"):
         machine.cloud.apply(config_map(name, key="two"))
