@@ -142,7 +142,9 @@ class AbsentPods:
     def _answered(self, pod: StoredPod, result: Message | BeehiveError) -> None:
         self._busy = False
         if is_gone(result):
-            _log.warning("pod %s/%s (%s): the cloud has forgotten it; it ends", pod.namespace, pod.name, pod.uid)
+            _log.warning(
+                "pod %s/%s (%s): the cloud no longer has it; it is terminated", pod.namespace, pod.name, pod.uid
+            )
             self._changes.remove_pod(pod)
         elif not isinstance(result, Message):
             self.cancel()

@@ -341,7 +341,7 @@ class MetaManager(Module):
         if isinstance(error, StoreWriteError):
             self._write_failed(error)
         else:
-            _log.warning("the store is looked through later: %s", error)
+            _log.warning("the store cannot be searched now, trying again later: %s", error)
 
     def deliver(self, reply: Reply) -> None:
         """Send a reply. The receiver of a forwarded request answers the request's sender itself."""

@@ -68,9 +68,9 @@ class FragileSnapshots(Snapshots):
     """Fails once on demand, and edged with it."""
 
     def __init__(self, bee: Harness) -> None:
+        super().__init__()
         self.fails = False
         self._bee = bee
-        self._pods: tuple[Pod, ...] = ()
 
     @property
     def pods(self) -> tuple[Pod, ...]:

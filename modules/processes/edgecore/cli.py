@@ -104,7 +104,7 @@ def _chosen(words: list[str]) -> argparse.Namespace:
     if completion.is_requested():
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
-        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
+        parser.error(f"a command is required: {_KUBEEDGE_OPTIONS[words[0]]}")
     return parser.parse_args(arranged(parser, commands, words or ["--help"]))
 
 

@@ -63,7 +63,6 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         cluster_dns=kubelet.cluster_dns or _own_name_server(config),
         cluster_domain=kubelet.cluster_domain,
         resolv_conf=kubelet.resolv_conf,
-        server_address=kubelet.address,
         server_port=kubelet.read_only_port,
     )
 

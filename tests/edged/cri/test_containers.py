@@ -146,16 +146,3 @@ def test_a_container_that_takes_more_memory_than_its_limit_is_killed_as_oomkille
     (told / "end").touch()
     status = pods.ended(container)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")
-
-
-@pytest.mark.needs(Can.LIMIT)
-def test_limits_of_a_running_container_are_changed(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    config = pods.container_config(("sleep", "1000"))
-    config.linux.resources.memory_limit_in_bytes = 32 * 2**20
-    container = pods.create(pod, config)
-    client.start_container(container)
-    client.update_container_resources(container, pb.LinuxContainerResources(memory_limit_in_bytes=64 * 2**20))
-    limit_files = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null"
-    limit = client.exec_sync(container, list(shell(limit_files)), 60).stdout
-    assert int(limit) == 64 * 2**20

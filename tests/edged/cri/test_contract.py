@@ -183,13 +183,12 @@ def test_a_container_that_does_not_run_executes_nothing_and_has_no_log_to_reopen
             ask()
 
 
-def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_limits_or_usage(
+def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_or_usage(
     client: ContainerRuntime,
 ) -> None:
     asks: tuple[Callable[[], object], ...] = (
         lambda: client.exec_sync(UNKNOWN, ["true"], 60),
         lambda: client.reopen_container_log(UNKNOWN),
-        lambda: client.update_container_resources(UNKNOWN, pb.LinuxContainerResources(cpu_shares=512)),
         lambda: client.container_stats(UNKNOWN),
     )
     for ask in asks:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from beehive.decoding import decode_json
 from beehive.simulation import Simulation, VirtualClock
 from edged.pod_workers.job import DeliveredObject
-from edged.pod_workers.pod_objects import CACHE_SIZE, PodObjects, TokenManager
+from edged.pod_workers.pod_objects import CACHE_SIZE, PodObjects
+from edged.pod_workers.service_account_tokens import TokenManager
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotConnectedError
 from modules.apimachinery.types import (

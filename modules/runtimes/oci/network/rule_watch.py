@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.clock import Timer
@@ -23,9 +23,6 @@ from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, rea
 from modules.runtimes.oci.network.host_ports import HostPorts, host_ports_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.senders import Sender
-
-if TYPE_CHECKING:
-    from modules.runtimes.oci.network.pod_network import PodNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +52,8 @@ class RuleWatch:
         clock: for the interval.
         default: edgecore's own network; None without one.
         loopback: the rule for the machine's 127.0.0.0/8, which all networks need.
-        network: makes the rules for host ports of a sandbox again.
+        repeat_ports: makes the rules for host ports of a sandbox again, if it is still attached; raises
+            RequestRefusedError.
     """
 
     def __init__(
@@ -63,12 +61,12 @@ class RuleWatch:
         clock: Clock,
         default: DefaultNetwork | None,
         loopback: LoopbackFirewall,
-        network: PodNetwork,
+        repeat_ports: Callable[[str, AttachedSandbox], None],
     ) -> None:
         self._clock = clock
         self._default = default
         self._loopback = loopback
-        self._network = network
+        self._repeat_ports = repeat_ports
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._timer: Timer | None = None
@@ -143,7 +141,7 @@ class RuleWatch:
         for sandbox_id, each in lost.items():
             _log.warning("firewall rules for host ports of sandbox %s are missing, and are restored", sandbox_id)
             try:
-                self._network.repeat_ports(sandbox_id, each.sandbox)
+                self._repeat_ports(sandbox_id, each.sandbox)
             except (RequestRefusedError, ValueError, OSError) as error:
                 failures.append(error)
         if failures:

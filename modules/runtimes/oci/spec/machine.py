@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from modules.runtimes.oci.spec.capabilities import names_in
+from modules.runtimes.oci.spec.capability_names import names_in
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _APPARMOR: Final = Path("/sys/kernel/security/apparmor/profiles")

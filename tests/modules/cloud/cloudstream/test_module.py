@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -61,6 +62,7 @@ class Bus:
         """A node opens its tunnel."""
         link = WebsocketLink(lambda _: None)
         self.tunnels.add(node, "", link)
+        self._opened(node)
         self.bee.settle()
         return link
 
@@ -70,8 +72,9 @@ class Bus:
         told = self.bee.message(KUBELET_PORTS_RESOURCE, KUBELET_PORTS, ports, source=source)
         self.bee.send(ModuleName.CLOUDSTREAM, told)
 
-    def _make(self, port: int) -> Server:
+    def _make(self, port: int, opened: Callable[[str], None]) -> Server:
         self.ports.append(port)
+        self._opened = opened
         return self.server
 
     def _answer(self, message: Message) -> Message | None:

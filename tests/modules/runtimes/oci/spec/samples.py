@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from modules.runtimes.oci.spec import CgroupLayout, Json, Machine, NamespacePaths, OciSpec, SandboxFiles, container_spec
-from modules.runtimes.oci.spec.capabilities import NAMES
+from modules.runtimes.oci.spec.capability_names import NAMES
 from protos.cri.v1 import api_pb2 as cri
 
 
