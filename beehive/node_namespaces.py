@@ -35,9 +35,11 @@ def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
 
 def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
     """Give the namespaces of this process their identity. Processes outside find them by a file with the name of the
-    secret, which no pod knows: else it could have such a file, and edgecore would enter the pod. Raises OSError.
+    secret, which no pod knows: else it could have such a file, and edgecore would enter the pod. The file names the
+    mount namespace. Raises OSError.
     """
     (directory / secret).touch(mode=0o600)
+    (directory / secret).write_text(str(Path("/proc/self/ns/mnt").readlink()))
     (directory / _ID).write_text(sha256(secret.encode()).hexdigest()[:32])
 
 

@@ -103,10 +103,29 @@ def _namespace(process: Path) -> str:
 
 
 def _member(secret: str) -> int | None:
-    """Return a descriptor of the directory in /proc of a process in the namespaces of a secret; None without one."""
+    """Return a descriptor of the directory in /proc of a process in the namespaces of a secret.
+
+    slirp4netns has mounts of its own, in which the file of the secret is, too. If only such processes are left, they
+    are killed, as they hold ports of the machine, and None is returned.
+    """
     if not secret.isalnum():
         return None
-    mark = str(DIRECTORY / secret)
+    member, others = None, []
+    for opened, mounts in _with_mark(str(DIRECTORY / secret)):
+        if member is None and str(Path(f"/proc/self/fd/{opened}/ns/mnt").readlink()) == mounts:
+            member = opened
+        else:
+            others.append(opened)
+    for each in others:
+        if member is None:
+            with suppress(OSError):  # it has just ended
+                signal.pidfd_send_signal(each, signal.SIGKILL)
+        os.close(each)
+    return member
+
+
+def _with_mark(mark: str) -> Iterator[tuple[int, str]]:
+    """Yield descriptors of the directories in /proc of this user's processes that see a file, with its content."""
     for process in _processes():
         try:
             if process.stat().st_uid != os.getuid():
@@ -114,10 +133,12 @@ def _member(secret: str) -> int | None:
             opened = os.open(process, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             continue
-        if os.path.exists(f"/proc/self/fd/{opened}/root{mark}"):  # noqa: PTH110 - of the same process still
-            return opened
-        os.close(opened)
-    return None
+        try:
+            mounts = Path(f"/proc/self/fd/{opened}/root{mark}").read_text()
+        except OSError:
+            os.close(opened)
+        else:
+            yield opened, mounts
 
 
 def _join(member: int) -> None:

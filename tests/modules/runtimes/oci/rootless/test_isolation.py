@@ -186,5 +186,4 @@ def test_usage_is_that_of_the_processes(node: RootlessNode) -> None:
     """Though there are no control groups."""
     container = node.shell("sleep 1000")
     stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
-    assert stats.memory.working_set_bytes.value > 0
-    assert stats.cpu.usage_core_nano_seconds.value >= 0
+    assert stats.memory.page_faults.value > 0, "the kernel counts small memory late"
