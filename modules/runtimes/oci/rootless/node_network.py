@@ -66,16 +66,15 @@ class NodeNetwork:
     def ensure(self) -> bool:
         """Make the namespace and start slirp4netns, unless they are there; return whether it was started.
 
-        Raises PodNetworkError.
+        The namespace is made in any case, so that pods can be detached. Raises PodNetworkError.
         """
         with self._lock:
             if self._lives():
                 return False
-            program = self.check()
             try:
                 if not _is_bound(self.namespace):
                     on_own_thread(self._make)
-                self._start(program)
+                self._start(self.check())
             except OSError as error:
                 raise PodNetworkError(_ATTEMPT, str(error)) from error
             return True

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -62,23 +63,24 @@ class RootlessPodNetwork(PodNetwork):
         try:
             self._forward(wanted)
         except BaseException:
-            self.detach(sandbox_id, directory, netns)
+            with suppress(PodNetworkError, OSError):  # the removal of the sandbox tries again
+                self.detach(sandbox_id, directory, netns)
             raise
         return addresses
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
-        """As root's."""
-        self._node.ensure()
+        """As root's; also while there is no slirp4netns."""
+        with suppress(PodNetworkError):
+            self._node.ensure()
         self._within(super().detach, sandbox_id, directory, netns)
         if self._forwards.pop(sandbox_id, ()):
-            self._forward()
+            with suppress(PodNetworkError):  # its successor forwards none of them
+                self._forward()
 
     def collect(self, alive: set[str]) -> None:
-        """As root's; nothing where there is no network."""
-        try:
+        """As root's."""
+        with suppress(PodNetworkError):  # `status` says it
             self._node.ensure()
-        except PodNetworkError:
-            return
         self._within(super().collect, alive)
 
     def watch(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
@@ -93,11 +95,9 @@ class RootlessPodNetwork(PodNetwork):
                 self._forwards[sandbox_id] = tuple(
                     Forward(each["protocol"], _ANY, each["hostPort"]) for each in mappings
                 )
-        try:
+        with suppress(PodNetworkError):  # `status` says it
             self._node.ensure()
             self._forward()
-        except PodNetworkError:  # `status` says it
-            return
         self._within(super().watch, sandboxes)
 
     def _within(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -13,6 +13,7 @@ import pytest
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
 from tests.modules.runtimes.process.node import eventually
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_host_ports_come_back_after_slirp4netns_was_killed(node: RootlessNode) -
     """And none is doubled; the runtime's status restores them."""
     config = cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(name="ports", uid="u-h", namespace="n"),
-        port_mappings=[cri.PortMapping(container_port=80, host_port=28080)],
+        port_mappings=[cri.PortMapping(container_port=80, host_port=free_port())],
         log_directory=str(node.logs / "ports"),
     )
     config.linux.security_context.namespace_options.pid = cri.CONTAINER

@@ -7,6 +7,7 @@ import pytest
 
 from modules.runtimes.engine.errors import StateDirectoryError
 from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.kernel import unmount
 from modules.runtimes.oci.programs import ProgramMissingError, Programs
 from modules.runtimes.oci.rootless import entering, identifiers, node_network
 from modules.runtimes.oci.rootless.node_network import Forward, NodeNetwork
@@ -45,10 +46,21 @@ def test_without_slirp4netns(tmp_path: Path) -> None:
     network = NodeNetwork(tmp_path, str(tmp_path))
     with pytest.raises(PodNetworkError, match=r"slirp4netns is not installed \(apt-get install slirp4netns\)"):
         network.check()
-    with pytest.raises(PodNetworkError, match="not installed"):
-        network.ensure()
     with pytest.raises(PodNetworkError, match="does not answer"):
         network.forwards()
+
+
+def test_the_namespace_is_made_without_slirp4netns(tmp_path: Path) -> None:
+    """Pods of before are detached in it."""
+    if os.geteuid() != 0:
+        pytest.skip("a network namespace needs root, or a user namespace")
+    network = NodeNetwork(tmp_path, str(tmp_path))
+    try:
+        with pytest.raises(PodNetworkError, match="slirp4netns is not installed"):
+            network.ensure()
+        assert network.namespace.stat().st_dev != tmp_path.stat().st_dev
+    finally:
+        unmount(network.namespace)
 
 
 @pytest.mark.parametrize(("exists", "remedy"), [(False, "modprobe tun"), (True, "chmod 666 /dev/net/tun")])
