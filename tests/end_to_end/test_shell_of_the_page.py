@@ -31,7 +31,7 @@ def page(program: str, log: Path, *arguments: str) -> Iterator[str]:
     """Serve the page of a program; yield its address."""
     served = Process(f"modules.processes.{program}", ["page", "--allow", "exec", *arguments], log)
     try:
-        wait_until(lambda: "#" in served.text() or not served.runs, "the address is printed")
+        wait_until(lambda: "\n" in served.text() or not served.runs, "the address is printed")
         yield served.text().split()[0]
     finally:
         served.signal(signal.SIGTERM)
