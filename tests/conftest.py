@@ -212,8 +212,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Spare the garbage collector what was imported and collected: it stays until the end.
 
-    With Python's thresholds a tenth of the processor time of the tests would be the collector's. To look for what pytest
-    leaves of its collection, 30 MB, would take an eighth of the time of that.
+    With Python's thresholds a tenth of the processor time of the tests would be the collector's. To look for the 30 MB
+    of garbage that pytest's collection leaves would take an eighth of the collection's time.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

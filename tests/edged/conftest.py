@@ -8,7 +8,8 @@ from unittest.mock import patch
 import grpc
 import pytest
 
-from beehive import Message, ModuleName
+from beehive import Message, ModuleName, Runtime, Threads
+from beehive.simulation import Simulation
 from beehive.testing import Harness
 from edged.cgroups.tree import CgroupTree
 from edged.cri.errors import UnavailableError
@@ -34,6 +35,14 @@ IMAGE = "docker.io/library/busybox:1.36"
 def unavailable() -> UnavailableError:
     """A runtime that cannot be reached."""
     return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
+
+
+@pytest.fixture(params=["threads", "simulation"])
+def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """Both runtimes of actors, each in turn."""
+    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
+    yield runtime
+    runtime.close()
 
 
 def pod(name: str = "web", **changes: Any) -> dict[str, Any]:

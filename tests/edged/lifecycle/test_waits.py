@@ -1,12 +1,11 @@
 """The parts of hooks by themselves: what counts meanwhile, how long a container gets, waits that are ended."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from beehive import Runtime, Threads
-from beehive.simulation import Simulation
+from beehive import Runtime
 from edged.lifecycle.waits import WaitEndedError, Waits
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
 from edged.pods.pod_status.status import NodeView, pod_status
@@ -83,13 +82,6 @@ def test_a_sidecar_with_a_hook_is_reported_as_initializing() -> None:
     sidecar = replace(HOOKED, restart_policy="Always")
     (settled,) = settled_facts(a_pod(init=(sidecar,)), facts(running(sidecar)), NO_HOOKS, working=True).containers
     assert (settled.state, settled.reason) == (RunState.CREATED, "PodInitializing")
-
-
-@pytest.fixture(params=["threads", "simulation"])
-def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
-    yield runtime
-    runtime.close()
 
 
 def test_a_pause_lasts_as_long_as_it_should(actors: Runtime) -> None:

@@ -1,7 +1,6 @@
 """Ending a pod's containers: all together, with their errors when all have ended. On both runtimes."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,8 +8,7 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
-from beehive import Runtime, Threads
-from beehive.simulation import Simulation
+from beehive import Runtime
 from edged.cri.errors import CriError, UnavailableError
 from edged.pod_workers.container_killer import ContainerKiller, kill_containers, kill_pod, remove_pod, run_concurrently
 from edged.pods.actions import ContainerKill
@@ -24,13 +22,6 @@ from tests.support.patience import PATIENCE
 
 IMAGE = "busybox"
 REF = PodRef(PodUid("u"), "default", "web")
-
-
-@pytest.fixture(params=["threads", "simulation"])
-def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
-    yield runtime
-    runtime.close()
 
 
 def a_pod(runtime: FakeRuntime, containers: int) -> PodFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -84,12 +84,6 @@ class Bus:
         if self.sees_at_calls:
             self.see(n1=self.sees_at_calls.pop(0))
         return message.reply(self.bee.clock, self.result)
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def test_a_nodes_port_is_written_once_when_its_tunnel_opens(bee: Harness) -> None:

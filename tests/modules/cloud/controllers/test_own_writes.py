@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -107,12 +106,6 @@ class Tenant:
         found = self.cloud.call("list", plural, api_version=version, namespace="").object
         assert found is not None
         return sorted((each["metadata"]["namespace"], each["metadata"]["name"]) for each in found["items"])
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def overridden(path: str, value: str = "bank", component: str = "Repository") -> JsonObject:
