@@ -1,6 +1,5 @@
 """Tries a version before the node runs it: by its own commands, on copies, each within a time limit."""
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Final
 from modules.processes.common.backup.archive import check_database, copy_database
 from modules.processes.edgecore.backup.node import forget_completeness
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import backup_of, schema_of, sync_directory, sync_file
+from modules.processes.edgecore.upgrade.updater import backup_of, read_json, schema_of, sync_directory, sync_file
 
 _SECONDS: Final = 120.0
 _LONGEST: Final = 300
@@ -31,7 +30,7 @@ class VersionTrial:
         """Check that it starts, and is the version that it says. Raises UpgradeError."""
         text = self._run("version", "-o", "json")
         try:
-            found = json.loads(text)["version"]
+            found = read_json(text)["version"]
         except (ValueError, KeyError, TypeError) as error:
             raise UpgradeError("the version does not work", self._version, "`version` prints no JSON") from error
         if found != self._version:

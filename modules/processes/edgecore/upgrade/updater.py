@@ -359,10 +359,18 @@ def trouble_of(journal: UpgradeJournal, seen: NodeObservation | None) -> str:
     return ""
 
 
+def read_json(text: bytes) -> Any:
+    """Return a JSON value. Raises ValueError, also for one that is nested too deeply for this interpreter."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("JSON is nested too deeply") from error
+
+
 def decode_journal(text: bytes) -> UpgradeJournal:
     """Return a journal. Raises ValueError if it is none."""
     try:
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = read_json(text)
         fields["node"] = NodeHandle(**fields["node"])
         fields["before"] = NodeObservation(**fields["before"])
         fields["limits"] = ProbationLimits(**fields["limits"])
@@ -454,7 +462,7 @@ def _get(path: str, target: str) -> Any:
         text = answer.read(_LARGEST_ANSWER)
         if answer.status != http.client.OK:
             raise ValueError(f"{target}: {answer.status}")
-        return json.loads(text)
+        return read_json(text)
 
 
 def _running_containers(pods: Any) -> dict[str, str]:
@@ -475,7 +483,7 @@ def failed_checks(program: Path, options: Sequence[str]) -> list[str] | None:
         said = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DOCTOR_SECONDS, check=False
         )
-        return [str(each["check"]) for each in json.loads(said.stdout) if each["level"] == "FAIL"]
+        return [str(each["check"]) for each in read_json(said.stdout) if each["level"] == "FAIL"]
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, KeyError):
         return None
 

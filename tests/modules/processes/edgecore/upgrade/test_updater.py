@@ -332,7 +332,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert installation.journal() == journal
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{"])
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{", b"[" * 200_000])
 def test_a_spoilt_journal(text: bytes) -> None:
     with pytest.raises(ValueError):
         decode_journal(text)
