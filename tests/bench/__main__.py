@@ -181,7 +181,7 @@ def _compile() -> None:
 
     That is a second and more of processor time for each start of edgecore, which no node has.
     """
-    for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
+    for package in ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos"):
         compileall.compile_dir(Path(__file__).parents[2] / package, quiet=1)
 
 

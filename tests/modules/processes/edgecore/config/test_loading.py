@@ -265,12 +265,13 @@ modules:
   deviceTwin: {enable: true}
   eventBus: {mqttPubClientID: me, mqttQOS: 1}
   edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
-  edged: {tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
+  edged: {registerNodeNamespace: edge, tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
         "modules.taskManager.enable",
         "modules.eventBus.mqttPubClientID",
+        "modules.edged.registerNodeNamespace",
         f"{KUBELET}.cpuManagerPolicy",
     ]
 
