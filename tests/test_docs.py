@@ -1,7 +1,5 @@
 """The links, files and sections that the pages in docs/ and docstrings name exist, and the tests of threats."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain
 from pathlib import Path

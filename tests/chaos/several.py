@@ -2,8 +2,6 @@
 pods are written and report their statuses.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """The programs accept every command in the documentation, and whatever can run is run."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache

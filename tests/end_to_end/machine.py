@@ -1,7 +1,5 @@
 """A machine under test: a cloud, a node with its runtime, and a directory with everything that they keep."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A pod from its manifest to its end: create, update, delete."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

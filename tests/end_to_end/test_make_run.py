@@ -1,7 +1,5 @@
 """`make run`, the first thing that a person sees: it works, says what it does, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

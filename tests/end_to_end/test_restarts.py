@@ -1,7 +1,5 @@
 """What happens when containers end: by restart policy, with back-off, and init containers before all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

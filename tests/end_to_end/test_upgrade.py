@@ -1,7 +1,5 @@
 """`edgecore upgrade`: a node with a pod changes its version, and goes back from a bad one; its containers run on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

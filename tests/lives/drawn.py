@@ -1,7 +1,5 @@
 """Objects that the users of a random life write."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 

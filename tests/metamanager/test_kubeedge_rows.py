@@ -1,7 +1,5 @@
 """A database that changes hands between KubeEdge's edgecore and this agent."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

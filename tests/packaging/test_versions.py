@@ -1,7 +1,5 @@
 """A wheel that is built from a later commit is newer, whatever state the version in the sources is in."""
 
-from __future__ import annotations
-
 import subprocess
 from itertools import pairwise
 from pathlib import Path

@@ -6,8 +6,6 @@ for the commands of tests, and a program of a few lines that does nothing, for t
 deterministic: equal files give equal image ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The private containerd leaves a machine as it found it, and its images are the same every time."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which tests `make flaky` runs, how often and how, and what it counts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

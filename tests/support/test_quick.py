@@ -1,7 +1,5 @@
 """Which tests `make quick` chooses, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.quick import ROOT, SLOW, chosen, module_of, slow_of, steps

@@ -1,7 +1,5 @@
 """What a run leaves on the machine is found; what others do there meanwhile is not."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

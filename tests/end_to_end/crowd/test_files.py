@@ -1,7 +1,5 @@
 """Volumes and other files of pods, and what happens when they are missing or grow too large."""
 
-from __future__ import annotations
-
 import base64
 import json
 

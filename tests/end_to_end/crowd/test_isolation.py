@@ -1,7 +1,5 @@
 """What a container is, as it finds itself, and what it shares with the machine and with others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Large requests, whose results are computed on another thread before they are carried out."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace

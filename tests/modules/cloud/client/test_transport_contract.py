@@ -1,7 +1,5 @@
 """The contract of `KubeTransport`, kept over HTTP and by the simulated network: the same service behind both."""
 
-from __future__ import annotations
-
 import os
 import queue
 import socket

@@ -1,7 +1,5 @@
 """Streams of a node whose tunnel leads to another cloudcore, over real sockets and TLS."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

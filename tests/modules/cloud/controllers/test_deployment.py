@@ -1,7 +1,5 @@
 """Deployments and their ReplicaSets, in virtual time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

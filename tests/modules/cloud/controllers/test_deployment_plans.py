@@ -1,7 +1,5 @@
 """Looks at Deployments with ReplicaSets of any sizes, without the cloud around them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The engine goes on with other objects when a controller fails with one, or somebody writes nonsense into it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

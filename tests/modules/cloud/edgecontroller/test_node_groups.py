@@ -1,7 +1,5 @@
 """Which endpoints nodes get of Services that keep to node groups: by watches, in lists, after changes of groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which certificates are accepted, and the owner key of a name."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Names of Services: the zone, the wire format and the server, on loopback addresses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

@@ -1,7 +1,5 @@
 """Messages of the name server beside dnspython's, which reads and writes them by the RFCs and not by our code."""
 
-from __future__ import annotations
-
 import struct
 
 import dns.edns

@@ -1,7 +1,5 @@
 """Variables of Services in containers, as a kubelet sets them."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

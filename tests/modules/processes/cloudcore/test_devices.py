@@ -1,7 +1,5 @@
 """Devices end to end: people at cloudcore's Kubernetes API, and a scripted node on its websocket."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tokens of service accounts at the secure port: real TLS sockets, RBAC, and what ends a token."""
 
-from __future__ import annotations
-
 import json
 import logging
 import ssl

@@ -1,7 +1,5 @@
 """Objects that a kube-apiserver 1.32 refuses, by what is wrong with them: code, field, and its words."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from typing import Any
 

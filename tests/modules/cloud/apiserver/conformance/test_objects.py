@@ -1,7 +1,5 @@
 """Namespaces, garbage collection, custom resources and field validation, as [sig-api-machinery] tests them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from modules.cloud.client.calls import APPLY

@@ -2,8 +2,6 @@
 makes a change.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

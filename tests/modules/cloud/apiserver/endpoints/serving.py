@@ -1,7 +1,5 @@
 """The Kubernetes API as a service, on a cluster alone, without sockets and actors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple

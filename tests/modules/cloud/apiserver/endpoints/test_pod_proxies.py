@@ -1,7 +1,5 @@
 """The proxies of pods and services: which port of which pod a path means, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The published cases of structured-merge-diff (its package `merge`), and properties of the merge."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, NamedTuple
 

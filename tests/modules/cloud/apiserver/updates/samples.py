@@ -1,7 +1,5 @@
 """One object of each kind that the API server stores, for tests of its updates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.modules.cloud.objects import SIGNING_REQUEST

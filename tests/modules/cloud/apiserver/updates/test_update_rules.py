@@ -4,8 +4,6 @@ The words come from Kubernetes' validation (`pkg/apis/*/validation`), release 1.
 that were not compared with its source.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The command line: output streams, exit statuses, and imports."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import types

@@ -1,7 +1,5 @@
 """Clients that are slow, talk nonsense, or go."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

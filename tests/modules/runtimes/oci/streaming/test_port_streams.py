@@ -1,7 +1,5 @@
 """Forwarded ports, over each form."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
