@@ -9,14 +9,7 @@ import pytest
 
 from beehive import RealClock
 from edgehub import websocket
-from edgehub.errors import (
-    DeadPeerError,
-    DialError,
-    LinkLostError,
-    PeerClosedError,
-    ProtocolError,
-    UpgradeError,
-)
+from edgehub.errors import DeadPeerError, DialError, LinkLostError, PeerClosedError, ProtocolError, UpgradeError
 from edgehub.framing import Opcode, close_payload
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud

@@ -15,13 +15,7 @@ from modules.processes.edgecore.upgrade.updater import NodeObservation, end_proc
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.pods import RUN, container, pod
 from tests.end_to_end.processes import REPOSITORY, wait_until
-from tests.modules.processes.edgecore.upgrade.releases import (
-    DIES,
-    DOES_NOT_START,
-    KEY,
-    NEVER_CONNECTS,
-    make_bundle,
-)
+from tests.modules.processes.edgecore.upgrade.releases import DIES, DOES_NOT_START, KEY, NEVER_CONNECTS, make_bundle
 from tests.packaging.bundle import public_key
 from tests.support.directories import new_directory
 from tests.support.own_node import write_node

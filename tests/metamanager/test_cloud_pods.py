@@ -16,17 +16,7 @@ from metamanager.pod_list import AFTER_REGISTRATION
 from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, thing
-from tests.metamanager.test_pod_list import (
-    DAYS,
-    EDGED,
-    HUB,
-    A,
-    answer_to,
-    asking,
-    listing,
-    names,
-    pod,
-)
+from tests.metamanager.test_pod_list import DAYS, EDGED, HUB, A, answer_to, asking, listing, names, pod
 
 GONE: dict[str, Any] = {"Object": None, "Err": NOT_FOUND}
 OTHER_UID = {"code": 409, "reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in x: b"}

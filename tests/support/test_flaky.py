@@ -11,16 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support import flaky
-from tests.support.flaky import (
-    CONDITIONS,
-    Round,
-    changed_lines,
-    coarse_clock,
-    commands,
-    main,
-    table,
-    without_step,
-)
+from tests.support.flaky import CONDITIONS, Round, changed_lines, coarse_clock, commands, main, table, without_step
 
 _BY_NAME: Final = {condition.name: condition for condition in CONDITIONS}
 _SOURCE: Final = '''"""Docstring."""

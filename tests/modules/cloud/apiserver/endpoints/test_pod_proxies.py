@@ -9,13 +9,7 @@ from beehive.http.responses import Reply, Response, text
 from beehive.http.server import RequestHead
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.endpoints.pod_proxies import (
-    PodPort,
-    ProxiedPath,
-    is_proxied,
-    ready_pods,
-    serve_proxy,
-)
+from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath, is_proxied, ready_pods, serve_proxy
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 BASE = "/api/v1/namespaces/default"

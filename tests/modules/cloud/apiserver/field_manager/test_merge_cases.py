@@ -9,14 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.field_manager.managed_fields import (
-    ANCIENT,
-    APPLY,
-    UPDATE,
-    Manager,
-    capped,
-    read_entries,
-)
+from modules.cloud.apiserver.field_manager.managed_fields import ANCIENT, APPLY, UPDATE, Manager, capped, read_entries
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, keyed, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
