@@ -40,10 +40,7 @@ _CONTAINERD: Final = {
         "test_wrong_user_namespaces[two-mappings] test_wrong_user_namespaces[root-not-mapped] "
         "test_wrong_user_namespaces[container] test_wrong_user_namespaces[target]",
     ),
-    **_because(
-        "containerd 1.6 answers NotFound",
-        "test_pods_twice[StopPodSandbox] test_stop_unknown_container",
-    ),
+    **_because("containerd 1.6 answers NotFound", "test_pods_twice[StopPodSandbox] test_stop_unknown_container"),
     **_because("containerd 1.6 has no user namespaces", _USER_NAMESPACES),
     **_because(
         "containerd 1.6 speaks WebSocket v4, which cannot end the input",
@@ -145,6 +142,6 @@ UNSAFE: Final[dict[str, dict[str, str]]] = {
             "test_no_filter_and_capability test_filter_and_capability test_filter_and_privileged",
         ),
         "test_a_pod_reaches_the_machine": "the gateway is the machine's own, which is somebody else",
-    },
+    }
 }
 """The same for tests that would change the machine itself, as nothing isolates the container: they are not run."""

@@ -31,8 +31,7 @@ def test_every_command_is_one(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN],
+    "page", [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN]
 )
 def test_the_commands_of_a_page_work(page: Path) -> None:
     """Its blocks in order, as an ordinary user with an empty home directory, end with status 0."""

@@ -25,11 +25,7 @@ UNCHANGED_UID = {
     "reason": "Invalid",
     "message": 'Pod "a" is invalid: metadata.uid: Invalid value: "uid-a": field is immutable',
 }
-OTHER_VERSION = {
-    "code": 409,
-    "reason": "Conflict",
-    "message": "the object has been modified; try again",
-}
+OTHER_VERSION = {"code": 409, "reason": "Conflict", "message": "the object has been modified; try again"}
 
 
 class Cloud:

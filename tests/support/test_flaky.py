@@ -98,10 +98,7 @@ def test_repetitions_come_one_after_the_other_and_not_of_pods_that_tests_change(
 
 
 def test_the_table() -> None:
-    rounds = {
-        "quiet": Round(1, 4000, Counter(), 0, 61.4),
-        "busy": Round(2, 18, Counter({"t.py::test_a": 2}), 1, 9.0),
-    }
+    rounds = {"quiet": Round(1, 4000, Counter(), 0, 61.4), "busy": Round(2, 18, Counter({"t.py::test_a": 2}), 1, 9.0)}
     assert table(rounds).splitlines()[2:] == [
         "| quiet | 1 | 4,000 | 0 | 61 |",
         "| busy | 2 | 18 | 3 | 9 |",

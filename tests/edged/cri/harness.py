@@ -128,8 +128,7 @@ class Pods:
     def ended(self, container: ContainerId) -> pb.ContainerStatus:
         """The status of a container once it has ended."""
         return eventually(
-            lambda: self.client.container_status(container).status,
-            lambda status: status.state == pb.CONTAINER_EXITED,
+            lambda: self.client.container_status(container).status, lambda status: status.state == pb.CONTAINER_EXITED
         )
 
     def run(self, pod: Pod, *command: str, name: str = "main") -> pb.ContainerStatus:

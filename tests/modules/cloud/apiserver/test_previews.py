@@ -186,8 +186,7 @@ _THINGS: Json = {"api_version": f"{_GROUP}/v1"}
 
 
 @pytest.mark.parametrize(
-    ("definition", "items"),
-    [(_expanding(default=1000), 8), (_expanding(default=10, alternatives=100), 8)],
+    ("definition", "items"), [(_expanding(default=1000), 8), (_expanding(default=10, alternatives=100), 8)]
 )
 def test_what_is_large_by_its_outcome_is_computed_beside(
     bee: Harness, monkeypatch: pytest.MonkeyPatch, definition: Json, items: int

@@ -45,12 +45,7 @@ def definition(plural: str = "foos", group: str = "example.com", /, **schema: An
         {"name": name, "served": True, "storage": name == "v1", "schema": whole, "subresources": {"status": {}}}
         for name in ("v1", "v2")
     ]
-    spec = {
-        "group": group,
-        "scope": "Namespaced",
-        "names": {"plural": plural, "kind": kind},
-        "versions": versions,
-    }
+    spec = {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind}, "versions": versions}
     return {"metadata": {"name": f"{plural}.{group}", "labels": LABELS}, "spec": spec}
 
 

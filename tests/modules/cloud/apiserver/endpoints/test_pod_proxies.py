@@ -112,13 +112,7 @@ def test_what_is_no_port_is_refused_as_kube_apiserver_does(site: Site, path: str
 
 
 @pytest.mark.parametrize(
-    "of",
-    [
-        None,
-        {"kind": "Node", "name": "n1"},
-        {"kind": "Pod", "name": "web", "namespace": "other"},
-        {"kind": "Pod"},
-    ],
+    "of", [None, {"kind": "Node", "name": "n1"}, {"kind": "Pod", "name": "web", "namespace": "other"}, {"kind": "Pod"}]
 )
 def test_an_endpoint_that_is_no_pod_of_the_namespace_is_not_reached(of: Any) -> None:
     """Whoever may write an EndpointSlice must not lead the cloud's requests to any address, or to others' pods."""

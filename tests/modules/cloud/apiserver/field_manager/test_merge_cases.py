@@ -17,10 +17,7 @@ from modules.cloud.apiserver.field_manager.values import compared, fields_of, me
 
 _TEXT: JsonObject = {"type": "string"}
 _SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
-_ITEM: JsonObject = {
-    "type": "object",
-    "properties": {"name": _TEXT, "value": _TEXT, "other": _TEXT, "values": _SET},
-}
+_ITEM: JsonObject = {"type": "object", "properties": {"name": _TEXT, "value": _TEXT, "other": _TEXT, "values": _SET}}
 _KEYED: JsonObject = {
     "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": _ITEM,
 }  # fmt: skip

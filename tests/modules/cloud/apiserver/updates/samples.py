@@ -60,13 +60,7 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
     ),
     "ResourceSlice": (
         "resource.k8s.io/v1",
-        {
-            "spec": {
-                "driver": "a.b",
-                "nodeName": "n1",
-                "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
-            }
-        },
+        {"spec": {"driver": "a.b", "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}},
     ),
     "DeviceClass": ("resource.k8s.io/v1", {"spec": {}}),
     "PodDisruptionBudget": ("policy/v1", {"spec": {"minAvailable": 1, "selector": {"matchLabels": _LABELS}}}),

@@ -80,12 +80,8 @@ _SUSPENDED = {"spec": {"suspend": True}}
 _BALANCED = {"spec": {"type": "LoadBalancer", "loadBalancerClass": "a.b/c"}}
 _INDEXED = {"spec": {"completionMode": "Indexed", "completions": 2, "parallelism": 2}}
 _TWO = {"spec": {"ipFamilyPolicy": "PreferDualStack"}}
-_AFFINITY = {
-    "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]},
-}
-_OTHER_AFFINITY = {
-    "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]},
-}
+_AFFINITY = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}
+_OTHER_AFFINITY = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]}}
 _CONTAINER = {"name": "main", "image": "busybox:1.35"}
 _TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
 _DRIVER = {"name": "a.b", "nodeID": "n2"}
