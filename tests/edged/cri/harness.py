@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from edged.cri import ContainerId, SandboxId
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from edged.cri import ContainerId, SandboxId
-    from edged.cri.client import CriClient
 
 Seen = TypeVar("Seen")
 
