@@ -1,6 +1,5 @@
 """The static pods of this node, for the edged module."""
 
-import logging
 from pathlib import Path
 
 from beehive import Message, Module, ModuleName, Operation, Resource, ResourceType
@@ -16,8 +15,6 @@ from modules.apimachinery.types import Pod
 
 FILE = "file"
 """Source of the messages about static pods (kubelet's name for this source of pods)."""
-
-_log = logging.getLogger(__name__)
 
 
 class StaticPodManager:

@@ -1,4 +1,4 @@
-"""Each test runs on each kind of runtime; the first kind without `make slow`, the others with it."""
+"""Each test runs on each kind of runtime; on `oci`, root's and an ordinary user's, without `make slow`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cri_contract.kinds import KINDS, Kind
 from tests.support.flaky import without_step
 
 _HERE = "tests/cri_contract/"
-_QUICK = "oci"
+_QUICK = ("oci", "oci-rootless")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = str(getattr(getattr(item, "callspec", None), "params", {}).get("kind", ""))
         if not kind or not item.nodeid.startswith(_HERE):
             continue
-        if kind != _QUICK:
+        if kind not in _QUICK:
             item.add_marker(pytest.mark.slow)
         if kind == "containerd":
             item.add_marker(pytest.mark.containerd)

@@ -263,9 +263,10 @@ class Cluster:
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
         self._check_admitted(wanted, live)
-        new = self.storage.replace(self.scheduler.placed(self._addressed(wanted, live)))
+        wanted = self._addressed(wanted, live)
+        new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
-        self.scheduler.record_waiting(live, new)
+        self.scheduler.record_placement(wanted, live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
@@ -548,7 +549,7 @@ class Cluster:
         uid = uid or computed(self.clock.new_id)
         obj = with_job_selector(obj, uid) if key_kind(obj) == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
-        self.scheduler.record_waiting(None, new)
+        self.scheduler.record_placement(obj, None, new)
         self._custom.changed(new)
         if key_kind(new) == _NODE.name:
             self.scheduler.place_waiting_pods()

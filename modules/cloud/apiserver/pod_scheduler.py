@@ -17,6 +17,7 @@ from modules.cloud.apiserver.pod_scheduled import (
     is_gated,
     nominated_node,
     preempted,
+    scheduled,
     waits_because,
     with_node,
     with_nominated_node,
@@ -60,7 +61,7 @@ class PodScheduler(Reconciler):
 
     Args:
         storage: has the objects.
-        events: takes the Events about pods that wait.
+        events: takes the Events about pods that wait, and about pods that have got a node.
         clock: the present time.
         scheduling: of pods without a node.
         delete: deletes a pod as a person does.
@@ -142,16 +143,25 @@ class PodScheduler(Reconciler):
         node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
-    def record_waiting(self, old: JsonObject | None, new: JsonObject, placer: Placer | None = None) -> None:
-        """Record an Event for a pod that waits for a node, once for each reason, and let others make room for it.
+    def record_placement(
+        self, asked: JsonObject, old: JsonObject | None, new: JsonObject, placer: Placer | None = None
+    ) -> None:
+        """Record an Event for a pod that has got a node which was chosen for it. For one that waits, record an Event
+        for each reason, and let others make room for it.
 
         Args:
+            asked: its state before `placed`.
             old: its former state, or None.
             new: any object, as it is stored.
             placer: knows the nodes; None: one is made.
         """
-        why = waits_because(new) if key_kind(new) == _POD.name else ""
+        if key_kind(new) != _POD.name:
+            return
+        why = waits_because(new)
         if not why:
+            is_chosen = new["spec"].get("nodeName") and not asked["spec"].get("nodeName")
+            if is_chosen and not self._default_node:
+                self._events.keep(scheduled(new, format_rfc3339(self._clock.now())))
             return
         if old is None or waits_because(old) != why:
             self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now())))
@@ -201,7 +211,7 @@ class PodScheduler(Reconciler):
                 passed += 1
                 continue
             try:
-                self.record_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)
+                self.record_placement(pod, pod, self._storage.replace(self.placed(pod, placer)), placer)
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 

@@ -21,6 +21,7 @@ from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules
 from modules.runtimes.oci.network.host_ports import HostPorts, host_ports_of
+from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.senders import Sender
 
@@ -54,6 +55,7 @@ class RuleWatch:
         loopback: the rule for the machine's 127.0.0.0/8, which all networks need.
         repeat_ports: makes the rules for host ports of a sandbox again, if it is still attached; raises
             RequestRefusedError.
+        namespace: network namespace that has the rules; None for that of the calling thread.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class RuleWatch:
         default: DefaultNetwork | None,
         loopback: LoopbackFirewall,
         repeat_ports: Callable[[str, AttachedSandbox], None],
+        namespace: Path | None = None,
     ) -> None:
         self._clock = clock
         self._default = default
         self._loopback = loopback
         self._repeat_ports = repeat_ports
+        self._namespace = namespace
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._timer: Timer | None = None
@@ -112,8 +116,14 @@ class RuleWatch:
         with self._lock:
             if self._closed or not self._watched or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self.check, name=_THREAD, daemon=True)
+            self._thread = threading.Thread(target=self._look, name=_THREAD, daemon=True)
             self._thread.start()
+
+    def _look(self) -> None:
+        if self._namespace is None:
+            self.check()
+        else:
+            in_network_namespace(self._namespace, self.check)
 
     def check(self) -> None:
         """Look for the rules, and restore missing ones. A failure is logged once, and tried again."""

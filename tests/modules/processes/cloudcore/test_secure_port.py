@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.yaml_reader import RepeatedKey
 from modules.cli.rest import RestClient
 from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
 from modules.cloud.apiserver.endpoints import requests, service
@@ -212,11 +213,11 @@ def test_no_body_is_read_before_it_is_known_who_asks_and_whether_they_may(
 def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def noted(text: str, where: str) -> list[Document]:
+    def recorded(text: str, where: str, repeated: list[RepeatedKey] | None = None) -> list[Document]:
         read.append(text)
-        return read_manifests(text, where)
+        return read_manifests(text, where, repeated)
 
-    monkeypatch.setattr(requests, "read_manifests", noted)
+    monkeypatch.setattr(requests, "read_manifests", recorded)
     text, path = b"metadata: {name: a}\ndata: {a: b}\n", "/api/v1/namespaces/default/configmaps"
     for who in ({"token": "plain-token"}, {"node": "n1"}, {"token": ""}):
         assert secure.post(path, text, "application/yaml", **who)[0] == 403, who

@@ -24,6 +24,10 @@ _LEAST: Final = 16 * 1024
 """Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends. In a minute
 these are 2 kbit/s, as a layer may have on a thin link that others share.
 """
+_MOST_BESIDE: Final = 8 * 1024 * 1024
+"""Bytes that may come before a piece of the body, or for a document, which has half as many at most: http.client reads
+responses `100 Continue`, extensions of chunks and trailers without an end.
+"""
 _SMALL_PIECES: Final = 4096
 _PIECE_BYTES: Final = 64
 """Bytes of each further piece: one takes some twenty microseconds, and a gigabyte of single bytes would take hours of
@@ -144,7 +148,14 @@ class _PacedResponse(http.client.HTTPResponse):
 
     def __init__(self, seconds: float, now: Callable[[], float], sock: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
-        self.fp = io.BufferedReader(_PacedReader(self.fp.detach(), seconds, now))
+        self._paced = _PacedReader(self.fp.detach(), seconds, now)
+        self.fp = io.BufferedReader(self._paced)
+
+    def read1(self, n: int = -1) -> bytes:
+        """Return a piece of the body, after which as much may come beside the body again."""
+        piece = super().read1(n)
+        self._paced.beside = 0
+        return piece
 
 
 class PieceCount:
@@ -168,6 +179,8 @@ class _PacedReader(io.RawIOBase):
         self._until = now() + seconds
         self._since = 0
         self._pieces = PieceCount()
+        self.beside = 0
+        """Bytes since the last piece of the body."""
 
     def readable(self) -> bool:
         return True
@@ -176,6 +189,9 @@ class _PacedReader(io.RawIOBase):
         count: int | None = self._raw.readinto(buffer)
         self._since += count or 0
         self._pieces.add(count or 0)
+        self.beside += count or 0
+        if self.beside > _MOST_BESIDE:
+            raise OSError(f"more than {_MOST_BESIDE} bytes came beside the body")
         if self._now() > self._until:
             if self._since < _LEAST and count:
                 raise TimeoutError(f"less than {_LEAST} bytes came in {self._seconds:g} s")

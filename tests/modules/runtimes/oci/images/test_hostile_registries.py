@@ -591,6 +591,33 @@ def test_an_answer_comes_in_no_small_pieces() -> None:
             reader.readinto(bytearray(1))
 
 
+@pytest.mark.parametrize(
+    ("begin", "flood"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X: y\r\n" * 5000),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;" + b"x" * 60_000 + b"\r\n \r\n"),
+    ],
+    ids=["100 Continue", "trailers", "extensions of chunks"],
+)
+def test_an_answer_that_brings_nothing_ends(
+    store: ImageStore, registry: TestRegistry, begin: bytes, flood: bytes
+) -> None:
+    """However fast it comes: a processor worked for such a registry for ever."""
+
+    def answer(handler: Handler) -> bool:
+        handler.close_connection = True
+        with suppress(OSError):
+            handler.wfile.write(begin)
+            while not handler.registry.released.is_set():
+                handler.wfile.write(flood)
+        return True
+
+    registry.fail("/manifests/1", *[answer] * 3)
+    with pytest.raises(RegistryUnavailableError, match="bytes came beside the body"):
+        pull(store, _name(registry))
+
+
 def test_a_layer_comes_in_no_small_chunks(store: ImageStore, registry: TestRegistry) -> None:
     """One read of the connection may have many."""
 
