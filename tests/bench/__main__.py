@@ -4,8 +4,6 @@ python -m tests.bench [--only SECTION]… [--rounds N] [--quick] [--claims]
 IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import os

@@ -1,7 +1,5 @@
 """A shell in a container from a browser: over the cloud's tunnel, and on the node itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

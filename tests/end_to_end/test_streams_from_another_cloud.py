@@ -1,7 +1,5 @@
 """Logs, commands and the page at the cloudcore to which the node is not connected: two on one database, with TLS."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """The API over real sockets, asked as kubectl asks."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The Kubernetes API over HTTP, request by request."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What differs on purpose between cloudcore's API server and a kube-apiserver 1.32; docs/cloud-api.md says the same."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Reading files: KubeEdge's whole, wrong ones with all their errors, odd ones with warnings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles: good ones, and those of an attacker."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os

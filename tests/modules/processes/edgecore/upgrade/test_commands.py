@@ -1,7 +1,5 @@
 """`upgrade`, `rollback` and `versions` where no node runs: what is refused, and what is made."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """The replay gate, with programs that print what a replay would."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

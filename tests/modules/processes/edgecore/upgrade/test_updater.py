@@ -1,7 +1,5 @@
 """The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

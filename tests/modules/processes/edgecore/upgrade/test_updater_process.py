@@ -1,7 +1,5 @@
 """The launcher, and what the updater reads of a node that is a process."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Registries that fail, lie, stall, redirect, and send without an end."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import json

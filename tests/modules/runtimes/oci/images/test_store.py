@@ -1,7 +1,5 @@
 """The store: names, archives, holds, collection, restarts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """The rules and parameters that a real pod network sets are those of the table in docs/security.md, both ways."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
