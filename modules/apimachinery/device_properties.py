@@ -1,7 +1,7 @@
 """The values that a DeviceModel (`devices.kubeedge.io/v1beta1`) allows. Pure.
 
 Every part that takes or passes on a desired value asks `desired_fault`: the embedded API server, devicecontroller,
-devicetwin, dmi, and mappers in Python. KubeEdge checks no value.
+devicetwin, dmi, and mappers in Python (their distribution has a copy). KubeEdge checks no value.
 """
 
 import base64

@@ -96,7 +96,7 @@ class ContainerProcesses:
             user = spec.user
             run = OciRun(parent.pid, self._clock.now_ns(), user.uid, user.gid, user.groups)
             _write_run(container, run)
-            container.first_process = FirstProcess.of(parent.pid, container.id)
+            container.first_process = FirstProcess.of(parent.pid, container.id, parent.conmon)
             if container.first_process is not None:
                 container.first_process.waits_for_start()
             self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
@@ -124,7 +124,8 @@ class ContainerProcesses:
             self._undo(container.id, container.directory, search=True)
             container.run = None
         elif (pidfd := parents.find_conmon(container.directory)) is not None:
-            container.first_process = FirstProcess.of(container.run.pid, container.id)
+            conmon = parents.conmon_pid(container.directory)
+            container.first_process = FirstProcess.of(container.run.pid, container.id, conmon)
             self._watch(container, pidfd)
         else:
             self._record_exit(container, self._end_of(container))

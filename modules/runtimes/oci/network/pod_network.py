@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 BINARY_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
-_NOT_READY: Final = "NetworkPluginNotReady"
+NOT_READY: Final = "NetworkPluginNotReady"
 """Reason of the NetworkReady condition, as all runtimes have it."""
 _BOOT_TIME: Final = b"btime "
 
@@ -73,6 +73,7 @@ class PodNetwork:
         owner: letters and digits that tell the sandboxes of this runtime from another agent's on the machine,
             which shares the default network; empty where this runtime is the only one.
         runner: runs a plug-in.
+        namespace: network namespace of the bridge and the rules, which callers are in; None for the machine's.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class PodNetwork:
         ranges: Sequence[str] = (),
         owner: str = "",
         runner: PluginRunner | None = None,
+        namespace: Path | None = None,
     ) -> None:
         self._configurations = _Configurations(configuration_directory, default)
         self._binaries = tuple(binary_directories)
@@ -96,7 +98,7 @@ class PodNetwork:
         self._turns = Turns()
         self._loopback = LoopbackFirewall(clock)
         self._complaint = ""
-        self._rules = RuleWatch(clock, default, self._loopback, self)
+        self._rules = RuleWatch(clock, default, self._loopback, self._repeat_ports, namespace)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
@@ -108,13 +110,13 @@ class PodNetwork:
         try:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
-            return NetworkStatus(ready=False, reason=_NOT_READY, message=str(error))
+            return NetworkStatus(ready=False, reason=NOT_READY, message=str(error))
         missing = [kind for kind in programs_of(network) if find_plugin(kind, self._binaries) is None]
         if not missing:
             return NetworkStatus(ready=True)
         where = ", ".join(map(str, self._binaries))
         said = f"not in {where}: the CNI plug-ins {', '.join(missing)} (apt-get install containernetworking-plugins)"
-        return NetworkStatus(ready=False, reason=_NOT_READY, message=said)
+        return NetworkStatus(ready=False, reason=NOT_READY, message=said)
 
     def attach(self, sandbox_id: str, directory: Path, netns: Path, config: cri.PodSandboxConfig) -> PodAddresses:
         """Attach a sandbox to the network; when that fails, it is detached again.
@@ -251,7 +253,7 @@ class PodNetwork:
         """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
         self._rules.check()
 
-    def repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
         """Make the rules for host ports of a sandbox again, if it is still attached.
 
         Raises:

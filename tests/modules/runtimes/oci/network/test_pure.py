@@ -240,7 +240,7 @@ def test_of_a_sandbox_that_was_attached_in_part_no_rules_are_made_again(tmp_path
     described = parse_configuration(_named("one"))
     for result, calls in ((None, 0), ({"ips": []}, 1)):
         write_attachment(tmp_path, Attachment(described, "a", "", {}, result))
-        network.repeat_ports("a", sandbox)
+        network._repeat_ports("a", sandbox)
         assert chain.repeat.call_count == calls
 
 
