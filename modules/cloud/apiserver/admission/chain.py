@@ -12,6 +12,7 @@ from modules.cloud.apiserver.admission.certificate_subject import certificate_su
 from modules.cloud.apiserver.admission.limit_ranger import check_claim, check_pod, with_default_amounts
 from modules.cloud.apiserver.admission.pod_security import pod_security, pod_security_labels
 from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
+from modules.cloud.apiserver.volume_protection import FINALIZERS, with_protection
 
 Admit = Callable[[JsonObject, JsonObject | None, Lister], JsonObject]
 """Takes an object with its defaults, its stored state (None: it is created) and all objects; returns it as it is to be
@@ -241,6 +242,7 @@ PLUGINS: Final = (
     Plugin("Priority", _PODS, _priority),
     Plugin("Priority", frozenset({_PRIORITY_CLASS.name}), validate=_only_default),
     Plugin("DefaultTolerationSeconds", _PODS, _default_toleration_seconds),
+    Plugin("StorageObjectInUseProtection", frozenset(FINALIZERS), with_protection),
     Plugin("RuntimeClass", _PODS, _runtime_class, _overhead_of_class),
     Plugin("CertificateSubjectRestriction", frozenset({"CertificateSigningRequest"}), validate=certificate_subject),
 )
