@@ -59,8 +59,32 @@ class _Branch:
 class Walk:
     """Iterates over all entries below a directory; each directory comes before its own entries.
 
-    Entries that vanish meanwhile or cannot be opened are left out. `whole` is False at the end if others were left out
-    too. Close it if it was not exhausted. Raises OSError if the directory itself cannot be opened.
+    Entries that vanish meanwhile or cannot be opened are left out. Its descriptors are closed at the end, by `close`,
+    and as soon as nobody refers to it: an error within a loop leaves none open. Raises OSError if the directory itself
+    cannot be opened.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self._tree = _Tree(top)
+        self._found = self._tree.entries()
+
+    def __iter__(self) -> Iterator[Found]:
+        return self._found
+
+    @property
+    def whole(self) -> bool:
+        """Whether no other entries were left out; at the end."""
+        return self._tree.whole
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self._found.close()
+        self._tree.close()
+
+
+class _Tree:
+    """The directories of a walk. It has no reference to its iterator: a cycle would live until the garbage collector
+    comes.
     """
 
     def __init__(self, top: Path) -> None:
@@ -68,21 +92,12 @@ class Walk:
         self._names = 0
         self._branches = [_Branch(open_directory(top), 0)]
         self._device = self._branches[0].identity[0]
-        self._found = self._all()
-
-    def __iter__(self) -> Iterator[Found]:
-        return self._found
 
     def close(self) -> None:
-        """Close all descriptors."""
-        self._found.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
         while self._branches:
             _close(self._branches.pop())
 
-    def _all(self) -> Generator[Found, None, None]:
+    def entries(self) -> Generator[Found, None, None]:
         branch: _Branch | None = self._branches[0]
         try:
             while branch is not None:
@@ -90,7 +105,7 @@ class Walk:
                     yield from self._list(branch)
                 branch = (self._go_down(branch) or branch) if branch.waiting else self._go_back(branch)
         finally:
-            self._let_go()
+            self.close()
 
     def _list(self, branch: _Branch) -> Iterator[Found]:
         """Yield the entries of a directory. If `waiting` was full, later listings add the missing subdirectories."""

@@ -90,6 +90,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     parser.add_argument("--order", action="store_true", help="only changes of order, of time, and of bounds by one")
+    parser.add_argument("--failures", action="store_true", help="only clean-up that is left out after an error")
     parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
@@ -101,6 +102,8 @@ def _sample(chosen: argparse.Namespace) -> list[Mutant]:
     found = [mutant for path in modules(chosen.only) for mutant in mutants(path, (ROOT / path).read_text())]
     if chosen.order:
         found = [mutant for mutant in found if mutant.of_order]
+    if chosen.failures:
+        found = [mutant for mutant in found if mutant.of_failure]
     if chosen.name:
         found = [mutant for mutant in found if mutant.name in chosen.name]
     elif not chosen.all:

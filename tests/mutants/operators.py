@@ -5,12 +5,14 @@ Docstrings, annotations, log messages and error texts are left alone: tests shou
 
 import ast
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from tests.mutants.commuting import commute
-from tests.mutants.statements import is_lock, is_order_open, is_silent
+from tests.mutants.statements import acts, is_lock, is_order_open, is_passable, is_silent
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -43,6 +45,10 @@ _NEIGHBOURS: dict[str, str] = {
     "max": "min",
 }
 """Names of called functions, each with a similar one of another clock, order or bound."""
+_DEFERRED: dict[str, int] = {"after_commit": 0, "call_soon": 0, "after": 1}
+"""Methods that call a function later, with the place of that among their arguments."""
+_NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").body
+"""In a `finally`: its body has ended without an error."""
 Undo = Callable[[], None]
 
 
@@ -62,6 +68,8 @@ class Mutant(NamedTuple):
     """Hash of path, function, statement and change; it does not depend on the line."""
     of_order: bool = False
     """Whether it changes the order or the time of something, or a bound by one."""
+    of_failure: bool = False
+    """Whether what a failure leaves behind is not cleaned up."""
 
 
 def mutants(path: str, source: str) -> list[Mutant]:
@@ -82,7 +90,8 @@ def mutants(path: str, source: str) -> list[Mutant]:
         text = f"{path} {function} {before} {after}"
         seen[text] += 1
         name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:10]
-        found.append(Mutant(path, number, statement.lineno, function, before, after, name, change.of_order))
+        flags = change.of_order, change.of_failure
+        found.append(Mutant(path, number, statement.lineno, function, before, after, name, *flags))
     return [mutant for mutant in found if mutant.before != mutant.after]
 
 
@@ -103,6 +112,8 @@ class Change(NamedTuple):
     text: tuple[str, str] | None = None
     """Before and after, if the change is not within the statement."""
     of_order: bool = False
+    """As of the mutant."""
+    of_failure: bool = False
     """As of the mutant."""
     swapped: tuple[ast.stmt, ast.stmt] | None = None
 
@@ -145,6 +156,11 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
             statement,
             Change(lambda: _swap(body, index), texts, of_order=True, swapped=(statement, body[index + 1])),
         )
+    if not function.endswith("__init__"):
+        for change in _moves(body, index):
+            yield function, statement, change
+    if isinstance(statement, ast.Try):
+        yield from _of_clean_up(statement, function)
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):
@@ -188,8 +204,43 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
                 yield from _of_call(node)
 
 
+def _of_clean_up(statement: ast.Try, function: str) -> Iterator[Candidate]:
+    """Yield a change for each clean-up after an error: it is left out then."""
+    if statement.finalbody and not all(map(is_silent, statement.finalbody)):
+        first = statement.finalbody[0]
+        only = ast.copy_location(ast.If(_NO_ERROR, statement.finalbody, []), first)
+        texts = f"finally: {_head(first)}", f"without an error: {_head(first)}"
+        yield function, first, Change(lambda: _set(statement, "finalbody", [only]), texts, of_failure=True)
+    for handler in statement.handlers:
+        *cleaning, last = handler.body
+        if cleaning and isinstance(last, ast.Raise) and last.exc is None and not all(map(is_silent, cleaning)):
+            texts = f"except: {_head(cleaning[0])}; raise", "except: raise"
+            change = Change(partial(_set, handler, "body", [last]), texts, of_failure=True)
+            yield function, cleaning[0], change
+
+
+def _moves(body: list[ast.stmt], index: int) -> Iterator[Change]:
+    """Yield the moves of a statement over the next call, and over the last one, past statements that call nothing."""
+    for step in (1, -1):
+        target = index + step
+        while 0 <= target < len(body) and is_passable(body[index], body[target]) and not acts(body[target]):
+            target += step
+        if not 0 <= target < len(body) or abs(target - index) == 1:
+            continue  # neighbours change places
+        pair = (body[index], body[target]) if step > 0 else (body[target], body[index])
+        if not is_order_open(*pair):
+            continue
+        moved, over = _head(body[index]), _head(body[target])
+        texts = (f"{moved}; …; {over}", f"…; {over}; {moved}")
+        if step < 0:
+            texts = (f"{over}; …; {moved}", f"{moved}; {over}; …")
+        yield Change(partial(_move, body, index, target), texts, of_order=True, swapped=pair)
+
+
 def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
+        case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
+            yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
         case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
             yield _replace(called, "attr", "get", of_order=True)
         case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:
@@ -223,6 +274,29 @@ def _replace(node: ast.AST, field: str, value: object, *, of_order: bool = False
         return lambda: setattr(node, field, before)
 
     return Change(change, of_order=of_order)
+
+
+def _replace_all(node: ast.AST, values: dict[str, object], *, of_order: bool) -> Change:
+    def change() -> Undo:
+        before = {field: getattr(node, field) for field in values}
+        vars(node).update(values)
+        return lambda: vars(node).update(before)
+
+    return Change(change, of_order=of_order)
+
+
+def _set(node: ast.AST, field: str, value: object) -> Undo:
+    return _replace(node, field, value).make()
+
+
+def _move(body: list[ast.stmt], index: int, target: int) -> Undo:
+    before = body[:]
+    body.insert(target, body.pop(index))
+
+    def undo() -> None:
+        body[:] = before
+
+    return undo
 
 
 def _put(body: list[ast.stmt], index: int, statement: ast.stmt) -> Undo:

@@ -52,6 +52,25 @@ def is_order_open(first: ast.stmt, second: ast.stmt) -> bool:
     return (calls or any("." in name for name in stored)) and (later_calls or any("." in name for name in later_stored))
 
 
+def is_passable(moved: ast.stmt, other: ast.stmt) -> bool:
+    """Return whether a statement can move past another: neither defines a local name that the other uses, and none of
+    them ends the function or the loop, or may.
+    """
+    if any(isinstance(each, _FIXED) or _may_leave(each) for each in (moved, other)):
+        return False
+    (stored, read, _), (others_stored, others_read, _) = _uses(moved), _uses(other)
+    return not any("." not in name for name in stored & (others_read | others_stored) | others_stored & read)
+
+
+def acts(statement: ast.stmt) -> bool:
+    """Return whether a statement calls what may have an effect."""
+    return not is_silent(statement) and _uses(statement)[2]
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Raise | ast.Return | ast.Continue | ast.Break) for node in ast.walk(statement))
+
+
 def _is_guard(statement: ast.stmt) -> bool:
     """Return whether it is one of the checks after which nothing else happens; their order is rarely of importance."""
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise | ast.Return | ast.Continue)

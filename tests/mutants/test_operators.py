@@ -1,7 +1,9 @@
 """Each mutant is one small change, and has a name of its own."""
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +89,8 @@ def test_mutants_of_order_and_time() -> None:
         ("with transaction():; self.timers.pop(item, None)", "self.timers.pop(item, None); with transaction():"),
         ("with self.lock:; with transaction():", "with transaction():; with self.lock:"),
         ("return self.items.popleft()", "return self.items.pop()"),
+        ("with transaction():; …; line = render(item)", "…; line = render(item); with transaction():"),
+        ("with transaction():; …; line = render(item)", "line = render(item); with transaction():; …"),
         (
             "self.until = self.clock.monotonic() + max(self.least, item.wait)",
             "self.until = self.clock.now() + max(self.least, item.wait)",
@@ -227,3 +231,74 @@ def look(self, item):
 """
     swaps = [(one.before, one.after) for one in mutants("m.py", source) if one.of_order]
     assert swaps == []
+
+
+FAILURES = """
+class Store:
+    def write(self, item):
+        file = open_file(item)
+        try:
+            file.write(item)
+            self.size += 1
+            self.names.append(item)
+            self.notify(item)
+        except BaseException:
+            self.forget(item)
+            raise
+        finally:
+            file.close()
+        self.module.call_soon(self.flush)
+        self.clock.after(2.0, lambda: self.flush())
+"""
+
+
+def test_clean_up_is_left_out_after_an_error_only() -> None:
+    """`exc_info` in a `finally` has the error that leaves its body."""
+    found = [one for one in mutants("m.py", FAILURES) if one.of_failure]
+    assert {(one.before, one.after) for one in found} == {
+        ("finally: file.close()", "without an error: file.close()"),
+        ("except: self.forget(item); raise", "except: raise"),
+    }
+    calls: list[str] = []
+    for one in found:
+        calls.clear()
+        names: dict[str, Any] = {"open_file": lambda _: Noted(calls, "file")}
+        exec(compile(mutated(FAILURES, one.number), "m.py", "exec"), names)  # noqa: S102 - a mutant is code
+        store = names["Store"]()
+        vars(store).update(size=0, names=[], module=Noted(calls, "module"), clock=Noted(calls, "clock"))
+        store.forget, store.flush, store.notify = (Noted(calls, each).call for each in ("forget", "flush", "notify"))
+        store.write("well")
+        assert "file.close" in calls, one
+        calls.clear()
+        store.notify = store.missing = None
+        with pytest.raises(TypeError):
+            store.write("not")
+        assert [each for each in calls if each in ("forget.call", "file.close")] == (
+            ["file.close"] if "raise" in one.after else ["forget.call"]
+        )
+
+
+class Noted:
+    """An object that notes what is called of it."""
+
+    def __init__(self, calls: list[str], name: str) -> None:
+        self._calls = calls
+        self._name = name
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self._calls.append(f"{self._name}.{name}")
+
+
+def test_what_is_called_later_is_called_at_once_and_statements_move_over_calls() -> None:
+    changes = {(one.before, one.after) for one in mutants("m.py", FAILURES) if one.of_order}
+    assert changes >= {
+        ("self.module.call_soon(self.flush)", "self.flush()"),
+        ("self.clock.after(2.0, lambda: self.flush())", "(lambda: self.flush())()"),
+        ("self.size += 1; …; self.notify(item)", "…; self.notify(item); self.size += 1"),
+        ("file.write(item); …; self.notify(item)", "…; self.notify(item); file.write(item)"),
+        ("file.write(item); …; self.names.append(item)", "self.names.append(item); file.write(item); …"),
+    }
+    moved = {one.after: ast.unparse(mutated(FAILURES, one.number)) for one in mutants("m.py", FAILURES)}
+    lines = [line.strip() for line in moved["…; self.notify(item); self.size += 1"].splitlines()]
+    assert lines.index("self.size += 1") == lines.index("self.notify(item)") + 1
+    assert lines.index("self.names.append(item)") == lines.index("self.notify(item)") - 1

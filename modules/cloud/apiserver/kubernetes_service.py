@@ -101,6 +101,11 @@ class KubernetesServiceReconciler(OwnChanges):
         self._service = service
         self._repairs = True
 
+    def reset(self) -> None:
+        """Have the objects made, and changed if they lead elsewhere: that may have been undone."""
+        super().reset()
+        self._repairs = True
+
     def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
         """Make the Service, unless another Service has its address."""
         try:

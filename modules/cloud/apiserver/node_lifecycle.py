@@ -86,6 +86,10 @@ class NodeLifecycle(Reconciler):
         if event.key.kind == _NODE.key_name and event.type is not EventType.DELETED:
             self._changed.add(event.key.name)
 
+    def reset(self) -> None:
+        """Have the taints of all nodes looked at again."""
+        self._changed |= {str(node["metadata"]["name"]) for node in self._storage.list(_NODE)}
+
     def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
         """Give the changed nodes that report a pressure its taint."""
         changed, self._changed = self._changed, set()

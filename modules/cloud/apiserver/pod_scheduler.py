@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of, kind_named
@@ -45,6 +45,15 @@ _PASSED_AS_LOOK: Final = 8
 """Pods that are left to wait, in the time of a look."""
 
 
+class Scheduling(NamedTuple):
+    """How pods without a node get one."""
+
+    default_node: str = ""
+    """The node of all of them; "" means that one is looked for."""
+    is_enabled: bool = True
+    """Whether they are placed here; otherwise all of them are left to another scheduler."""
+
+
 class PodScheduler(Reconciler):
     """Gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
 
@@ -54,9 +63,8 @@ class PodScheduler(Reconciler):
         storage: has the objects.
         events: takes the Events about pods that wait, and about pods that have got a node.
         clock: the present time.
-        default_node: the node of all pods without one; "" means that one is looked for.
+        scheduling: of pods without a node.
         delete: deletes a pod as a person does.
-        is_enabled: whether it places pods; otherwise all of them are left to another scheduler.
     """
 
     def __init__(
@@ -64,17 +72,14 @@ class PodScheduler(Reconciler):
         storage: Storage,
         events: EventRegistry,
         clock: "Clock",
-        default_node: str,
+        scheduling: Scheduling,
         delete: Callable[[ObjectKey], object],
-        *,
-        is_enabled: bool = True,
     ) -> None:
         self._storage = storage
         self._events = events
         self._clock = clock
-        self._default_node = default_node
+        self._default_node, self._is_enabled = scheduling
         self._delete = delete
-        self._is_enabled = is_enabled
         self._fleet = NodeRooms(storage.find)
         self._labels = TrustedLabels(storage.find)
         self._has_round = False
@@ -92,6 +97,10 @@ class PodScheduler(Reconciler):
     def handle_own(self, event: ObjectEvent) -> None:
         """Note whether a change may let a waiting pod onto a node."""
         self._may_place = self._may_place or makes_room(event)
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Begin another round after a Node that was not stored: its creation has looked at pods of the present one."""
+        self._may_place = self._may_place or (event.key.kind == _NODE.name and event.old is None)
 
     def reset(self) -> None:
         """Have all pods that wait looked at again."""

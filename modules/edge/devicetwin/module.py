@@ -91,8 +91,8 @@ class DeviceTwin(Module):
         self._flushing: Timer | None = None
         self._store = MetaStore(self)
         self._slots = Slots(self._store, self)
-        self._uplink = Uplink(self, settings.node, self._slots)
-        self._members = Members(self._slots, settings.node, settings.rules, self)
+        self._uplink = Uplink(self, settings.node, self._slots, self)
+        self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
         self._repeating: Timer | None = None
 
     def on_start(self) -> None:
@@ -305,7 +305,7 @@ class DeviceTwin(Module):
         self._flushing = None
         self._slots.flush()
 
-    def repeat_later(self) -> None:
+    def _repeat_later(self) -> None:
         """Repeat later the changes that the store has refused."""
         if self._repeating is None:
             self._repeating = self.after(REPEAT_AFTER, self._repeat)

@@ -33,8 +33,8 @@ from modules.cloud.cloudstream.passed_streams import (
     StreamsElsewhere,
     ask_cloudcores,
 )
+from modules.cloud.cloudstream.queue_memory import QUEUE_BYTES
 from modules.cloud.cloudstream.stream import TunnelStream
-from modules.cloud.cloudstream.tunnel import QUEUE_BYTES
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION, KnownCloudcores
 from modules.cloud.messages import Cloudcores

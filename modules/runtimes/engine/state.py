@@ -77,10 +77,14 @@ class StateDirectory:
         make_directories(root)
         root.chmod(mode)
         self._lock = _lock(root)
-        for directory in (self.sandboxes, self.containers, self.probe):
-            self._make(directory)
-        for directory in (self.sandboxes, self.containers):
-            _clean(directory)
+        try:
+            for directory in (self.sandboxes, self.containers, self.probe):
+                self._make(directory)
+            for directory in (self.sandboxes, self.containers):
+                _clean(directory)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Unlock the directory for other processes."""
@@ -214,8 +218,10 @@ def _lock(root: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BaseException as error:
         os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
         raise StateDirectoryError(
             f'use the state directory "{path.parent}"',
             "another edgecore process uses it",

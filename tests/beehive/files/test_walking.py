@@ -1,5 +1,6 @@
 """Everything in a tree is found, whatever its shape, with little memory and few descriptors."""
 
+import gc
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -10,6 +11,7 @@ from beehive.files import walking
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from tests.beehive.files.trees import make_deep, open_below
+from tests.support.descriptors import open_descriptors
 
 
 def _names(top: Path) -> list[str]:
@@ -105,3 +107,25 @@ def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(NotADirectoryError):
         Walk(tmp_path / "link")
+
+
+def test_an_error_within_a_loop_leaves_nothing_open(tmp_path: Path) -> None:
+    """Not even until the garbage collector comes: the error is kept, and with it the frame of the loop."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+
+    def stop_at(name: str) -> OSError:
+        try:
+            for found in Walk(tmp_path):
+                if found.entry.name == name:
+                    raise PermissionError(name)
+        except OSError as error:
+            return error
+        raise AssertionError(name)
+
+    before = open_descriptors()
+    gc.disable()
+    try:
+        errors = [stop_at("a"), stop_at("b")]
+        assert open_descriptors() <= before, errors
+    finally:
+        gc.enable()

@@ -279,8 +279,8 @@ def test_ports_are_forwarded_to_the_newest_of_two_sandboxes_of_one_tick(node: No
 @pytest.mark.parametrize(
     ("target", "headers", "status", "says"),
     [
-        ("/exec/ns/p/app?output=1", (), 400, "a command is wanted"),
-        ("/exec/ns/p/app?command=ls", (), 400, "a stream is wanted"),
+        ("/exec/ns/p/app?output=1", (), 400, "a command is required"),
+        ("/exec/ns/p/app?command=ls", (), 400, "a stream is required"),
         ("/exec/ns/p/other?command=ls&output=1", (), 404, "it has app"),
         ("/attach/ns/q/app?output=1", (), 404, "ns/q"),
         ("/portForward/ns/p?port=http", (), 400, "ports"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edged.volumes import AtomicWriter, VolumeFile
 from tests.edged.pods.builders import at
-from tests.edged.volumes.crash import Crash, crash_after
+from tests.support.crash import Crash, crash_after
 
 OLD = {"a": VolumeFile(b"1"), "dir/b": VolumeFile(b"1"), "gone": VolumeFile(b"1")}
 NEW = {"a": VolumeFile(b"2"), "dir/b": VolumeFile(b"2"), "dir/c": VolumeFile(b"2"), "new": VolumeFile(b"2")}

@@ -34,8 +34,8 @@ from modules.apimachinery.types.persistent import (
     VolumeProblem,
 )
 from tests.edged.pods.builders import a_pod
-from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.support.crash import Crash, crash_after
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory
 from tests.support.patience import PATIENCE

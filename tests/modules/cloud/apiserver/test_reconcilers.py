@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
 from modules.cloud.apiserver.reconcilers import ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
-from tests.modules.cloud.objects import configmap, node, pod
+from tests.modules.cloud.objects import configmap, node, patch_status, pod
 
 CHANGE = ObjectEvent(EventType.ADDED, ObjectKey("ConfigMap", "default", "a"), configmap("a"), None)
 
@@ -103,3 +104,50 @@ def test_a_node_has_its_taints_before_pods_are_placed_and_quotas_come_last() -> 
     order = reconcilers_of(cluster, ControlPlane())
     assert order.index(cluster.node_lifecycle) < order.index(cluster.scheduler) < order.index(cluster.quotas)
     assert order[-1] is cluster.quotas
+
+
+def test_what_was_undone_for_want_of_room_is_written_again() -> None:
+    """All that reconcilers write at a start or after a change, although no further change comes."""
+    service = KubernetesService("10.96.0.1", "IPv4", ("192.0.2.1",), 6443)
+    cluster, elsewhere = Cluster(Simulation(0).clock), service._replace(addresses=("192.0.2.2",))
+    keep_kubernetes_service(cluster, elsewhere, repairs=True)
+    cluster.create({"apiVersion": "v1", "kind": "Node", **node("n1")})
+    under_pressure = {"status": {"conditions": [{"type": "MemoryPressure", "status": "True"}]}}
+    patch_status(cluster, ObjectKey("Node", "", "n1"), under_pressure)
+    plane, storage = ControlPlane(authority="PEM", service=service), cluster.storage
+    running = Reconcilers(reconcilers_of(cluster, plane))
+    for event in storage.drain_events():
+        running.handle_event(event, is_own=True)
+
+    def written() -> set[ObjectKey]:
+        running.run(attempt)
+        return {event.key for event in storage.drain_events()}
+
+    version = storage.version
+    storage.set_savepoint()
+    first = written()
+    assert {key.kind for key in first} == {"Node", "Endpoints", "EndpointSlice"}
+    for event in storage.roll_back():
+        running.roll_back(event)
+    assert storage.version == version
+    running.reset()
+    assert written() == first
+
+
+def test_a_node_that_was_not_stored_takes_no_turn_from_pods_that_wait() -> None:
+    """Its creation, a dry run for instance, has looked for places for the pods of a round that is under way."""
+    cluster = Cluster(Simulation(0).clock)
+    scheduler, storage = cluster.scheduler, cluster.storage
+    for number in range(3):
+        cluster.create(pod(f"p{number}", nodeName=""))
+    scheduler.begin_round()
+    scheduler._awaits_turn, scheduler._may_place = True, False
+    storage.drain_events()
+    storage.set_savepoint()
+    cluster.create({"apiVersion": "v1", "kind": "Node", **node("n1")})
+    assert not scheduler.has_round
+    for event in storage.roll_back():
+        scheduler.roll_back(event)
+    storage.create({"apiVersion": "v1", "kind": "Node", **node("n2")})
+    scheduler.reconcile(attempt, is_turn=True)
+    assert [each["spec"].get("nodeName") for each in storage.list(kind_named("Pod"))] == ["n2"] * 3

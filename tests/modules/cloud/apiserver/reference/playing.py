@@ -8,6 +8,7 @@ from beehive.http.responses import Response, Stream
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, read
@@ -25,7 +26,7 @@ class Player(Serving):
     """The API server with its admission plug-ins, and without controllers, as the kube-apiserver was."""
 
     def __init__(self) -> None:
-        super().__init__(make_cluster=lambda clock: Cluster(clock, plugins=PLUGINS, schedules=False))
+        super().__init__(make_cluster=lambda clock: Cluster(clock, Scheduling(is_enabled=False), plugins=PLUGINS))
         self._answers = Answers()
         make_system_objects(self.cluster)
         self.noted()

@@ -1,0 +1,224 @@
+"""Everything that an API server derives from its objects, as plain values: of a running one, and of a fresh load."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from beehive.clock import Clock
+from modules.apimachinery.kinds import ObjectKey, kind_named, version_of
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_sync import Holder
+from modules.cloud.storage.past_states import ForgottenError
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import WatchHistory
+
+GRAPHED = ("Pod", "PersistentVolume", "Node")
+"""The kinds of the graph of nodes."""
+VALUES = "Secret"
+"""The kind whose former states a database does not keep."""
+
+
+def plain(thing: Any) -> Any:
+    """Return an object of the product as plain dictionaries, without the empty ones that a look leaves, and without the
+    order of dictionaries.
+    """
+    if isinstance(thing, Mapping):
+        found = {key: plain(value) for key, value in thing.items()}
+        return {key: value for key, value in found.items() if value not in ({}, 0)}
+    if isinstance(thing, msgspec.Struct | tuple | list | set | frozenset | str | int | bytes) or thing is None:
+        return thing
+    if type(thing).__module__.startswith("modules."):
+        return plain({name: value for name, value in vars(thing).items() if not callable(value)})
+    return ""
+
+
+class Parts:
+    """The parts of an API server that follow from its objects."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        graph: NodeGraph,
+        index: RbacIndex,
+        collector: GarbageCollector,
+        history: WatchHistory,
+    ) -> None:
+        self.cluster = cluster
+        self._graph = graph
+        self._index = index
+        self._collector = collector
+        self._history = history
+
+    def books(self) -> dict[str, Any]:
+        """Return all of them."""
+        return {
+            **self._of_storage(),
+            "roles": plain(self._index._roles),
+            "bindings": plain(self._index._bindings),
+            "subjects": plain(self._index._by_subject),
+            "references": plain(self._graph._references),
+            "volumes": plain(self._graph._volumes),
+            "hostnames": plain(self._graph._hostnames),
+            "charges": plain(self._graph.accounts._charges),
+            "accounts": [plain(each) for each in self._counters()],
+            "owners": plain(self._collector._owners),
+            "terminating": sorted(self._collector._terminating),
+            "quotas": self._quotas(),
+            "rooms": self._rooms(),
+            "history": self._changes(),
+            "floors": {kind: self._history._floor(kind) for kind in self._history._changes if kind != VALUES},
+        }
+
+    def _of_storage(self) -> dict[str, Any]:
+        storage = self.cluster.storage
+        orders = {kind: [*storage.list(kind_named(kind))] for kind in ("ConfigMap", "Pod", VALUES)}
+        return {
+            "version": storage.version,
+            "objects": {key: msgspec.json.encode(obj) for key, obj in storage._objects.items()},
+            "kinds": {kind: sorted(objects) for kind, objects in storage._of_kind.items() if objects},
+            "lists": {kind: [obj["metadata"]["name"] for obj in found] for kind, found in orders.items()},
+            "pods": plain(storage._pods_of),
+            "unbound": [(rank.below, rank.created, rank.key) for rank in sorted(storage.unbound._order)],
+            "places": sorted(storage.unbound._ranks),
+            "sizes": plain(storage.sizes),
+            "nominated": sorted(storage._nominated),
+            "large": sorted(storage._large),
+        }
+
+    def _counters(self) -> Iterable[Any]:
+        accounts = self._graph.accounts
+        return accounts._cost, accounts._mirrors, accounts._bound, accounts._reserved
+
+    def _quotas(self) -> Any:
+        ledger = self.cluster.quotas
+        ledger._open()
+        return {key: account.used for each in ledger._accounts.values() for key, account in each.items()}
+
+    def _rooms(self) -> Any:
+        rooms = self.cluster.scheduler._placer()._fleet.rooms
+        return {
+            name: (plain(room.used), plain(room.counted), sorted(room._known), room.lowest_priority)
+            for name, room in rooms.items()
+        }
+
+    def _changes(self) -> dict[str, list[Any]]:
+        found = {
+            kind: [(one.version, one.change, one.object["metadata"]["name"]) for one, _ in changes]
+            for kind, changes in self._history._changes.items()
+            if kind != VALUES
+        }
+        return {kind: changes for kind, changes in found.items() if changes}
+
+    def check_sizes(self) -> None:
+        """Check that the counted bytes are those of what is kept."""
+        past = self.cluster.storage._past
+        for kind, changes in past._changes.items():
+            assert past._bytes[kind] == sum(change.size for change in changes), f"past states of {kind}"
+        for kind, noted in self._history._changes.items():
+            assert self._history._bytes[kind] == sum(size for _, size in noted), f"history of {kind}"
+
+
+def parts_of(server: ApiServer) -> Parts:
+    """Return the parts of a running API server."""
+    (collector,) = (each for each in server._reconcilers._all if isinstance(each, GarbageCollector))
+    history = server._changes._history
+    assert history is not None
+    return Parts(server._cluster, server._graph, server._changes._index, collector, history)
+
+
+class Loader:
+    """Loads the objects of a database, and writes nothing.
+
+    Args:
+        path: of the database.
+        clock: the time.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._database = Database(str(path), "loader", durable=False)
+        self._clock = clock
+
+    def object_changed(self, event: ObjectEvent) -> None:
+        """Ignore a change: all objects are taken afterwards."""
+
+    def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        """Ignore claims."""
+
+    def changes_rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
+        """Ignore it: nothing is written."""
+
+    def parts(self) -> Parts:
+        """Return the parts of a fresh load."""
+        cluster, index, collects = Cluster(self._clock), RbacIndex(), GarbageCollector
+        transactions = Transactions(cluster.storage, self._database, self)
+        transactions.begin()
+        storage = cluster.storage
+        history = WatchHistory(storage, self._database.watch_history())
+        transactions.abandon()
+        graph, collector = NodeGraph(storage, self._clock), collects(cluster)
+        for kind in GRAPHED:
+            graph.add_objects(storage.list(kind_named(kind)))
+        index.load(each for name in KINDS for each in storage.list(kind_named(name)))
+        collector.load()
+        cluster.quotas.load()
+        return Parts(cluster, graph, index, collector, history)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def check_books(running: Parts, loaded: Parts) -> None:
+    """Check that a running API server has in its books what a fresh load finds."""
+    running.check_sizes()
+    found, wanted = running.books(), loaded.books()
+    wrong = [f"{name}: {_different(found[name], wanted[name])}" for name in wanted if found[name] != wanted[name]]
+    if wrong:  # pytest would compare all of them, in minutes
+        raise AssertionError("; ".join(wrong))
+
+
+def _different(found: Any, wanted: Any) -> str:
+    """Return what differs, clipped: objects are long."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = [key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key)]
+        found, wanted = {key: found.get(key) for key in keys}, {key: wanted.get(key) for key in keys}
+    return f"{found!s:.500} in place of {wanted!s:.500}"
+
+
+class PastLists:
+    """The lists that clients may continue: what there was at earlier versions.
+
+    Args:
+        cluster: has the objects.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[int, dict[ObjectKey, str]] = {}
+
+    def note(self) -> None:
+        """Note what there is."""
+        storage = self._cluster.storage
+        self._seen[storage.version] = {key: version_of(storage.get(key)) for key in storage}
+
+    def check(self, *kinds: str) -> int:
+        """Check that a list of an earlier version has what there was; return how many are still known."""
+        storage, known = self._cluster.storage, 0
+        for version, seen in self._seen.items():
+            for kind in kinds:
+                try:
+                    listed = [*storage.list_after(kind_named(kind), None, ("", ""), version)]
+                except ForgottenError:
+                    continue
+                known += 1
+                found = {(each["metadata"]["name"], version_of(each)) for each in listed}
+                assert found == {(key.name, at) for key, at in seen.items() if key.kind == kind}, (version, kind)
+        return known
