@@ -12,7 +12,8 @@ from edged.devices.model import DeviceCapacity
 from edged.eviction_api.signals import Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings
 from edged.node.machine import MachineFacts
-from edged.node.ownership import foreign_resources, with_foreign_conditions, with_foreign_resources
+from edged.node.ownership import with_foreign_conditions, with_foreign_resources
+from modules.apimachinery.extended_resources import foreign_resources
 from modules.apimachinery.types import (
     Nanoseconds,
     Node,

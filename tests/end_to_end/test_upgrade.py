@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.upgrade.updater import NodeObservation, end_process, observe_node, owner_of
+from modules.processes.edgecore.upgrade.updater import (
+    UNFINISHED,
+    Installation,
+    NodeObservation,
+    Phase,
+    end_process,
+    observe_node,
+    owner_of,
+)
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.pods import RUN, container, pod
-from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.end_to_end.processes import REPOSITORY, processes_of, wait_until
 from tests.modules.processes.edgecore.upgrade.releases import (
     DIES,
     DOES_NOT_START,
+    GOOD,
     KEY,
     NEVER_CONNECTS,
     make_bundle,
@@ -57,6 +69,33 @@ class InstalledNode:
     def upgrade(self, bundle: Path, *words: str) -> subprocess.CompletedProcess[str]:
         """Upgrade to a bundle."""
         return self.command("upgrade", str(bundle), "--root", str(self.root), *_LIMITS, *words)
+
+    def begin_upgrade(self, bundle: Path) -> subprocess.Popen[bytes]:
+        """Begin an upgrade to a bundle."""
+        words = ["upgrade", str(bundle), "--root", str(self.root), *_LIMITS, "--installation", str(self.installation)]
+        return subprocess.Popen([sys.executable, "-m", "modules.processes.edgecore", *words], cwd=REPOSITORY)
+
+    def phase(self) -> Phase | None:
+        """Return how far the last upgrade has come."""
+        journal = Installation(self.installation).journal()
+        return None if journal is None else journal.phase
+
+    def kill_all(self) -> None:
+        """Kill the updater and the node, and nothing that runs in its pods."""
+        mark = str(self.installation)
+        for process in processes_of(self.directory):
+            with suppress(OSError):
+                words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+                if any(word.startswith(mark) for word in words[:3]):
+                    os.kill(process, signal.SIGKILL)
+        wait_until(lambda: owner_of(self.root / "edged" / "edgecore.lock") == 0, "the node is gone")
+
+    def restart(self) -> bool:
+        """Start the node again if it has ended, as a service manager does; return False."""
+        has_ended = self._process is not None and self._process.poll() is not None
+        if has_ended and owner_of(self.root / "edged" / "edgecore.lock") == 0:
+            self.start()
+        return False
 
     def rollback(self, version: str) -> subprocess.CompletedProcess[str]:
         """Go back to a version."""
@@ -156,6 +195,26 @@ def test_a_version_that_dies_and_a_way_back_by_hand(node: InstalledNode) -> None
     assert back.returncode == 0, back.stderr
     seen = node.wait_running(connected=False)
     assert (seen.version, seen.containers) == ("1.0.0", before.containers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failure", [GOOD, DIES])
+def test_the_power_fails_on_probation(failure: str, node: InstalledNode) -> None:
+    """Node and updater are killed; the next start goes on with the upgrade, whichever way it ends."""
+    bundles = node.directory / "b"
+    assert node.upgrade(make_bundle(bundles, "1.0.0")).returncode == 0
+    node.start()
+    before = node.wait_running(connected=False)
+    bundle = make_bundle(bundles, "1.0.1", failure)
+    with node.begin_upgrade(bundle) as command:
+        wait_until(lambda: node.phase() is Phase.PROBATION, "the version is on probation")
+        command.kill()
+    node.kill_all()
+    node.start()
+    wait_until(lambda: node.phase() not in UNFINISHED or node.restart(), "the upgrade ends")
+    seen = node.wait_running(connected=False)
+    wanted = "1.0.1" if failure == GOOD else "1.0.0"
+    assert (seen.version, seen.containers) == (wanted, before.containers)
 
 
 @pytest.mark.slow

@@ -125,12 +125,12 @@ class Members:
         return ()
 
     def is_late_deletion(self, message: Message) -> bool:
-        """Return whether a message deletes an earlier object with the name of the present one, which stays."""
+        """Return whether a deletion is of an earlier object with the name of the present one, which stays."""
         resource = message.subject
         found = (self._models if resource.type == ResourceType.DEVICE_MODEL else self._objects).get(
             f"{resource.namespace}/{resource.name}"
         )
-        return message.route.operation == Operation.DELETE and not _may_delete(found, _uid(message))
+        return not _may_delete(found, _uid(message))
 
     def _delete_object(self, kind: str, key: str, voice: MessageStamp) -> Notes:
         if kind == ResourceType.DEVICE_MODEL:

@@ -240,7 +240,7 @@ class DeviceTwin(Module):
 
     def _object(self, message: Message, _asked: Asked) -> None:
         """Take a Device or DeviceModel that metamanager has stored or deleted."""
-        if self._members.is_late_deletion(message):
+        if message.route.operation == Operation.DELETE and self._members.is_late_deletion(message):
             return
         self._log_notes(self._members.handle_object(message, self._stamp()))
         if self._settings.mappers:

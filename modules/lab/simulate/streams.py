@@ -193,7 +193,7 @@ class CloudcoreStreams:
         nothing: Any = None
         self._router = RestService(LoopbackCallers(), nothing, nothing, streams=received)
         self.connections: list[VirtualSocket] = []
-        hive.add(CloudStream, self.tunnels, lambda _port: self._server, None)
+        hive.add(CloudStream, self.tunnels, lambda _port, _opened: self._server, None)
         site.cloudcores[host] = self
 
     def end(self) -> None:

@@ -90,7 +90,7 @@ def root_type_of(kind: str) -> str:
     return known_fields().kinds[kind]
 
 
-class Faults(NamedTuple):
+class FieldFaults(NamedTuple):
     """The unknown and duplicate fields of a request's body, each as a sentence."""
 
     told: tuple[str, ...]
@@ -99,7 +99,7 @@ class Faults(NamedTuple):
     """How many of the first are lines of YAML."""
 
 
-def faults_of_object(kind: Kind, body: Any, document: bytes, duplicates: tuple[str, ...]) -> Faults:
+def faults_of_object(kind: Kind, body: Any, document: bytes, duplicates: tuple[str, ...]) -> FieldFaults:
     """Return the unknown and duplicate fields of an object of a built-in kind: those of JSON in the order of the text,
     as Go's decoder finds them.
 
@@ -110,20 +110,20 @@ def faults_of_object(kind: Kind, body: Any, document: bytes, duplicates: tuple[s
         duplicates: a sentence for each field that the text had twice.
     """
     if document:
-        return Faults(tuple(_faults_of_text(kind, document)))
+        return FieldFaults(tuple(_faults_of_text(kind, document)))
     unknown = unknown_paths(kind, body)
     return untyped_faults(duplicates, sorted(unknown) if duplicates else unknown)
 
 
-def untyped_faults(duplicates: tuple[str, ...], unknown: Iterable[str]) -> Faults:
+def untyped_faults(duplicates: tuple[str, ...], unknown: Iterable[str]) -> FieldFaults:
     """Return the faults of a body that is read without its types first, as a patch, a custom resource and YAML are: its
     duplicate fields, and then its unknown ones.
     """
     lines = sum(each.startswith(_OF_LINE) for each in duplicates)
-    return Faults((*duplicates, *(f'unknown field "{path[:_LONGEST]}"' for path in unknown))[:_MOST], lines)
+    return FieldFaults((*duplicates, *(f'unknown field "{path[:_LONGEST]}"' for path in unknown))[:_MOST], lines)
 
 
-def check_faults(kind: Kind, faults: Faults, shown: str | None) -> None:
+def check_faults(kind: Kind, faults: FieldFaults, shown: str | None) -> None:
     """Refuse a body with unknown or duplicate fields.
 
     Args:

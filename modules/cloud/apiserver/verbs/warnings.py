@@ -16,7 +16,7 @@ from modules.cloud.apiserver.fields.validation import (
     IGNORE,
     STRICT,
     WARN,
-    Faults,
+    FieldFaults,
     check_faults,
     faults_of_object,
     objects_of_patch,
@@ -126,7 +126,7 @@ def field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     return faults.told
 
 
-def _faults_of_body(kind: Kind, custom: CustomKind | None, request: ApiCall, *, is_whole: bool) -> Faults:
+def _faults_of_body(kind: Kind, custom: CustomKind | None, request: ApiCall, *, is_whole: bool) -> FieldFaults:
     duplicates, bodies = request.duplicates, [request.body]
     if request.patch_type == JSON_PATCH:
         duplicates, bodies = operation_faults(request.body, request.document), objects_of_patch(request.body)

@@ -49,7 +49,7 @@ from modules.processes.edgecore.upgrade.versions import is_version, order_of
 _SILENCE: Final = 60.0
 """Seconds after which an updater that holds no lock counts as dead."""
 _EVERY: Final = 0.2
-_SERVICE: Final = re.compile(r"([A-Za-z0-9:_.@\\-]{1,200}\.service)$", re.ASCII | re.MULTILINE)
+_SERVICE: Final = re.compile(r"/([A-Za-z0-9:_.@\\-]{1,200}\.service)(?=/|$)", re.ASCII | re.MULTILINE)
 _COMMAND_SECONDS: Final = 30.0
 _LAUNCHER: Final = """\
 #!{python} -I
@@ -185,10 +185,7 @@ def _switch(
     before, problems = observe_node(handle.socket), failed_checks(installation.program(), handle.options)
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
-    installation.backup.unlink(missing_ok=True)
-    schema = 0
-    if database is not None:
-        schema = trial.check_database(database, installation.backup, scratch, manifest.schema)
+    schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)
     limits = ProbationLimits(within=chosen.within, steady=chosen.steady)
     journal = UpgradeJournal(current, version, handle, before, problems, str(database or ""), schema, limits)
     journal.report += report
@@ -248,7 +245,7 @@ def running_node(config: EdgeCoreConfig, location: NodeLocation) -> NodeHandle |
         return None
     words = _words(process)
     arguments = words[words.index("run") + 1 :] if "run" in words else list(location.options)
-    unit, user = _unit_of(process)
+    unit, user = unit_of(process, Path(f"/proc/{process}/cgroup").read_text())
     return NodeHandle(str(lock), str(socket_path(config)), list(location.options), arguments, unit, user)
 
 
@@ -262,21 +259,25 @@ def _is_run_from(installation: Installation, handle: NodeHandle) -> bool:
     return any(Path(word).is_relative_to(installation.root) for word in words[:2])
 
 
-def _unit_of(process: int) -> tuple[str, bool]:
-    """Return the unit of systemd whose main process it is, and whether that is a user's; empty without one."""
-    text = Path(f"/proc/{process}/cgroup").read_text()
-    found = _SERVICE.search(text)
-    if found is None:
+def unit_of(process: int, cgroups: str) -> tuple[str, bool]:
+    """Return the unit of systemd whose main process it is, and whether that is a user's; empty without one.
+
+    Args:
+        process: the process.
+        cgroups: content of its `/proc/PID/cgroup`.
+    """
+    names = _SERVICE.findall(cgroups)
+    if not names:
         return "", False
-    user = "/user@" in text
-    command = ["systemctl", *(["--user"] if user else []), "show", "--property=MainPID", "--value", found[1]]
+    user = "/user@" in cgroups
+    command = ["systemctl", *(["--user"] if user else []), "show", "--property=MainPID", "--value", names[-1]]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return "", False
-    return (found[1], user) if done.stdout.strip() == str(process) else ("", False)
+    return (names[-1], user) if done.stdout.strip() == str(process) else ("", False)
 
 
 def _write_programs(installation: Installation) -> None:

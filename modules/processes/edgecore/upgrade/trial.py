@@ -1,6 +1,5 @@
 """Tries a version before the node runs it: by its own commands, on copies, each within a time limit."""
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Final
 from modules.processes.common.backup.archive import check_database, copy_database
 from modules.processes.edgecore.backup.node import forget_completeness
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import schema_of
+from modules.processes.edgecore.upgrade.updater import backup_of, read_json, schema_of, sync_directory, sync_file
 
 _SECONDS: Final = 120.0
 _LONGEST: Final = 300
@@ -31,7 +30,7 @@ class VersionTrial:
         """Check that it starts, and is the version that it says. Raises UpgradeError."""
         text = self._run("version", "-o", "json")
         try:
-            found = json.loads(text)["version"]
+            found = read_json(text)["version"]
         except (ValueError, KeyError, TypeError) as error:
             raise UpgradeError("the version does not work", self._version, "`version` prints no JSON") from error
         if found != self._version:
@@ -42,12 +41,12 @@ class VersionTrial:
         if file is not None:
             self._run("config", "check", str(file))
 
-    def check_database(self, database: Path, copy: Path, scratch: Path, schema: int) -> int:
+    def check_database(self, database: Path, scratch: Path, schema: int) -> int:
         """Copy the node's database, and check on another copy that the version reads it; return the present schema.
 
         Args:
-            database: of the node.
-            copy: the copy that a rollback restores, in which the node no longer counts as complete.
+            database: of the node; the copy beside it is what a rollback restores, in which the node no longer counts as
+                complete.
             scratch: a directory for the other copy.
             schema: that the version must have.
 
@@ -55,10 +54,13 @@ class VersionTrial:
             BackupError: the database cannot be copied, or is damaged.
             UpgradeError: the version does not read it, or gives it another schema.
         """
+        copy = backup_of(database)
         copy.unlink(missing_ok=True)
         copy_database(database, copy)
         check_database(copy)
         forget_completeness(copy)
+        sync_file(copy)
+        sync_directory(copy.parent)
         present = schema_of(copy)
         tried = scratch / "tried.db"
         copy_database(copy, tried)

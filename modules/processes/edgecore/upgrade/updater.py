@@ -11,7 +11,8 @@ standard library, and nothing of the versions that it chooses between, so it wor
 | `upgrade/updater.py` | this file |
 | `upgrade/journal.json` | the last upgrade, see `UpgradeJournal` |
 | `upgrade/lock` | locked while an upgrade is prepared or carried out |
-| `upgrade/database` | the copy of the node's database |
+
+Beside the node's database is its copy, until the end.
 
 A phase is in the journal durably before its first step, and every step of a phase can be taken again. So whatever is
 killed, and wherever the power fails, the link names one complete version, and the next start of the node or of the
@@ -26,7 +27,6 @@ import json
 import os
 import re
 import select
-import shutil
 import signal
 import socket
 import sqlite3
@@ -151,7 +151,6 @@ class Installation:
         self.versions = root / "versions"
         self.launcher = root / "bin" / "edgecore"
         self.state = root / "upgrade"
-        self.backup = self.state / "database"
 
     def program(self) -> Path:
         """Return the program of the current version."""
@@ -198,27 +197,22 @@ class Installation:
     def roll_back(self, journal: UpgradeJournal) -> None:
         """Activate the earlier version, with the earlier database if the new one has changed its schema or damaged it.
 
-        The node must not run. Raises OSError.
+        The node must not run. Needs no room on the disk for the database. Raises OSError.
         """
         database = Path(journal.database)
-        if self.backup.exists() and schema_of(database) != journal.schema:
-            self.restore(database)
+        if journal.database and backup_of(database).exists() and schema_of(database) != journal.schema:
+            for end in _DATABASE_FILES:
+                database.with_name(database.name + end).unlink(missing_ok=True)
+            backup_of(database).replace(database)
+            sync_directory(database.parent)
             journal.report.append("the database is that of the time before the upgrade")
         self.activate(journal.origin)
 
-    def restore(self, database: Path) -> None:
-        """Put the copy of the database into its place. Raises OSError."""
-        new = database.with_name(f".{database.name}.restored")
-        shutil.copyfile(self.backup, new)
-        new.chmod(0o600)
-        with suppress(OSError):
-            owner = database.stat()
-            os.chown(new, owner.st_uid, owner.st_gid)
-        sync_file(new)
-        for end in _DATABASE_FILES:
-            database.with_name(database.name + end).unlink(missing_ok=True)
-        new.replace(database)
-        sync_directory(database.parent)
+    def finish(self, journal: UpgradeJournal, phase: Phase) -> None:
+        """Write the end, and remove the copy of the database, which else the next upgrade does. Raises OSError."""
+        self.write(journal, phase)
+        if journal.database:
+            backup_of(Path(journal.database)).unlink(missing_ok=True)
 
     def recover(self, journal: UpgradeJournal) -> None:
         """Do what must be done before the node starts without an updater. Raises OSError."""
@@ -285,13 +279,13 @@ class Updater:
 
     Args:
         installation: with the journal.
-        machine: the node.
+        node: the node.
         is_starting: whether the node is just being started, so that it must not be started again.
     """
 
-    def __init__(self, installation: Installation, machine: NodeControl, *, is_starting: bool = False) -> None:
+    def __init__(self, installation: Installation, node: NodeControl, *, is_starting: bool = False) -> None:
         self._installation = installation
-        self._machine = machine
+        self._node = node
         self._is_starting = is_starting
 
     def run(self, journal: UpgradeJournal) -> None:
@@ -302,35 +296,35 @@ class Updater:
             self._ensure_running(journal.target)
             trouble = self._watch(journal)
             if not trouble:
-                self._installation.write(journal, Phase.COMMITTED)
+                self._installation.finish(journal, Phase.COMMITTED)
                 return
             journal.report.append(trouble)
             self._installation.write(journal, Phase.ROLLING_BACK)
         if journal.phase is Phase.ROLLING_BACK:
             if not self._is_starting:
-                self._machine.stop()
+                self._node.stop()
                 self._installation.roll_back(journal)
-                self._machine.start()
-            self._installation.write(journal, Phase.ROLLED_BACK)
+                self._node.start()
+            self._installation.finish(journal, Phase.ROLLED_BACK)
 
     def _ensure_running(self, version: str) -> None:
         """Let the node run a version, if it does not."""
-        seen = None if self._is_starting else self._machine.observe()
+        seen = None if self._is_starting else self._node.observe()
         if not self._is_starting and (seen is None or seen.version != version):
-            self._machine.stop()
-            self._machine.start()
+            self._node.stop()
+            self._node.start()
         self._is_starting = False
 
     def _watch(self, journal: UpgradeJournal) -> str:
         """Return why the node has to go back; empty if it is well."""
-        limits, began = journal.limits, self._machine.monotonic()
+        limits, began = journal.limits, self._node.monotonic()
         since: float | None = None
         while True:
-            exits = self._machine.exits()
+            exits = self._node.exits()
             if exits >= limits.exits:
                 return f"{journal.target} ended {exits} times"
-            trouble = trouble_of(journal, self._machine.observe())
-            now = self._machine.monotonic()
+            trouble = trouble_of(journal, self._node.observe())
+            now = self._node.monotonic()
             since = None if trouble else now if since is None else since
             if since is not None and now - since >= limits.steady:
                 trouble = self._new_problems(journal)
@@ -338,10 +332,10 @@ class Updater:
                     return ""
             if now - began >= limits.within:
                 return f"not well within {limits.within:.0f} s: {trouble or 'not for long enough'}"
-            self._machine.wait(limits.every)
+            self._node.wait(limits.every)
 
     def _new_problems(self, journal: UpgradeJournal) -> str:
-        found = self._machine.problems()
+        found = self._node.problems()
         if found is None:
             return "its `edgecore doctor` does not work"
         new = sorted(set(found) - set(journal.problems))
@@ -365,10 +359,18 @@ def trouble_of(journal: UpgradeJournal, seen: NodeObservation | None) -> str:
     return ""
 
 
+def read_json(text: bytes) -> Any:
+    """Return a JSON value. Raises ValueError, also for one that is nested too deeply for this interpreter."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("JSON is nested too deeply") from error
+
+
 def decode_journal(text: bytes) -> UpgradeJournal:
     """Return a journal. Raises ValueError if it is none."""
     try:
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = read_json(text)
         fields["node"] = NodeHandle(**fields["node"])
         fields["before"] = NodeObservation(**fields["before"])
         fields["limits"] = ProbationLimits(**fields["limits"])
@@ -376,6 +378,11 @@ def decode_journal(text: bytes) -> UpgradeJournal:
         return UpgradeJournal(**fields)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no journal of an upgrade: {error}") from error
+
+
+def backup_of(database: Path) -> Path:
+    """Return the place of a database's copy: in the same directory, so that a rename is enough to restore it."""
+    return database.with_name(f".{database.name}.before-upgrade")
 
 
 def schema_of(database: Path) -> int | None:
@@ -455,7 +462,7 @@ def _get(path: str, target: str) -> Any:
         text = answer.read(_LARGEST_ANSWER)
         if answer.status != http.client.OK:
             raise ValueError(f"{target}: {answer.status}")
-        return json.loads(text)
+        return read_json(text)
 
 
 def _running_containers(pods: Any) -> dict[str, str]:
@@ -476,7 +483,7 @@ def failed_checks(program: Path, options: Sequence[str]) -> list[str] | None:
         said = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DOCTOR_SECONDS, check=False
         )
-        return [str(each["check"]) for each in json.loads(said.stdout) if each["level"] == "FAIL"]
+        return [str(each["check"]) for each in read_json(said.stdout) if each["level"] == "FAIL"]
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, KeyError):
         return None
 
@@ -493,6 +500,7 @@ class LocalNodeControl:
         self._installation = installation
         self._node = node
         self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
         self._exits = self._restarts() if node.unit else 0
         self._environment: dict[str, str] = dict(os.environ)
         self._directory = Path("/")
@@ -506,10 +514,14 @@ class LocalNodeControl:
         return failed_checks(self._installation.program(), self._node.options)
 
     def exits(self) -> int:
-        """Return how often the node has ended by itself; one that systemd does not start again is started."""
+        """Return how often the node has ended by itself; a process that this has started is started again."""
         if self._node.unit:
             return self._restarts() - self._exits
-        if self._child is not None and self._child.poll() is not None:
+        if self._child is None:
+            owner = owner_of(Path(self._node.lock))
+            self._exits += 1 if self._owner not in (0, owner) else 0
+            self._owner = owner
+        elif self._child.poll() is not None:
             self._exits += 1
             self._spawn()
         return self._exits
@@ -673,8 +685,8 @@ def main(words: Sequence[str]) -> int:
             if is_free:
                 journal = installation.journal()
                 if journal is not None and journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
-                    machine = LocalNodeControl(installation, journal.node)
-                    Updater(installation, machine, is_starting="starting" in words[1:]).run(journal)
+                    node = LocalNodeControl(installation, journal.node)
+                    Updater(installation, node, is_starting="starting" in words[1:]).run(journal)
                 return 0
         if time.monotonic() > deadline:
             sys.stderr.write("updater: another upgrade is under way\n")

@@ -562,3 +562,13 @@ def test_a_warning_has_no_character_that_a_header_cannot_have(api: Serving) -> N
     obj = {"metadata": {"name": "c"}, 'a"\\\r\nSet-Cookie: ü': 1}
     ((_, text),) = api.ask("POST", MAPS, obj).headers
     assert text == '299 - "unknown field \\"a\\"\\\\??Set-Cookie: ?\\""'
+
+
+@pytest.mark.parametrize("path", ["/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments/web"])
+def test_a_read_of_a_built_in_kind_asks_for_nothing_else(api: Serving, path: str) -> None:
+    """Not for the definitions of other kinds, which only discovery needs."""
+    api.ask("GET", path)
+    assert [call.plural for call in api.calls] == ["deployments"]
+    api.calls.clear()
+    api.ask("GET", "/apis/apps/v1")
+    assert [call.plural for call in api.calls] == ["customresourcedefinitions"]

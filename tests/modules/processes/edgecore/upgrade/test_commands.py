@@ -17,7 +17,14 @@ from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.upgrade import launcher
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.trial import VersionTrial
-from modules.processes.edgecore.upgrade.updater import Installation, NodeHandle, NodeObservation, Phase, UpgradeJournal
+from modules.processes.edgecore.upgrade.updater import (
+    Installation,
+    NodeHandle,
+    NodeObservation,
+    Phase,
+    UpgradeJournal,
+    backup_of,
+)
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.packaging.bundle import public_key
 from tests.support.own_node import write_node
@@ -145,10 +152,10 @@ def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
         opened.execute("INSERT INTO meta (key, type, value) VALUES ('null/store/complete', 'store', '1')")
         opened.execute("INSERT INTO meta (key, type, value) VALUES ('default/pod/web', 'pod', '{}')")
     trial = VersionTrial(here.installation.versions / "1.0.0", "1.0.0")
-    schema = trial.check_database(database, here.installation.backup, here.directory, 3)
-    with closing(sqlite3.connect(here.installation.backup)) as copy:
+    schema = trial.check_database(database, here.directory, 3)
+    with closing(sqlite3.connect(backup_of(database))) as copy:
         assert copy.execute("SELECT key FROM meta").fetchall() == [("default/pod/web",)]
     assert schema == 3
     (here.directory / "tried.db").unlink()
     with pytest.raises(UpgradeError, match="schema is not 4"):
-        trial.check_database(database, here.installation.backup, here.directory, 4)
+        trial.check_database(database, here.directory, 4)

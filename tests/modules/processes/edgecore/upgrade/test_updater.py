@@ -22,6 +22,7 @@ from modules.processes.edgecore.upgrade.updater import (
     ProbationLimits,
     Updater,
     UpgradeJournal,
+    backup_of,
     decode_journal,
     owner_of,
     schema_of,
@@ -149,7 +150,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
         monkeypatch.setattr(owner, name, called)
 
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
-    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "symlink_to"), (shutil, "copyfile"), (os, "fsync")):
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "symlink_to"), (os, "fsync")):
         counted(owner, name)
     yield found
     found.crashes.clear()
@@ -163,7 +164,7 @@ def make(root: Path) -> tuple[Installation, Path]:
         (installation.versions / version).mkdir(parents=True)
     installation.state.mkdir()
     write_database(database, "old", SCHEMAS[OLD])
-    shutil.copyfile(database, installation.backup)
+    shutil.copyfile(database, backup_of(database))
     installation.activate(OLD)
     handle = NodeHandle(str(root / "lock"), str(root / "socket"), [], [])
     before = NodeObservation(OLD, connected=True, unready=[], containers=CONTAINERS)
@@ -268,6 +269,14 @@ def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> 
     check_end(node, kept=False)
 
 
+@pytest.mark.parametrize("character", ["good", *BAD])
+def test_the_copy_of_the_database_is_gone_in_the_end(character: str, steps: Steps, tmp_path: Path) -> None:
+    """It has the node's secrets."""
+    node, _ = live(tmp_path / "n", steps, character, [], power=False)
+    check_end(node, kept=character == "good")
+    assert sorted(path.name for path in (tmp_path / "n").iterdir()) == ["edgecore.db", "i"]
+
+
 def test_a_node_that_was_offline_need_not_be_connected(steps: Steps, tmp_path: Path) -> None:
     installation, database = make(tmp_path / "n")
     node = FakeNode(installation, database, steps, "offline")
@@ -323,7 +332,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert installation.journal() == journal
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{"])
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{", b"[" * 200_000])
 def test_a_spoilt_journal(text: bytes) -> None:
     with pytest.raises(ValueError):
         decode_journal(text)

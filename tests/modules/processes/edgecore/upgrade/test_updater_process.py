@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from modules.processes.edgecore.upgrade.commands import unit_of
 from modules.processes.edgecore.upgrade.updater import (
     UNFINISHED,
     Installation,
+    LocalNodeControl,
     NodeHandle,
     NodeObservation,
     Phase,
@@ -28,6 +30,7 @@ from modules.processes.edgecore.upgrade.updater import (
     failed_checks,
     observe_node,
     owner_of,
+    start_updater,
 )
 from tests.end_to_end.processes import wait_until
 
@@ -212,3 +215,56 @@ def test_a_start_with_a_spoilt_journal(tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "i", Phase.PROBATION)
     (installation.state / "journal.json").write_bytes(b"{")
     assert launched(installation, "run").startswith(("2.0.0 run\n", "edgecore: cannot go on with the upgrade"))
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the file with the words that systemd's programs were given; they print what the file `said` has."""
+    text = (
+        "import sys\nfrom pathlib import Path\n"
+        f"directory = Path({str(tmp_path)!r})\nwords = [Path(sys.argv[0]).name, *sys.argv[1:]]\n"
+        "with open(directory / 'words', 'a') as file: print(*words, file=file)\n"
+        "print((directory / 'said').read_text())"
+    )
+    for name in ("systemctl", "systemd-run"):
+        write_program(tmp_path / "programs" / name, text)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    (tmp_path / "said").write_text("2")
+    return tmp_path / "words"
+
+
+@pytest.mark.parametrize(("user", "option"), [(False, ""), (True, "--user ")])
+def test_a_node_that_systemd_runs(user: bool, option: str, systemd: Path, tmp_path: Path) -> None:
+    handle = NodeHandle("", str(tmp_path / "s"), [], [], "edgecore.service", user=user)
+    node = LocalNodeControl(Installation(tmp_path / "i"), handle)
+    assert node.exits() == 0, "earlier restarts do not count"
+    node.stop()
+    node.start()
+    (tmp_path / "said").write_text("5")
+    assert node.exits() == 3
+    start_updater(Installation(tmp_path / "i"), handle, is_starting=True)
+    *words, started = systemd.read_text().splitlines()
+    asked = f"systemctl {option}show --property=NRestarts --value edgecore.service"
+    stop, start = f"systemctl {option}stop edgecore.service", f"systemctl {option}start --no-block edgecore.service"
+    assert words == [asked, asked, stop, start, asked, asked]
+    assert started.startswith(
+        f"systemd-run {option}--quiet --unit=edgecore-updater --collect --property=Restart=on-failure"
+    )
+    assert started.endswith(f"-- {sys.executable} -I {tmp_path}/i/upgrade/updater.py {tmp_path}/i")
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "main", "unit"),
+    [
+        ("0::/system.slice/edgecore.service\n", "7", ("edgecore.service", False)),
+        ("0::/system.slice/edgecore.service/agent\n", "7", ("edgecore.service", False)),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/e.service\n", "7", ("e.service", True)),
+        ("0::/user.slice/user-1000.slice/session-1.scope\n", "7", ("", False)),
+        ("0::/system.slice/cron.service\n", "8", ("", False)),
+        ("", "7", ("", False)),
+    ],
+)
+def test_which_unit_runs_a_node(cgroups: str, main: str, unit: tuple[str, bool], systemd: Path, tmp_path: Path) -> None:
+    """A process that a person has started below another unit is none of systemd's."""
+    (tmp_path / "said").write_text(main)
+    assert unit_of(7, cgroups) == unit
