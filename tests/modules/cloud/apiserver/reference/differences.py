@@ -110,8 +110,8 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
         it.path == _CODE and "resourceVersion" in f"{it.words} {it.request.changed} {it.request.path}"
     ),
     "what cannot be read is no failure of the server": _is_unreadable,
-    "finalizers and taints of controllers that are not here": lambda it: it.steps in (
-        "metadata.finalizers", "spec.taints", "metadata.annotations"
+    "taints and times of controllers that are not here": lambda it: it.steps in (
+        "spec.taints", "metadata.annotations"
     ) or it.path[-1:] == ("lastPhaseTransitionTime",),
     "a CustomResourceDefinition is accepted at once": lambda it: (
         it.path[:1] == ("status",) and "customresourcedefinitions" in it.request.path
