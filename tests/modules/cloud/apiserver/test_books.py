@@ -129,6 +129,10 @@ TURNS = st.lists(
 )
 
 
+LEFT = ("Pod", "Service", "Namespace", "Node", "PersistentVolume")
+"""Kinds whose new objects the reconcilers of the cloudcore that makes them complete: the other one has none."""
+
+
 class OtherCloudcore:
     """Another cloudcore at the same database, without reconcilers."""
 
@@ -154,7 +158,7 @@ class OtherCloudcore:
             live = self._cluster.storage.find(key_of(obj))
             if write.verb == "apply" and live is not None:
                 self._cluster.storage.replace({**live, "metadata": {**live["metadata"], "labels": {"by": "other"}}})
-            elif write.verb == "apply" and write.kind not in ("Pod", "Service"):
+            elif write.verb == "apply" and write.kind not in LEFT:
                 self._cluster.storage.create(obj)
             elif write.verb == "delete" and live is not None and write.kind not in ("Namespace", "Pod"):
                 self._cluster.storage.remove(key_of(obj))
