@@ -1,14 +1,14 @@
 # Everything a person does here. `make` alone says what there is.
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := beehive protos metamanager edgehub edged modules tests
+PACKAGES := beehive protos metamanager edgehub edged modules edgecore_mapper tests
 ARGS ?=
 PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-version-check
 UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow flaky chaos lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release quick
+.PHONY: slow flaky chaos lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle quick
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
 	@echo "make release    wheels, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
+	@echo "make bundle     what make release made, and all that it needs, signed for edgecore upgrade (KEY=FILE: Ed25519, PEM)"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -95,6 +96,9 @@ docs: .venv/site
 
 release: install
 	$(BIN)/python -m tests.packaging.release dist
+
+bundle: install
+	$(BIN)/python -m tests.packaging.bundle dist $(KEY)
 
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
 EXTRAS := --extra postgresql --extra tui --extra docs --extra dev

@@ -15,7 +15,7 @@ BeehiveError
 Each carries the attempt, its object, a hint for the reader, and whether a retry may succeed.
 """
 
-from typing import Any, Final
+from typing import Final
 
 _LONGEST: Final = 1024
 """Characters of an object's name in an error: messages appear in logs and responses, and a peer may choose any name."""
@@ -77,13 +77,9 @@ class RequestError(BeehiveError):
 
 
 class RequestTimeoutError(RequestError):
-    """No module, or not every member of a group, answered before the deadline.
+    """No answer came before the deadline."""
 
-    `answers` holds the answers of the other members of the group.
-    """
-
-    def __init__(self, on: str, seconds: float, answers: list[Any] | None = None) -> None:
-        self.answers: list[Any] = answers or []
+    def __init__(self, on: str, seconds: float) -> None:
         hint = "see the dead letters and the queue depth of the destination"
         super().__init__(f"no answer within {seconds:g} s", on, hint, retryable=True)
 

@@ -177,11 +177,11 @@ class Hive(Observed):
         Never waits: a member without room receives it when it has room, up to the put timeout (KubeEdge's SendToGroup).
         """
         names = self._groups.get(group)
-        if names is None:
-            self._broadcast_outside(group, message, _BROADCAST)
-            return
-        for name in names:
-            self._deliver(name, message, _BROADCAST, waits=False)
+        if names is not None:
+            for name in names:
+                self._deliver(name, message, _BROADCAST, waits=False)
+        elif self._outside is None or not self._outside(group, message, _BROADCAST):
+            self.dead_letter(group, Delivery(message, _no_handler, _BROADCAST), DropReason.NO_GROUP)
 
     def request(self, destination: str, message: Message, seconds: float) -> Future[Message]:
         """Send a request and return the future of its answer (KubeEdge's SendSync).
@@ -199,21 +199,6 @@ class Hive(Observed):
             message = message.as_request()
         if self.pending_requests.register(message, seconds, done, asked=(destination,)):
             self._deliver(destination, message, _REQUEST)
-
-    def broadcast_request(self, group: str, message: Message, seconds: float) -> Future[list[Message]]:
-        """Send a request to every module of a group and return the future of all their answers.
-
-        The future raises `RequestTimeoutError`, with the answers so far, if one is missing after `seconds`.
-        """
-        future: Future[list[Message]] = self.runtime.future()
-        message = message.as_request()
-        names = self._groups.get(group, ())
-        done, asked = (lambda result: settle(future, result)), (group, *names)
-        if self.pending_requests.register(message, seconds, done, max(1, len(names)), asked):
-            reached = [self._deliver(name, message, _REQUEST, waits=False) for name in names]
-            if not (any(reached) if names else self._broadcast_outside(group, message, _REQUEST)):
-                self.pending_requests.cancel(message.id, undeliverable(group, message))
-        return future
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """Pass an answer to the request that waits for it; return False, and count and drop it, without one.
@@ -236,7 +221,7 @@ class Hive(Observed):
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
         if delivery.mode is DeliveryMode.REQUEST:
-            self.pending_requests.undeliverable(message.id, undeliverable(module, message, reason))
+            self.pending_requests.cancel(message.id, undeliverable(module, message, reason))
         level = logging.DEBUG if self._stopping and reason is DropReason.STOPPED else logging.WARNING
         route = message.route
         _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(route.operation),
@@ -281,27 +266,22 @@ class Hive(Observed):
     def _restart(self, name: str) -> None:
         self._slots[name].restart()
 
-    def _broadcast_outside(self, group: str, message: Message, mode: DeliveryMode) -> bool:
-        """Pass on a message to a group that the hive does not have; return False if it became a dead letter."""
-        if self._outside is not None and self._outside(group, message, mode):
-            return True
-        self.dead_letter(group, Delivery(message, _no_handler, mode), DropReason.NO_GROUP)
-        return False
-
-    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
-        """Choose the handler and put the message into the inbox; return False if it became a dead letter.
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> None:
+        """Choose the handler and put the message into the inbox, or make it a dead letter.
 
         Without room, the calling thread waits (`waits`), or the message waits outside the inbox.
         """
         slot = self._slots.get(destination)
         if slot is None:
-            return self._deliver_outside(destination, message, mode)
+            if self._outside is None or not self._outside(destination, message, mode):
+                self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_MODULE)
+            return
         route, handlers = message.route, slot.make.handlers
         key = (handlers.type_of(message), route.operation, route.source)
         handler = handlers.known.get(key) or handlers.find(message)
         if handler is None:
             self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_HANDLER)
-            return False
+            return
         inbox = slot.inbox
         if self.taps:
             context = current_context()
@@ -324,8 +304,6 @@ class Hive(Observed):
                 self._put_lossy(destination, inbox, delivery, handler.overflow)
         except InboxFullError:
             self.dead_letter(destination, delivery, DropReason.INBOX_FULL)
-            return False
-        return True
 
     def _put_lossy(self, destination: str, inbox: Inbox, delivery: Delivery, overflow: OverflowPolicy) -> None:
         if overflow is OverflowPolicy.TELEMETRY:
@@ -337,12 +315,6 @@ class Hive(Observed):
         older = inbox.put_state((route.resource, route.operation, route.source), delivery)
         if older is not None:
             self.report(destination, older, Outcome.COALESCED, DropReason.SUPERSEDED)
-
-    def _deliver_outside(self, destination: str, message: Message, mode: DeliveryMode) -> bool:
-        if self._outside is not None and self._outside(destination, message, mode):
-            return True
-        self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_MODULE)
-        return False
 
     def _abandon(self, seconds: float) -> None:
         """Stop the modules after a failed start; an error of the stop is only logged, because the caller gets the error

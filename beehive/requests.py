@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from beehive.runtime import Future
 
 Done = Callable[[Any], None]
-"""Called with the answer (for a group, the list of answers) or the error."""
+"""Called with the answer or the error."""
 
 _REMEMBERED = 1024
 
 
 class _OpenRequest(msgspec.Struct, eq=False):
-    """A request without its answer, or without all answers of a group."""
+    """A request without its answer."""
 
     done: Done
-    expected: int
-    answers: list[Message] = []
     timer: Timer | None = None
     requester: str = ""
     asked: frozenset[str] = frozenset()
@@ -62,9 +60,7 @@ class PendingRequests:
         """Return the ids of the open requests, oldest first."""
         return list(self._open)
 
-    def register(
-        self, message: Message, seconds: float, done: Done, expected: int = 0, asked: Iterable[str] = ()
-    ) -> bool:
+    def register(self, message: Message, seconds: float, done: Done, asked: Iterable[str] = ()) -> bool:
         """Register a request; `done` is called once, on the answering or the clock's thread.
 
         If a request with the same id is open, `done` is called with a `RequestError` and False is returned, since one
@@ -74,11 +70,10 @@ class PendingRequests:
             message: the request; answers carry its id as their parent.
             seconds: the deadline; it has passed already unless positive.
             done: called with the answer, or with a `RequestTimeoutError`.
-            expected: 0 for a single answer; for a group the number of answers, which are passed as a list.
             asked: the modules that may answer; without any, every module may.
         """
         requester, resource = current_context().actor, message.route.resource
-        request = _OpenRequest(done, expected, requester=requester, asked=frozenset(asked), resource=resource)
+        request = _OpenRequest(done, requester=requester, asked=frozenset(asked), resource=resource)
         key = message.header.msg_id
         if self._open.setdefault(key, request) is not request:
             hint = "its id must be its own; wait for the first one's end before sending it again"
@@ -110,15 +105,7 @@ class PendingRequests:
             return self._count_unmatched(key)
         if by is not None and request.asked and by not in request.asked:
             return self._count(DropReason.FOREIGN_ANSWER)
-        if not request.expected:
-            return None if self._finish(key, request, message) else self._count_unmatched(key)
-        with self._lock:
-            if len(request.answers) < request.expected:
-                request.answers.append(message)
-            complete = len(request.answers) == request.expected
-        if not complete or self._finish(key, request, list(request.answers)):
-            return None
-        return self._count_unmatched(key)
+        return None if self._finish(key, request, message) else self._count_unmatched(key)
 
     def delegate(self, key: str, by: str, to: Iterable[str]) -> None:
         """Let other modules answer an open request too, if the request went to `by`."""
@@ -130,12 +117,6 @@ class PendingRequests:
         """End a request with an error."""
         request = self._open.get(key)
         if request is not None:
-            self._finish(key, request, error, DropReason.LATE_ANSWER)
-
-    def undeliverable(self, key: str, error: BeehiveError) -> None:
-        """End a request for a single answer with an error; in a group, other members may still answer."""
-        request = self._open.get(key)
-        if request is not None and not request.expected:
             self._finish(key, request, error, DropReason.LATE_ANSWER)
 
     def _finish(
@@ -158,8 +139,7 @@ class PendingRequests:
     def _expire(self, request: _OpenRequest, message: Message, seconds: float) -> None:
         key = message.header.msg_id
         if self._open.get(key) is request:
-            error = RequestTimeoutError(_about(message), seconds, list(request.answers))
-            self._finish(key, request, error, DropReason.LATE_ANSWER)
+            self._finish(key, request, RequestTimeoutError(_about(message), seconds), DropReason.LATE_ANSWER)
 
     def _count_unmatched(self, key: str) -> DropReason:
         with self._lock:

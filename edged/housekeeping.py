@@ -90,7 +90,7 @@ class Housekeeper(Actor):
         except (AttemptError, OSError) as error:
             problem = str(error)
             if self._problems.get(chore.name) != problem and not isinstance(error, UnavailableError):
-                _log.warning("cannot %s, and try again: %s", chore.name, problem)
+                _log.warning("cannot %s; trying again: %s", chore.name, problem)
             self._problems[chore.name] = problem
         except Exception:  # noqa: BLE001 - no pod depends on it
             _log.exception("cannot %s: an unexpected error", chore.name)

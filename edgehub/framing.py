@@ -122,7 +122,7 @@ class FrameReader:
     def _begin(self, header: _Header) -> None:
         if header.opcode < Opcode.CLOSE:
             if (header.opcode is Opcode.CONTINUATION) is (self._kind is None):
-                raise ProtocolError("a fragment out of its place")
+                raise ProtocolError("a fragment out of sequence")
             if header.compressed and (self._kind is not None or not self.inflates):
                 raise ProtocolError("a message is compressed in a way that was not agreed on")
             self._compressed = self._compressed or header.compressed
@@ -220,7 +220,7 @@ def _header(buffer: bytearray, start: int) -> _Header | None:
     if size > 2:
         length = int.from_bytes(buffer[start + 2 : start + size], "big")
     if length >= 2**63:
-        raise ProtocolError("a frame longer than 63 bits can say")
+        raise ProtocolError("a frame whose length has more than 63 bits")
     return _Header(opcode, bool(first & _FINAL), length, size, bool(first & _COMPRESSED))
 
 

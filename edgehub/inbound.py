@@ -181,7 +181,7 @@ class Inbound:
 
     def _reject(self, reason: Rejection, detail: str) -> None:
         self._counters.rejected[reason] += 1
-        _log.warning("rejected from the cloud (%s): %s", reason, detail)
+        _log.warning("rejected a message from the cloud (%s): %s", reason, detail)
 
     def _announce(self, content: str) -> None:
         if self._silent:

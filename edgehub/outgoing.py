@@ -126,7 +126,7 @@ class Ledger:
         alive = {entry.serial for entry in known}
         without_row = {one.serial for one in changes.put} - alive
         self._put = {one.serial: one for one in changes.put if one.serial in alive} | self._put
-        self._gone = [*changes.gone, *(serial for serial in self._gone if serial not in without_row)]
+        self._gone = [serial for serial in (*changes.gone, *self._gone) if serial not in without_row]
         self.wrote(changes)
 
     def admits(self, entry: Entry) -> bool:
@@ -218,7 +218,7 @@ class Outgoing:
         else:
             key = self._lanes.next(self.ledger.admits)
             if key is None:
-                raise LookupError("nothing may leave")
+                raise LookupError("nothing may be sent")
             entry = self._lanes.remove(key)
         self._add_unconfirmed(entry)
         return entry

@@ -114,7 +114,7 @@ class WebsocketLink(Link):
         late = UpgradeError(f"no answer within {self._settings.handshake_timeout:g} s")
         request = memoryview(self._upgrade.request())
         if self._transport.send(request) != len(request):
-            raise UpgradeError("the peer takes no request")
+            raise UpgradeError("the peer did not accept the request")
         while True:
             self._transport.await_answer(deadline, late)
             data = self._transport.receive(_READ_BYTES)
@@ -207,12 +207,14 @@ class WebsocketLink(Link):
         dead = self._dead()
         if now >= dead:
             hint = "the network or the cloud has vanished"
-            raise DeadPeerError(f"nothing heard for {now - self._last_read:.1f} s", str(self._target), hint)
+            raise DeadPeerError(f"nothing received for {now - self._last_read:.1f} s", str(self._target), hint)
         if self._unwritten:
             stuck = max(self._last_write, self._ping_deadline.last_progress) + settings.write_deadline
             if now >= stuck:
                 hint = "the cloud is overloaded or the network gone"
-                raise DeadPeerError(f"nothing taken for {settings.write_deadline:g} s", str(self._target), hint)
+                raise DeadPeerError(
+                    f"the peer accepted nothing for {settings.write_deadline:g} s", str(self._target), hint
+                )
             return min(dead, stuck)
         if self._writer.open_ping is not None:
             return dead

@@ -6,7 +6,7 @@ The thermometer of a room gets warmer while the switch of its room is on, and co
 import math
 import random
 
-from modules.edge.mapper import DeviceDriver, DriverProperty, Value, serve
+from edgecore_mapper import DeviceDriver, DriverProperty, Value, serve
 
 heaters: dict[str, bool] = {}
 """Rooms, and whether their heater is on; a GPIO chip would have pins."""

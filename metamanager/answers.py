@@ -92,7 +92,7 @@ def read_object(answer: Message) -> bytes:
         return found[0]
     found_object = read_object_or_ok(answer)
     if found_object is None:
-        raise MalformedAnswerError("read the object of an answer", _about(answer), "the cloud said OK and sent none")
+        raise MalformedAnswerError("read the object of an answer", _about(answer), "the cloud answered OK without one")
     return found_object
 
 
@@ -167,7 +167,7 @@ def unwrap(answer: Message, raw: bytes) -> bytes:
     if len(shape.object):
         return bytes(shape.object)
     if raw.strip() == b"{}":
-        raise rejected(_attempt(answer), _about(answer), Status(message="the cloud failed and did not say why"))
+        raise rejected(_attempt(answer), _about(answer), Status(message="the cloud failed without a reason"))
     return raw
 
 

@@ -18,8 +18,15 @@ class Delivers(Protocol):
 class Reports(Protocol):
     """Reports whether the database takes changes (`StoreHealth`)."""
 
-    def report(self, error: StoreError | None) -> None:
-        """Take the result of a commit; None for success."""
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last change or commit has failed."""
+
+    def recovered(self) -> None:
+        """Take that a commit has succeeded after failures."""
+
+    def report(self, error: StoreError) -> None:
+        """Take the failure of a commit."""
 
 
 class Batch:
@@ -31,7 +38,7 @@ class Batch:
     Args:
         store: the database.
         module: sends the replies.
-        health: learns of each commit whether it failed; then `failure_replies` are sent.
+        health: learns of commits that fail, for which `failure_replies` are sent, and of the first that succeeds again.
     """
 
     def __init__(self, store: Store, module: Delivers, health: Reports) -> None:
@@ -93,7 +100,8 @@ class Batch:
             self.lose()
             self._health.report(error)
         else:
-            self._health.report(None)
+            if self._health.is_failing:
+                self._health.recovered()
 
     def _send(self, outcome: Outcome) -> None:
         for reply in outcome.replies:

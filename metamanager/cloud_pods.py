@@ -65,13 +65,13 @@ class CloudPods:
         if resource.type == ResourceType.NODE and resource.name == self._node:
             self._node_uid = ""
 
-    def observe(self, resource: Resource, key: str, content: bytes | None) -> None:
-        """Note an object from the cloud before it is stored.
+    def observe_node(self, resource: Resource, key: str, content: bytes | None) -> None:
+        """Note a Node object from the cloud before it is stored.
 
         A new uid of this node's Node object means a new registration: the cloud may have dropped pods bound to the
         node, or forgotten some of its predecessor.
         """
-        if resource.type != ResourceType.NODE or resource.name != self._node or not content:
+        if resource.name != self._node or not content:
             return
         uid = head_of(content).uid or ""
         if uid and uid != (self._node_uid or self._stored_uid(key)):
@@ -142,7 +142,9 @@ class AbsentPods:
     def _answered(self, pod: StoredPod, result: Message | BeehiveError) -> None:
         self._busy = False
         if is_gone(result):
-            _log.warning("pod %s/%s (%s): the cloud has forgotten it; it ends", pod.namespace, pod.name, pod.uid)
+            _log.warning(
+                "pod %s/%s (%s): the cloud no longer has it; it is terminated", pod.namespace, pod.name, pod.uid
+            )
             self._changes.remove_pod(pod)
         elif not isinstance(result, Message):
             self.cancel()

@@ -247,7 +247,8 @@ class MetaManager(Module):
         if resource.type in DEPENDENCIES:
             self._unreferenced.schedule_check()
         if change is Change.PUT:
-            self._cloud_pods.observe(resource, message.route.resource, content)
+            if resource.type == ResourceType.NODE:
+                self._cloud_pods.observe_node(resource, message.route.resource, content)
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
             row = row_of_message(message, content, self.clock.now_ms())
@@ -276,8 +277,9 @@ class MetaManager(Module):
         return deleted
 
     def _answered(self, requests: list[Message], result: Message | str) -> None:
-        if isinstance(result, Message):
-            self._cloud_pods.observe(requests[0].subject, requests[0].route.resource, object_in(result))
+        asked = requests[0]
+        if isinstance(result, Message) and asked.subject.type == ResourceType.NODE:
+            self._cloud_pods.observe_node(asked.subject, asked.route.resource, object_in(result))
         try:
             outcome = self._local_query.keep_answer(requests, result)
         except (StoreError, UnicodeError) as error:
@@ -288,7 +290,7 @@ class MetaManager(Module):
             if isinstance(error, StoreWriteError):
                 self._write_failed(error)
             else:
-                _log.warning("the answer about %s is not kept: %s", requests[0].route.resource, error)
+                _log.warning("the answer about %s is not kept: %s", asked.route.resource, error)
         self.add_change(outcome)
 
     def _refused(self, message: Message, error: Exception) -> Outcome:
@@ -341,7 +343,7 @@ class MetaManager(Module):
         if isinstance(error, StoreWriteError):
             self._write_failed(error)
         else:
-            _log.warning("the store is looked through later: %s", error)
+            _log.warning("the store cannot be searched now, trying again later: %s", error)
 
     def deliver(self, reply: Reply) -> None:
         """Send a reply. The receiver of a forwarded request answers the request's sender itself."""

@@ -193,7 +193,7 @@ class PodList:
                 continue
             if self._store.put(row_of(pod.key, pod.text, now, cause)):
                 news.append(replies.to_edged(self._as_pushed(pod)))
-        _log.info("the cloud's list of this node's pods has been taken: %d in it, %d of use", len(pods), len(news))
+        _log.info("received the cloud's list of this node's pods: %d pods, %d of them changed", len(pods), len(news))
         return Outcome(news, changed=True, failure_replies=self._not_durable)
 
     def _is_overtaken(self, pod: ListedPod) -> bool:
@@ -209,8 +209,8 @@ class PodList:
     def _not_given(self, error: CallError) -> None:
         if self._tries == MOST_TRIES:
             _log.warning(
-                "the cloud gives no list of this node's pods (is its dynamicController switched on?); one that it has "
-                "not pushed may not come before it changes, and one that it has forgotten does not end: %s",
+                "the cloud does not list this node's pods (is its dynamicController switched on?); a pod that it has "
+                "not pushed may be missing until it changes, and a pod that it has forgotten does not end: %s",
                 error,
             )
         self._tries -= 1
@@ -267,7 +267,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
     try:
         app = answer.content_as(Application)
         if app.status != Progress.APPROVED:
-            raise CallError(_ATTEMPT, node, app.reason[:200] or "it refused and did not say why")
+            raise CallError(_ATTEMPT, node, app.reason[:200] or "it refused without a reason")
         body = app.resp_body or b""
         found = decode_json(body, _List)
     except CallError:

@@ -108,6 +108,9 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
 )
 """Step n migrates version n to n + 1. Never change a released step."""
 
+NEWEST: Final = len(_STEPS)
+"""The version of the schema that this edgecore uses."""
+
 
 def fill_all(connection: sqlite3.Connection) -> None:
     """Fill this agent's columns of every row from the row's value, in the caller's transaction."""

@@ -44,18 +44,24 @@ class StoreHealth:
         """Hint of the last error; empty while the database takes changes."""
         self._next_probe: Timer | None = None
 
-    def report(self, error: StoreError | None) -> None:
-        """Take the result of a change or commit; None for success.
+    @property
+    def is_failing(self) -> bool:
+        """Whether the database has refused the last change or commit."""
+        return not self._statistics.takes_changes
+
+    def recovered(self) -> None:
+        """Take that a commit has succeeded after failures."""
+        if self._problem:
+            _log.warning("the database takes changes again")
+            self._module.announce_ready()
+        self._problem = ""
+        self._statistics.takes_changes = True
+
+    def report(self, error: StoreError) -> None:
+        """Take the failure of a change or commit.
 
         An error like the one before is not logged again: the cloud repeats unacknowledged messages every few seconds.
         """
-        if error is None:
-            if self._problem:
-                _log.warning("the database takes changes again")
-                self._module.announce_ready()
-            self._problem = ""
-            self._statistics.takes_changes = True
-            return
         self._statistics.write_failures += 1
         if error.hint != self._problem:
             _log.error("%s", error)

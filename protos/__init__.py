@@ -1,8 +1,8 @@
-"""The gRPC interfaces of a Kubernetes node, as `.proto` files and the Python stubs generated from them.
+"""The gRPC interfaces of a Kubernetes node, as `.proto` files and the Python messages generated from them.
 
 `cri.v1` is the interface of container runtimes, `csi.v1` of storage drivers, `deviceplugin.v1beta1` and
 `pluginregistration.v1` of plug-ins, `podresources.v1` of monitoring agents; `dmi.v1beta1` is KubeEdge's, of mappers of
-devices. The stubs are checked in, so that
+devices. The messages are checked in, so that
 edgecore runs without a protobuf compiler; `python -m protos.generate` regenerates them, `--check` compares.
 """
 

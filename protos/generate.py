@@ -1,8 +1,8 @@
-"""Generates the stubs next to every `.proto` file: `python -m protos.generate`, or `--check` to compare only.
+"""Generates the messages next to every `.proto` file: `python -m protos.generate`, or `--check` to compare only.
 
-The stubs are checked in because a node has no compiler. CI runs `--check`, which generates into a temporary
+The messages are checked in because a node has no compiler. CI runs `--check`, which generates into a temporary
 directory and names each checked-in file that differs. The output depends on the versions of the tools; setup.cfg
-pins them, and other versions are refused, so that the stubs do not depend on the machine.
+pins them, and other versions are refused, so that the messages do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PINNED_TOOLS = ("grpcio-tools", "mypy-protobuf")
-STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi")
+STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi")
 
 
 class GenerateError(Exception):
@@ -78,9 +78,8 @@ def generate(root: Path, into: Path) -> None:
         f"--proto_path={root}",
         f"--proto_path={well_known_types}",
         f"--plugin=protoc-gen-mypy={scripts / 'protoc-gen-mypy'}",
-        f"--plugin=protoc-gen-mypy_grpc={scripts / 'protoc-gen-mypy_grpc'}",
-        *(f"--{output}_out={into}" for output in ("python", "grpc_python")),
-        *(f"--{output}_out=quiet:{into}" for output in ("mypy", "mypy_grpc")),
+        f"--python_out={into}",
+        f"--mypy_out=quiet:{into}",
         *protos,
     ]
     if protoc.main(arguments) != 0:
@@ -89,7 +88,9 @@ def generate(root: Path, into: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 when the stubs are up to date, otherwise 1 with the reason on stderr."""
-    parser = argparse.ArgumentParser(prog="python -m protos.generate", description="Makes the gRPC stubs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m protos.generate", description="Makes the messages of the gRPC interfaces."
+    )
     parser.add_argument("--check", action="store_true", help="change nothing; fail when stubs are stale")
     check: bool = parser.parse_args(arguments).check
     try:

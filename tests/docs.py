@@ -12,7 +12,7 @@ REPOSITORY: Final = Path(__file__).parents[1]
 PAGES: Final = sorted((REPOSITORY / "docs").rglob("*.md"))
 TOP_PAGES: Final = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 
-PRODUCT: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
+PRODUCT: Final = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos")
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _CODE = re.compile(rf"(?:{'|'.join(PRODUCT)})/[\w/]+\.py|[A-Z]\w+\.[a-z]\w+(?:\(\))?")

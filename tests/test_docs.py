@@ -22,7 +22,9 @@ from tests.docs import (
     links,
 )
 
-_WITH_DOCSTRINGS: Final = ("beehive", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests")
+_WITH_DOCSTRINGS: Final = (
+    "beehive", "edgecore_mapper", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests",
+)  # fmt: skip
 """Directories with tracked files only: others come and go while tests run."""
 
 

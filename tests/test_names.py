@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 REPOSITORY: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
+PACKAGES: Final = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos")
 ROOMS: Final = ("modules/apimachinery", "modules/runtimes")
 """Rooms of their own: the one has the names of Kubernetes' API, and of the other only CRI is known outside."""
 _CLASS: Final = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
@@ -67,7 +67,7 @@ def _python_files(*directories: str) -> Iterator[Path]:
     """The Python files below these directories, without generated ones."""
     for directory in directories:
         for path in sorted((REPOSITORY / directory).rglob("*.py")):
-            if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
+            if not path.name.endswith("_pb2.py"):
                 yield path
 
 

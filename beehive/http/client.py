@@ -6,9 +6,11 @@ from typing import Final, NamedTuple
 import h11
 
 from beehive.http.errors import HttpError
-from beehive.http.events import Receive, next_event
+from beehive.http.events import PIECE_BYTES, SMALL_PIECES, Receive, next_event
 
 _SWITCHING: Final = 101
+_MOST_PIECES: Final = 4 * SMALL_PIECES
+"""Pieces of a body that may be small: some applications write in chunks of a line."""
 _MOST_INFORMATIONAL: Final = 100
 """Informational responses before an answer: a server that says nothing else would be listened to for ever."""
 
@@ -112,11 +114,15 @@ class ClientExchange:
         """Return the body, or its beginning of at least `limit` bytes: the rest is not received.
 
         Raises:
-            HttpError: the body breaks the protocol, or the connection ends before it is complete.
+            HttpError: the body breaks the protocol, the connection ends before it is complete, or it comes in too many
+            pieces.
         """
-        body = bytearray()
+        body, pieces = bytearray(), 0
         while len(body) < limit and isinstance(event := next_event(self._connection, receive), h11.Data):
             body += event.data
+            pieces += 1
+            if pieces > _MOST_PIECES + len(body) // PIECE_BYTES:
+                raise HttpError(502, f"more than {_MOST_PIECES} pieces of less than {PIECE_BYTES} bytes")
         return bytes(body)
 
     def read_pieces(self, receive: Receive, most: int = 1) -> tuple[bytes, int]:

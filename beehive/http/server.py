@@ -8,14 +8,10 @@ from typing import Final, NamedTuple
 import h11
 
 from beehive.http.errors import HttpError
-from beehive.http.events import Receive, next_event
+from beehive.http.events import PIECE_BYTES, SMALL_PIECES, Receive, next_event
 
 _LENGTH_DIGITS: Final = 12
 _UNREAD: Final = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
-SMALL_PIECES: Final = 1024
-"""Pieces of a body with a bound, such as chunks, that may be small: each takes some twenty microseconds to read."""
-_PIECE_BYTES: Final = 512
-"""Bytes for each further piece."""
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 
 
@@ -102,8 +98,8 @@ class ServerExchange:
         while isinstance(event := next_event(self._connection, self._counted(receive)), h11.Data):
             body += event.data
             pieces += 1
-            if limit is not None and pieces > SMALL_PIECES + len(body) // _PIECE_BYTES:
-                raise HttpError(400, f"a body has at most {SMALL_PIECES} pieces of less than {_PIECE_BYTES} bytes")
+            if limit is not None and pieces > SMALL_PIECES + len(body) // PIECE_BYTES:
+                raise HttpError(400, f"a body has at most {SMALL_PIECES} pieces of less than {PIECE_BYTES} bytes")
             if limit is not None and len(body) > limit:
                 raise HttpError(413, f"a body has at most {limit} bytes")
         return bytes(body)

@@ -1,21 +1,31 @@
-"""Why a process cannot listen on an address, in words that help."""
+"""Who listens on the machine's ports, and why a process cannot listen on an address, in words that help."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
 
-_LISTENING: Final = "0A"
-"""State of a listening socket in /proc/net/tcp."""
+_LISTENING: Final = {"tcp": "0A", "udp": "07"}
+"""State of a socket that takes what any client sends, in the tables of /proc/net."""
 
 _PROC: Final = Path("/proc")
+
+
+class ListeningSocket(NamedTuple):
+    """A socket that takes what any client sends to a port."""
+
+    address: IPv4Address | IPv6Address
+    port: int
+    inode: str
 
 
 class ListenError(BeehiveError):
@@ -73,11 +83,25 @@ def _name(process: Path) -> str:
 
 def _listening_inodes(port: int) -> set[str]:
     """Return the inodes of the sockets that listen on a port."""
-    found = set()
-    for table in ("tcp", "tcp6"):
+    return {each.inode for each in listeners("tcp") if each.port == port}
+
+
+def listeners(protocol: str) -> Iterator[ListeningSocket]:
+    """Yield the listening sockets of the calling thread's network namespace.
+
+    Args:
+        protocol: `tcp` or `udp`.
+    """
+    for table in (protocol, f"{protocol}6"):
         with suppress(OSError):
-            for line in (_PROC / "net" / table).read_text().splitlines()[1:]:
+            for line in (_PROC / "thread-self/net" / table).read_text().splitlines()[1:]:
                 cells = line.split()
-                if cells[3] == _LISTENING and int(cells[1].rpartition(":")[2], 16) == port:
-                    found.add(cells[9])
-    return found
+                if cells[3] == _LISTENING[protocol]:
+                    address, _, port = cells[1].partition(":")
+                    yield ListeningSocket(_address(address), int(port, 16), cells[9])
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    """Return an address as the kernel writes it: words of 32 bits, each in the machine's order."""
+    words = (int(text[at : at + 8], 16) for at in range(0, len(text), 8))
+    return ip_address(b"".join(each.to_bytes(4, sys.byteorder) for each in words))

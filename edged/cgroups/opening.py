@@ -36,14 +36,14 @@ def open_cgroups(
 ) -> CgroupTree | None:
     """Return the machine's control groups, with all pods' and the classes' made; None when pods get none."""
     if not settings.per_qos:
-        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime has processes only")
+        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime runs plain processes")
         return None
     try:
         hierarchies = machine_hierarchies(mountinfo)
         tree: CgroupTree = CgroupFiles(hierarchies)
         present = {controller for hierarchy in hierarchies for controller in hierarchy.controllers}
         if not present & set(CONTROLLERS):
-            raise CgroupError("cannot limit anything", "cgroups", "none is mounted that has a controller")
+            raise CgroupError("cannot limit anything", "cgroups", "no mounted cgroup file system has a controller")
         if settings.driver is CgroupDriver.SYSTEMD:
             if not systemd.is_dir() or shutil.which("systemctl") is None:
                 raise CgroupError("cannot make slices", "cgroupDriver systemd", "systemd does not run this machine")
@@ -52,11 +52,11 @@ def open_cgroups(
             tree = SystemdSlices(tree, unified=any(h.unified and "cpu" in h.controllers for h in hierarchies))
         prepare(tree, settings, node)
     except (CgroupError, QuantityError, OSError) as error:
-        _log.warning("pods have no cgroups of their own and no limits in sum: %s", error)
+        _log.warning("pods have no cgroups of their own, and no limit on all of them: %s", error)
         return None
     missing = [controller for controller in _WANTED if controller not in present]
     if missing:
-        _log.warning("the kernel has no cgroup controller for %s: limits of it are not enforced", ", ".join(missing))
+        _log.warning("the kernel has no cgroup controller for %s: its limits are not enforced", ", ".join(missing))
     return tree
 
 

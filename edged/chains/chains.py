@@ -24,12 +24,11 @@ class Chains:
 
     Args:
         known: chains from the file, the newest last.
+        wake: called with the seconds after which `unwritten` is to be written, on any thread.
     """
 
-    wake: Callable[[float], None] = staticmethod(lambda _seconds: None)
-    """Called with the seconds after which `unwritten` is to be written, on any thread."""
-
-    def __init__(self, known: Iterable[Chain] = ()) -> None:
+    def __init__(self, known: Iterable[Chain] = (), wake: Callable[[float], None] = lambda _seconds: None) -> None:
+        self._wake = wake
         self._lock = threading.Lock()
         self._chains = OrderedDict((each.uid, each) for each in known)
         self._unwritten: dict[str, None] = {}
@@ -63,7 +62,7 @@ class Chains:
             self._unwritten[about.uid] = None
             is_earlier, self._due = seconds < self._due, min(seconds, self._due)
         if is_earlier:
-            self.wake(seconds)
+            self._wake(seconds)
 
     def forget(self, ref: PodRef) -> None:
         """Drop the chain of a pod that is removed from the node."""
@@ -73,7 +72,7 @@ class Chains:
             self._unwritten[ref.uid] = None
             is_earlier, self._due = self._due > REPEATED_SECONDS, min(REPEATED_SECONDS, self._due)
         if is_earlier:
-            self.wake(REPEATED_SECONDS)
+            self._wake(REPEATED_SECONDS)
 
     def find(self, namespace: str, name: str) -> bytes | None:
         """Return the chain of the newest pod of this name, as JSON, or None."""

@@ -12,7 +12,7 @@ class WriteChains(msgspec.Struct, frozen=True):
 
 
 class ChainWriter(Actor):
-    """Writes the changed chains some seconds after their first change, together, and the rest when it stops.
+    """Writes the changed chains together when it is asked to, and the rest when it stops.
 
     Args:
         chains: of the pods.
@@ -24,10 +24,6 @@ class ChainWriter(Actor):
         self._chains = chains
         self._file = file
 
-    def on_start(self) -> None:
-        """Begin to write when chains change."""
-        self._chains.wake = self._wake
-
     def on_receive(self, message: object) -> None:
         """Write the steps that the file lacks."""
         if isinstance(message, WriteChains):
@@ -36,13 +32,6 @@ class ChainWriter(Actor):
     def on_stop(self) -> None:
         """Write the rest."""
         self._write()
-
-    def _wake(self, seconds: float) -> None:
-        self.clock.after(seconds, self._write_soon)
-
-    def _write_soon(self) -> None:
-        if not self.actor_stopped.is_set():
-            self.actor_ref.tell(WriteChains())
 
     def _write(self) -> None:
         lines = self._chains.unwritten()

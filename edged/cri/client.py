@@ -139,10 +139,6 @@ class CriClient(ContainerRuntime):
         request = pb.ReopenContainerLogRequest(container_id=container_id)
         self._ask(request, pb.ReopenContainerLogResponse, container_id)
 
-    def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
-        self._ask(request, pb.UpdateContainerResourcesResponse, container_id)
-
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
         request = pb.ContainerStatsRequest(container_id=container_id)
         return self._ask(request, pb.ContainerStatsResponse, container_id).stats

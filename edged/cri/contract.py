@@ -112,9 +112,6 @@ class ContainerRuntime(Protocol):
     def reopen_container_log(self, container_id: ContainerId) -> None:
         """Make the runtime reopen the container's log file, after its rotation."""
 
-    def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        """Change limits of a running container; fields left at zero keep their values."""
-
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
         """Return the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
 

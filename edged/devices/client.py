@@ -54,7 +54,7 @@ class GrpcDevicePlugin:
         request = proto.AllocateRequest(container_requests=[asked])
         answer = self._socket.call(f"{_SERVICE}/Allocate", request, proto.AllocateResponse, _ALLOCATE_SECONDS)
         if not answer.container_responses:
-            raise PluginCallError("Allocate", ", ".join(sorted(devices)), "OK", "it answered for no container")
+            raise PluginCallError("Allocate", ", ".join(sorted(devices)), "OK", "the answer is empty")
         return _run_options(answer.container_responses[0])
 
     def pre_start(self, devices: AbstractSet[str]) -> None:

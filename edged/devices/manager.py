@@ -50,7 +50,7 @@ def merged_options(options: Iterable[DeviceRunContainerOptions]) -> DeviceRunCon
 def _add(known: dict[str, T], more: Mapping[str, T], what: str) -> None:
     for name, value in more.items():
         if known.setdefault(name, value) != value:
-            _log.warning("two resources want another %s %s; the first has it", what, name)
+            _log.warning("two resources set %s %s to different values; the first is used", what, name)
 
 
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED"})
@@ -107,7 +107,9 @@ class DeviceManager:
         options = plugin.options()
         with self._lock:
             if self._closed:
-                raise RegistrationError("register a device plug-in", resource, "edged stops; register with the next")
+                raise RegistrationError(
+                    "register a device plug-in", resource, "edged is stopping; register after its next start"
+                )
             former = self._inventory.connected(resource, plugin, options)
         if former is not None:
             former.close()
@@ -129,7 +131,7 @@ class DeviceManager:
         try:
             self._write()
         except OSError as error:
-            _log.warning("cannot write down which devices there are: %s; tried again with the next change", error)
+            _log.warning("cannot save the list of devices: %s; trying again after the next change", error)
         self._changed()
 
     def disconnect(self, resource: str, plugin: DevicePlugin) -> None:
@@ -195,7 +197,7 @@ class DeviceManager:
         try:
             self._write()
         except OSError as error:
-            _log.warning("cannot write down that devices are free: %s; tried again with the next change", error)
+            _log.warning("cannot save which devices were freed: %s; trying again after the next change", error)
         self._changed()
 
     def pods(self) -> dict[PodUid, ContainerAllocations]:
@@ -277,7 +279,7 @@ class DeviceManager:
         try:
             return plugin.preferred(pool.inherited | pool.free, pool.inherited, request.number)
         except PluginError as error:
-            _log.warning("%s: nobody knows which devices are preferred: %s", request, error)
+            _log.warning("%s: cannot get the preferred devices: %s", request, error)
             return frozenset()
 
     def _reserve(self, request: _DeviceRequest, preferred: frozenset[str]) -> frozenset[str]:
@@ -314,7 +316,7 @@ class DeviceManager:
 
     def _plugin(self, endpoint: PluginEndpoint, resource: str) -> DevicePlugin:
         if endpoint.plugin is None:
-            raise DevicesPendingError("find devices", resource, "its device plug-in is away; waiting for it")
+            raise DevicesPendingError("find devices", resource, "its device plug-in is not registered; waiting for it")
         return endpoint.plugin
 
     def _write(self) -> None:

@@ -176,7 +176,7 @@ class NodeDevices:
             endpoint = endpoint_in(self._directory, request.endpoint, request.resource_name)
             self._connect(request.resource_name, endpoint)
         except (RegistrationError, PluginError) as error:
-            _log.warning("a device plug-in is not taken: %s", error)
+            _log.warning("a device plug-in was refused: %s", error)
             raise
         return proto.Empty()
 

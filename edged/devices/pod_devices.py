@@ -98,7 +98,7 @@ def read_checkpoint(path: Path, root: Path) -> Checkpoint:
         return Checkpoint()
     except (OSError, msgspec.MsgspecError) as error:
         raise_shortage(error)
-        _log.error("cannot read which devices pods have: %s: %s; it counts as lost", path, error)
+        _log.error("cannot read which devices pods have: %s: %s; no device counts as allocated", path, error)
         set_aside(path, root, str(error))
         return Checkpoint()
 

@@ -228,7 +228,7 @@ class EventReporter:
             del self._waiting[next(iter(self._waiting))]
             self._dropped += 1
             if self._dropped.bit_count() == 1:
-                _log.warning("events happen faster than they may leave: %d dropped", self._dropped)
+                _log.warning("more Events than the rate limit allows: %d dropped", self._dropped)
 
     def _flush(self) -> None:
         self._timer = None

@@ -160,7 +160,7 @@ class Evictor:
             return
         candidates = [pod for pod in pods if not is_critical(pod)]
         if not candidates:
-            _log.warning("there is no pod that could be ended for %s", resource)
+            _log.warning("no pod can be evicted for %s", resource)
             return
         usages = self._usage.pods(anew=PRESSURES[threshold.signal] is Pressure.DISK)
         pod = ranked(candidates, usages, threshold.signal, image_fs_apart=image_fs_apart)[0]
@@ -183,7 +183,7 @@ class Evictor:
             if self._collectors.images is not None:
                 self._collectors.images.remove_unused()
         except (AttemptError, OSError) as error:
-            _log.warning("what nobody needs cannot be removed: %s", error)
+            _log.warning("unused containers and images cannot be removed: %s", error)
         return not any_met(due, observe(self._usage.node()))
 
     def _evict(self, pod: Pod, message: str, grace: int, *, disruption: bool) -> None:

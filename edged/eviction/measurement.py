@@ -39,7 +39,7 @@ class UsageReader:
             try:
                 self._image_directory = images_directory(self._runtime)
             except CriError as error:
-                _log.debug("where the images are is not known: %s", error)
+                _log.debug("the file system of the images is unknown: %s", error)
         return self._machine_info.usage(self._root, self._image_directory)
 
     def pods(self, *, anew: bool = False) -> dict[str, PodUsage]:

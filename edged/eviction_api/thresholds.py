@@ -113,7 +113,7 @@ def parse_thresholds(
         found.append(Threshold(signal, least, None, reclaim.get(signal)))
     for signal, least in _amounts(soft or {}):
         if signal not in graces:
-            raise ThresholdError("use a soft threshold", signal, "evictionSoftGracePeriod must have one for it")
+            raise ThresholdError("use a soft threshold", signal, "evictionSoftGracePeriod must have an entry for it")
         found.append(Threshold(signal, least, graces[signal], reclaim.get(signal)))
     return tuple(found)
 
@@ -153,7 +153,9 @@ def parse_amount(name: str, text: str) -> ThresholdValue:
     except QuantityError:
         amount = None
     if amount is None or amount.value < 0:
-        raise ThresholdError("read the threshold", f"{name}<{text}", "as 100Mi or 10%")
+        raise ThresholdError(
+            "read the threshold", f"{name}<{text}", "a quantity such as 100Mi, or a percentage, is expected"
+        )
     return amount
 
 

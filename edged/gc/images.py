@@ -208,7 +208,7 @@ class ImageCollector:
         for record in records:
             if not is_removed(record.id, partial(self._runtime.remove_image, cri.ImageSpec(image=record.id))):
                 continue
-            _log.info("image %s of %d bytes was removed: nobody used it", record.id, record.size)
+            _log.info("image %s of %d bytes was removed: no container used it", record.id, record.size)
             self._records = {key: kept for key, kept in self._records.items() if key != record.id}
             freed += record.size
         return freed

@@ -52,7 +52,7 @@ class HookRunner:
             else:
                 self._waits.call(lambda: self._run(hook, subject, None), subject.uid)
         except WaitEndedError:
-            raise HookInterruptedError(subject.container.name, "the pod or edgecore is to end") from None
+            raise HookInterruptedError(subject.container.name, "the pod or edgecore is stopping") from None
 
     def run_pre_stop(self, hook: LifecycleHandler, subject: HookTarget, grace_period: GracePeriod) -> None:
         """Run a preStop hook, no longer than the grace period.
@@ -69,7 +69,7 @@ class HookRunner:
         except WaitOverError:
             raise HookError(subject.container.name, "it took longer than the grace period") from None
         except WaitEndedError:
-            raise HookInterruptedError(subject.container.name, "edgecore is to end") from None
+            raise HookInterruptedError(subject.container.name, "edgecore is stopping") from None
 
     def _run(self, hook: LifecycleHandler, subject: HookTarget, seconds: int | None) -> None:
         """Run a hook with a time limit in seconds. No status of an HTTP response is a failure, as with a kubelet. TCP

@@ -61,7 +61,7 @@ class PackedFile(gzip.GzipFile):
         try:
             return super().readline(size)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            _log.warning("the rotated log %s is damaged, what follows in it is not shown: %s", self.name, error)
+            _log.warning("the rotated log %s is damaged, and its rest is not shown: %s", self.name, error)
             return b""
 
 

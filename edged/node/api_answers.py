@@ -20,5 +20,5 @@ def read_answer(kind: type[T], answer: bytes | CallError) -> T | None:
     try:
         return decode(kind, answer)
     except DecodeError as error:
-        _log.warning("an answer of the cloud cannot be read: %s", error)
+        _log.warning("an answer from the cloud cannot be read: %s", error)
         return None

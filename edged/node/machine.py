@@ -122,7 +122,7 @@ def read_machine(root: Path, node_ip: str = "") -> MachineFacts:
         disk = os.statvfs(root)
     except (OSError, KeyError) as error:
         raise MachineError(
-            "read the machine's figures", str(error), "are /proc and the root directory there?"
+            "read the machine's figures", str(error), "do /proc and the root directory exist?"
         ) from error
     uname = platform.uname()
     machine_id = _text("/etc/machine-id")
@@ -178,7 +178,7 @@ def read_usage(root: Path, images: Path | None = None) -> MachineUsage:
             pids=most,
         )
     except (OSError, KeyError, ValueError, IndexError) as error:
-        raise MachineError("read what is left", str(error), "are /proc and the root directory there?") from error
+        raise MachineError("read the free resources", str(error), "do /proc and the root directory exist?") from error
 
 
 def _file_system(directory: Path) -> FileSystem:

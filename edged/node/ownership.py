@@ -7,8 +7,9 @@ addresses, nodeInfo, images, volumesInUse, and a kubelet's labels and annotation
 and the spec with its taints.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from modules.apimachinery.extended_resources import foreign_resources
 from modules.apimachinery.types import Node, NodeCondition, Quantity, parse_quantity
 from modules.apimachinery.types.quantity import QuantityError
 from modules.apimachinery.types.versions import order_of_making
@@ -36,11 +37,6 @@ def with_foreign_resources(
     """
     said = {name: there[name] if name in there and _same(there[name], value) else value for name, value in own.items()}
     return {**said, **foreign_resources(own, capacity)}
-
-
-def foreign_resources(own: Container[str], capacity: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Return the extended resources in a node's capacity that are not its own."""
-    return {name: amount for name, amount in capacity.items() if "/" in name and name not in own}
 
 
 def is_newer(node: Node, known: Node | None) -> bool:

@@ -232,7 +232,7 @@ class NodeReporter:
 
     def _lost(self) -> None:
         """Register a node that the cloud does not have. Its caches may still have the node: hence the pause."""
-        _log.warning("the cloud no longer has node %s: it registers again", self._settings.node_name)
+        _log.warning("the cloud no longer has node %s: registering it again", self._settings.node_name)
         self._set_node(None, registered=False)
         self._anew, self._is_confirmed = True, False
         self._lease.forget()
@@ -357,7 +357,7 @@ class NodeReporter:
                 self._said = None
                 registered = self._is_registered and not isinstance(answer, NoAnswerError)
                 self._set_node(self._node, registered=registered)
-                _log.debug("the node's status was not taken: %s", answer)
+                _log.debug("the cloud did not accept the node's status: %s", answer)
             elif self._is_registered:
                 self._read_answer(wanted, answer)
 

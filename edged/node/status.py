@@ -1,4 +1,4 @@
-"""The node's status, labels and lease: pure functions of a report.
+"""The node's status and labels: pure functions of a report.
 
 Names, reasons and messages of conditions are a kubelet's; Ready's are KubeEdge's (`EdgeReady`), as its cloud shows it.
 """
@@ -12,7 +12,8 @@ from edged.devices.model import DeviceCapacity
 from edged.eviction_api.signals import Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings
 from edged.node.machine import MachineFacts
-from edged.node.ownership import foreign_resources, with_foreign_conditions, with_foreign_resources
+from edged.node.ownership import with_foreign_conditions, with_foreign_resources
+from modules.apimachinery.extended_resources import foreign_resources
 from modules.apimachinery.types import (
     Nanoseconds,
     Node,
@@ -21,22 +22,12 @@ from modules.apimachinery.types import (
     NodeStatus,
     NodeSystemInfo,
     ObjectMeta,
-    OwnerReference,
     Quantity,
     format_quantity,
     format_time,
     parse_quantity,
 )
-from modules.apimachinery.types.leases import Lease, LeaseSpec
 from modules.apimachinery.types.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
-from modules.apimachinery.types.times import format_micro_time
-
-LEASE_NAMESPACE = "kube-node-lease"
-
-LEASE_RENEW_FRACTION = 5 / 16
-"""Part of a lease's duration after which it is renewed. A kubelet does so after a quarter; but a renewal with its
-answer and the acknowledgement takes 1.5 KB, most of an idle node's traffic. Two of three renewals in a row may be lost
-before the cloud, which waits for 40 s (`--node-monitor-grace-period`), gives the node up."""
 
 
 class NodeReport(msgspec.Struct, frozen=True):
@@ -176,33 +167,6 @@ def allocatable_amounts(report: NodeReport, old: NodeStatus) -> dict[str, Fracti
 def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
     """Return whether a status differs from the last one sent in more than heartbeat times."""
     return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
-
-
-def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
-    """Return the lease of a registered node. The node owns it, so that it is deleted with the node."""
-    name = node.metadata.name
-    return Lease(
-        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(_owner(node),)),
-        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=seconds, renew_time=format_micro_time(now)),
-    )
-
-
-def renewed_lease(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
-    """Return the lease held for another `seconds` from now on. The lease of an earlier Node object gets this one as its
-    owner, or it would be collected with the earlier one; so does a lease without owners, or it would outlive the node.
-
-    Fields that the API server ignores in an update are left out: a lease is sent seven thousand times a day.
-    """
-    spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
-    owners = lease.metadata.owner_references
-    if not owners or any(owner.kind == "Node" and owner.uid != node.metadata.uid for owner in owners):
-        owners = (_owner(node),)
-    metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None, owner_references=owners)
-    return msgspec.structs.replace(lease, metadata=metadata, spec=spec)
-
-
-def _owner(node: Node) -> OwnerReference:
-    return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
 
 
 def _less(report: NodeReport, resource: str, amount: int) -> int:

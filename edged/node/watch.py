@@ -119,7 +119,7 @@ class NodeWatch(Actor):
         try:
             return largest_images(self._runtime_client.list_images(), most)
         except CriError as error:
-            _log.debug("the node's status goes without images: %s", error)
+            _log.debug("the node's status is sent without images: %s", error)
             return ()
 
     def _read_machine(self) -> MachineFacts:

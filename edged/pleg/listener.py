@@ -61,7 +61,7 @@ class Listener(Actor):
         except ConnectionClosedError:
             return
         except UnimplementedError:
-            _log.info("the runtime has no events: it is listed every period instead")
+            _log.info("the runtime sends no events: it is relisted periodically instead")
             self._send(StreamBroke())
         except CriError as error:
             self._broke(error, begin)
@@ -71,7 +71,7 @@ class Listener(Actor):
         if self.clock.monotonic() - begin > LONGEST_WAIT:
             self._backoff.reset()
         if not self._backoff.failures and not isinstance(error, UnavailableError):
-            _log.warning("no events from the runtime, it is listed every period until there are: %s", error)
+            _log.warning("no events from the runtime: it is relisted periodically until they resume: %s", error)
         self.clock.after(self.wait(), self._reopen)
 
     def wait(self) -> float:

@@ -226,7 +226,7 @@ class Pleg(Actor):
     def _log_missed(self, missed: frozenset[PodUid]) -> None:
         if missed:
             _log.info(
-                "the runtime's events have missed a change (of pod %s): listed every period for a while", min(missed)
+                "the runtime sent no event for a change of pod %s: it is relisted periodically for a while", min(missed)
             )
 
 

@@ -75,7 +75,7 @@ class RuntimeWatch:
         if problem is None:
             _log.info("the container runtime answers again")
         elif issubclass(problem, UnavailableError):
-            _log.warning("the container runtime is away, pods wait until it is back: %s", error)
+            _log.warning("the container runtime does not answer, pods wait until it does: %s", error)
         else:
             _log.warning("the container runtime cannot list its pods: %s", error)
 

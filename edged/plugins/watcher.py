@@ -147,7 +147,7 @@ class PluginWatcher(Actor):
         if kind not in self._handlers:
             raise PluginError("register a plug-in", plugin.name, f"no plug-ins of type {kind!r} are known")
         if not plugin.name or not plugin.endpoint.is_absolute() or len(os.fsencode(plugin.endpoint)) > _LONGEST_PATH:
-            raise PluginError("register a plug-in", plugin.name, "a name and the path of a socket are wanted")
+            raise PluginError("register a plug-in", plugin.name, "a name and the path of a socket are required")
 
     def _notify(self, socket: PluginSocket, error: str) -> None:
         """Send the plug-in its registration status. It stays registered even if this call fails (kubelet: an error)."""

@@ -6,12 +6,13 @@ from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.events import EventType, Reason
 from edged.events.pods import PodEvents
-from edged.images import ImageNameError, PullDecision, parse_image, should_pull
 from edged.images.keyring import Credentials, Keyring, PullSecretError, read_pull_secret
 from edged.images.progress import PullProgress
+from edged.images.pull_backoff import PullBackOff, PullFailure
+from edged.images.pull_policy import PullDecision, should_pull
 from edged.images.puller import ImagePuller, PullRequest, PullResult
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
-from edged.pods.backoff import BackOffs, image_key
+from edged.pods.backoff import BackOffs
 from edged.pods.config.env import EnvSources
 from edged.pods.config.security import ImageUser
 from edged.pods.labels import ref_of
@@ -27,7 +28,7 @@ from edged.pods.pod_status.status import (
     SIGNATURE_VALIDATION_FAILED,
 )
 from metamanager.client import CallError
-from modules.apimachinery.image_names import ONLY_A_NAME
+from modules.apimachinery.image_names import ONLY_A_NAME, ImageNameError, parse_image
 from modules.apimachinery.types import Container, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri
 
@@ -55,12 +56,6 @@ class ImageRequest(msgspec.Struct, frozen=True):
         return ref_of(self.pod).uid
 
 
-class _Failure(msgspec.Struct, frozen=True):
-    at: Nanoseconds
-    reason: str
-    message: str
-
-
 class _Requested(msgspec.Struct, frozen=True):
     """A pull that a pod waits for."""
 
@@ -86,9 +81,8 @@ class ImageManager:
     def __init__(self, runtime: ContainerRuntime, pulls: ImagePuller, backoffs: BackOffs, events: PodEvents) -> None:
         self._runtime = runtime
         self._pulls = pulls
-        self._backoffs = backoffs
+        self._back_off = PullBackOff(backoffs)
         self._events = events
-        self._failures: dict[tuple[PodUid, str], _Failure] = {}
         self._requested: dict[tuple[PodUid, str], _Requested] = {}
 
     def ensure_image_exists(self, request: ImageRequest) -> tuple[str, ImageUser]:
@@ -123,8 +117,7 @@ class ImageManager:
     def forget_pod(self, uid: PodUid) -> None:
         """Drop the pulls and failures of a pod that is removed from the node."""
         self._pulls.remove_pod(uid)
-        for key in [key for key in list(self._failures) if key[0] == uid]:
-            self._failures.pop(key, None)
+        self._back_off.forget_pod(uid)
         for key in [key for key in list(self._requested) if key[0] == uid]:
             self._requested.pop(key, None)
 
@@ -149,7 +142,7 @@ class ImageManager:
         if before is None or progress != before.progress:
             self._requested[key] = _Requested(request.now if before is None else before.at, progress)
             self._record(request, EventType.NORMAL, Reason.PULLING, message)
-        failure = self._failures.get(key)
+        failure = self._back_off.last_failure(*key)
         if failure is not None and progress is None:
             return ImagePendingError(request.container.name, failure.reason, failure.message)
         return ImagePendingError(request.container.name, CREATING, message)
@@ -163,25 +156,21 @@ class ImageManager:
 
     def _check_back_off(self, request: ImageRequest, full_name: str) -> None:
         """Raise ImageUnavailableError while the back-off of an earlier failure lasts."""
-        failure = self._failures.get((request.uid, full_name))
-        if failure is None:
-            return
-        ready_at = self._backoffs.ready_at(image_key(request.uid, full_name), failure.at)
-        if ready_at > request.now:
+        failure = self._back_off.last_failure(request.uid, full_name)
+        wait = self._back_off.wait(request.uid, full_name, request.now)
+        if failure is not None and wait > 0:
             message = f'Back-off pulling image "{request.container.image}"'
             self._record(request, EventType.NORMAL, Reason.BACK_OFF, message)
             why = f"{message}: {failure.reason}: {failure.message}"
             raise self._unavailable(
                 request, IMAGE_PULL_BACK_OFF, why, Reason.FAILED, f"Error: {IMAGE_PULL_BACK_OFF}",
-                retry_after=(ready_at - request.now) / _SECOND,
+                retry_after=wait / _SECOND,
             )  # fmt: skip
 
     def _failed(self, request: ImageRequest, full_name: str, error: Exception) -> ImageUnavailableError:
-        key, before = (request.uid, full_name), self._failures.get((request.uid, full_name))
-        self._backoffs.advance(image_key(*key), request.now if before is None else before.at, request.now)
         message = str(error)
         reason = next((word for word in _NAMED_BY_RUNTIMES if word in message), ERR_IMAGE_PULL)
-        self._failures[key] = _Failure(request.now, reason, message)
+        self._back_off.failed(request.uid, full_name, PullFailure(request.now, reason, message))
         told = f'Failed to pull image "{request.container.image}": {message}'
         self._record(request, EventType.WARNING, Reason.FAILED, told)
         return self._unavailable(request, reason, message, Reason.FAILED, f"Error: {reason}")
@@ -189,8 +178,7 @@ class ImageManager:
     def _pulled(
         self, request: ImageRequest, full_name: str, outcome: PullResult, waited: float
     ) -> tuple[str, ImageUser]:
-        self._backoffs.reset(image_key(request.uid, full_name))
-        self._failures.pop((request.uid, full_name), None)
+        self._back_off.succeeded(request.uid, full_name)
         image = self._inspect(request, outcome.reference)
         size = f" Image size: {image.size} bytes." if image is not None and image.size > _NOMINAL_SIZE else ""
         message = (

@@ -1,25 +1,21 @@
 """Objects of the API that pods need beside their own: configmaps, secrets, claims, tokens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
-
-import msgspec
 
 from beehive import Clock, ResourceType
 from edged.pod_workers.job import DeliveredObject, ObjectKey
+from edged.pod_workers.service_account_tokens import TokenManager
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotFoundError
 from modules.apimachinery.types import (
-    BoundObjectReference,
     ConfigMap,
     Pod,
     Secret,
     ServiceAccountTokenProjection,
     TokenRequest,
-    TokenRequestSpec,
     decode,
     encode,
-    parse_time,
 )
 from modules.apimachinery.types.persistent import (
     CSIDriver,
@@ -31,56 +27,8 @@ from modules.apimachinery.types.persistent import (
 
 T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
 _NONE: Final[Mapping[ObjectKey, DeliveredObject]] = {}
-_DEFAULT_LIFE = 3600
-_REFRESH_AT = 0.8
 _LONGEST = 253
 """Characters of an object's name."""
-_LONGEST_USE = 24 * 3600.0
-
-
-class _Token(msgspec.Struct, frozen=True):
-    text: str
-    good_until: float
-    """Wall clock in seconds when a new token is requested."""
-
-    def __repr__(self) -> str:
-        return f"_Token(good_until={self.good_until})"
-
-
-class TokenManager:
-    """Keeps the tokens of all pods by pod, audience and lifetime (kubelet's token manager).
-
-    A new token is requested when four fifths of a token's lifetime, or a day, have passed. Used by several workers at
-    once, by each for another pod.
-
-    Args:
-        clock: the wall clock.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._tokens: dict[tuple[PodUid, str, int], _Token] = {}
-
-    def get(self, pod: Pod, wanted: ServiceAccountTokenProjection, ask: Callable[[TokenRequest], TokenRequest]) -> str:
-        """Return a token, requested by `ask` unless a valid one is kept. Raises what `ask` raises."""
-        life = wanted.expiration_seconds or _DEFAULT_LIFE
-        key = (PodUid(pod.metadata.uid), wanted.audience, life)
-        kept = self._tokens.get(key)
-        if kept is None or kept.good_until <= self._clock.now():
-            kept = self._tokens[key] = self._new(ask(_request(pod, wanted.audience, life)), life)
-        return kept.text
-
-    def forget_pod(self, uid: PodUid) -> None:
-        """Drop the tokens of a pod that is removed from the node."""
-        for key in list(self._tokens):
-            if key[0] == uid:
-                self._tokens.pop(key, None)
-
-    def _new(self, answer: TokenRequest, life: int) -> _Token:
-        life = answer.spec.expiration_seconds or life
-        expires = answer.status.expiration_timestamp
-        begin = parse_time(expires) / 1e9 - life if expires else self._clock.now()
-        return _Token(answer.status.token, begin + min(life * _REFRESH_AT, _LONGEST_USE))
 
 
 CACHE_SIZE: Final = 256 * 1024
@@ -207,14 +155,4 @@ def can_exist(namespace: str, name: str) -> bool:
     """Return whether an object may have that name: an empty one, or one with a slash, would name another resource."""
     return bool(name) and all(
         "/" not in part and part.isprintable() and len(part) <= _LONGEST for part in (namespace, name)
-    )
-
-
-def _request(pod: Pod, audience: str, life: int) -> TokenRequest:
-    meta = pod.metadata
-    reference = BoundObjectReference(kind="Pod", api_version="v1", name=meta.name, uid=meta.uid)
-    return TokenRequest(
-        spec=TokenRequestSpec(
-            audiences=(audience,) if audience else (), expiration_seconds=life, bound_object_ref=reference
-        )
     )

@@ -66,7 +66,7 @@ class PodPruner:
             for sandbox in superfluous.sandboxes:
                 self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
         except (CriError, OSError) as error:
-            _log.warning("pod %s: what is left of its past cannot be removed: %s", facts.ref, error)
+            _log.warning("pod %s: its old containers and sandboxes cannot be removed: %s", facts.ref, error)
             return facts
         return replace(
             facts,

@@ -302,9 +302,9 @@ class PodSyncer:
             return self._pruner.prune(facts) if job.state is PodState.SYNC else facts
         except CriError as error:
             level = logging.DEBUG if isinstance(error, UnavailableError) else logging.WARNING
-            _log.log(level, "pod %s cannot be looked at: %s", job.ref, error)
+            _log.log(level, "pod %s cannot be read from the runtime: %s", job.ref, error)
         except Exception:  # noqa: BLE001 - see `sync`
-            _log.exception("a look at pod %s failed unexpectedly", job.ref)
+            _log.exception("reading pod %s failed unexpectedly", job.ref)
         return None
 
     def _now(self) -> Nanoseconds:

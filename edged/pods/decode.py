@@ -63,7 +63,7 @@ def check_pod(pod: Pod) -> None:
     """Raise DecodeError for a pod without an identity, or with invalid quantities or times."""
     if not all(map(_is_plain, (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace))):
         raise DecodeError(
-            "cannot read a Pod", "$.metadata", "uid, name and namespace are wanted, as names of files can be"
+            "cannot read a Pod", "$.metadata", "uid, name and namespace are required, and must be usable as file names"
         )
     try:
         for quantity in _quantities(pod):

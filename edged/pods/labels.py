@@ -1,10 +1,12 @@
 """Labels and annotations that identify our sandboxes and containers, and their pods.
 
 They are a kubelet's, so that `crictl` and other tools show pods, and so that the agent finds its containers again after
-a restart: the runtime alone keeps this.
+a restart: the runtime alone keeps this. The runtime answers with those of all pods at once, in 16 MiB at most, and
+without the answer a node manages no pod. So it gets the larger ones of a pod no more than it needs them.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from edged.pods.hash import container_hash, kubelet_hash
 from edged.pods.model import PodRef, PodUid
@@ -33,6 +35,13 @@ OWNER = "edgecore.io/owner"
 """
 
 
+MOST_ANNOTATIONS: Final = 32 * 1024
+MOST_LABELS: Final = 16 * 1024
+"""Characters of a pod's annotations and of its labels that the runtime gets."""
+_LONGEST: Final = 4096
+"""Characters of an annotation of a container, which only a kubelet that takes the node over reads."""
+
+
 def ref_of(pod: Pod) -> PodRef:
     """Return the reference of a pod."""
     return PodRef(PodUid(pod.metadata.uid), pod.metadata.namespace, pod.metadata.name)
@@ -52,8 +61,24 @@ def identity_labels(pod: Pod) -> dict[str, str]:
 
 
 def sandbox_labels(pod: Pod) -> dict[str, str]:
-    """Return the pod's own labels and its identity, which wins."""
-    return {**pod.metadata.labels, **identity_labels(pod)}
+    """Return the pod's own labels, within their bound, and its identity, which wins."""
+    return {**_shortest(pod.metadata.labels, MOST_LABELS), **identity_labels(pod)}
+
+
+def sandbox_annotations(pod: Pod) -> dict[str, str]:
+    """Return the pod's annotations, within their bound."""
+    return _shortest(pod.metadata.annotations, MOST_ANNOTATIONS)
+
+
+def _shortest(given: Mapping[str, str], most: int) -> dict[str, str]:
+    """Return the shortest members that have so many characters together, in the order of `given`."""
+    left, kept = most, set[str]()
+    for key in sorted(given, key=lambda key: len(key) + len(given[key])):
+        left -= len(key) + len(given[key])
+        if left < 0:
+            break
+        kept.add(key)
+    return {key: value for key, value in given.items() if key in kept}
 
 
 def container_labels(pod: Pod, container: Container) -> dict[str, str]:
@@ -79,4 +104,4 @@ def container_annotations(pod: Pod, container: Container, attempt: int) -> dict[
         annotations[PRE_STOP] = encode(container.lifecycle.pre_stop).decode()
     if container.ports:
         annotations[PORTS] = encode(container.ports).decode()
-    return annotations
+    return {key: value for key, value in annotations.items() if len(value) <= _LONGEST}

@@ -12,7 +12,7 @@ for it.
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -68,16 +68,24 @@ _CHANNEL_OPTIONS = (
 )
 
 
+Connect = Callable[[str, int, Clock, float], socket.socket]
+
+
 class SocketNetwork:
     """Makes probes over real sockets.
 
     A probe waits for another process, so its deadlines are the sockets' own timeouts, as CRI calls have gRPC's;
     the remaining time is counted on the hive's clock. Addresses of pods are numeric and never looked up; the system's
     resolver looks up a host name in a probe.
+
+    Args:
+        clock: for deadlines.
+        connect: returns a connection to a host and a port.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, connect: Connect = dialling.connect) -> None:
         self._clock = clock
+        self._connect = connect
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
         """As in the contract. Follows at most ten redirects, to the same host only."""
@@ -94,7 +102,7 @@ class SocketNetwork:
     def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
         """As in the contract."""
         with _problems("connect", f"{target.host}:{target.port}"):
-            dialling.connect(target.host, target.port, self._clock, seconds).close()
+            self._connect(target.host, target.port, self._clock, seconds).close()
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
         """As in the contract. A server without a health service does not serve."""
@@ -117,7 +125,7 @@ class SocketNetwork:
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe
 
         with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(dialling.connect(target.host, target.port, self._clock, deadline.left()))
+            connection = stack.enter_context(self._connect(target.host, target.port, self._clock, deadline.left()))
             if target.scheme == "https":
                 connection.settimeout(deadline.left())
                 connection = stack.enter_context(_encrypted(connection, target.host))

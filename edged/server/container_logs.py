@@ -9,7 +9,7 @@ from beehive.http.responses import Stream
 from edged.logs.reader import LogReader
 from edged.server.pod_lookup import container_of_log, find_pod, runs
 from edged.server.snapshots import Snapshots
-from modules.apimachinery.pods.log_options import LogOptionError, log_options
+from modules.apimachinery.pods.log_options import InvalidLogOptionsError, LogOptionError, log_options
 from modules.apimachinery.types import Nanoseconds
 
 
@@ -25,8 +25,9 @@ class ContainerLogs:
         _, namespace, name, container = request.parts
         try:
             options = log_options(request, Nanoseconds(self._clock.now_ns()))
-        except LogOptionError as error:
-            raise HttpStatusError(422, error.attempt, error.on, error.hint) from error
+        except (LogOptionError, InvalidLogOptionsError) as error:
+            code = 400 if isinstance(error, LogOptionError) else 422
+            raise HttpStatusError(code, error.attempt, error.on, error.hint) from error
         pod = find_pod(self._snapshots.pods, namespace, name)
         which = container_of_log(pod, container, previous=options.previous)
         uid = pod.metadata.uid

@@ -99,7 +99,7 @@ def only_container(pod: Pod) -> str:
     names = [each.name for each in pod.spec.containers]
     if len(names) != 1:
         about = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        raise HttpStatusError(400, "a container has to be named of pod", about, f"it has {', '.join(names)}")
+        raise HttpStatusError(400, "a container name must be specified for pod", about, f"it has {', '.join(names)}")
     return names[0]
 
 

@@ -58,10 +58,13 @@ class Snapshots:
     """Whether `pods` has all pods of the node as they are: since edged started, their sources have sent them, and the
     runtime was asked for each."""
 
-    listener: Callable[[], None] | None = None
-    """Called on edged's thread after each change of pods or node; must be quick."""
+    def __init__(self) -> None:
+        self._pods: tuple[Pod, ...] = ()
+        self._listeners: list[Callable[[], None]] = []
 
-    _pods: tuple[Pod, ...] = ()
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call a function on edged's thread after each change of pods or node; it must be quick."""
+        self._listeners.append(listener)
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -81,8 +84,7 @@ class Snapshots:
             self._changed()
 
     def _changed(self) -> None:
-        listener = self.listener
-        if listener is not None:
+        for listener in self._listeners:
             listener()
 
     @contextmanager

@@ -124,7 +124,7 @@ def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
     """Return the address of a command's streams; the query has `command` once for each of its words."""
     command = request.all("command")
     if not command:
-        raise HttpStatusError(400, "a command is wanted", request.path, "?command=ls&command=-l")
+        raise HttpStatusError(400, "a command is required", request.path, "?command=ls&command=-l")
     return runtime.exec_url(running_container(pod, request.parts[-1]), command, streams_of(request))
 
 
@@ -155,7 +155,7 @@ def streams_of(request: Request) -> Streams:
     tty = request.flag("tty")
     stderr = (request.flag("error") or request.flag("stderr")) and not tty
     if not (stdin or stdout or stderr):
-        raise HttpStatusError(400, "a stream is wanted", request.path, "one of input=1, output=1, error=1")
+        raise HttpStatusError(400, "a stream is required", request.path, "one of input=1, output=1, error=1")
     return Streams(stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
 
@@ -304,7 +304,7 @@ def _relay(directions: tuple[_Direction, _Direction], clock: Clock, idle: float)
         longest = LINGER if any(each.over for each in directions) else idle
         left = last + longest - clock.monotonic()
         if left <= 0 or not _serve(directions, left):
-            _log.debug("a stream to the runtime was given up: nothing was said for %g s", longest)
+            _log.debug("a stream to the runtime was closed: no data for %g s", longest)
             return directions[1].over
         last = clock.monotonic()
     return True

@@ -154,9 +154,6 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     resolv_conf: Path = Path("/etc/resolv.conf")
     """The node's resolver configuration (`resolvConf`)."""
 
-    server_address: str = "127.0.0.1"
-    """The address of `/pods` and `/healthz` (`address`)."""
-
     server_port: int = 10255
     """Its port (`readOnlyPort`); 0 means no server, as a kubelet's."""
 

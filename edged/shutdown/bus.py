@@ -115,7 +115,7 @@ class Bus:
         """Call a method and return the file descriptor in its answer; the caller closes it. Raise BusError."""
         value = self.call(address, member, signature, *body)
         if not isinstance(value, FileDescriptor):
-            raise BusError("take what the bus has passed", str(self._path), "it came without a file descriptor")
+            raise BusError("receive a file descriptor from the bus", str(self._path), "the answer has none")
         return int(value.to_raw_fd())
 
     def subscribe(self, interface: str, member: str) -> None:
@@ -195,9 +195,9 @@ class Bus:
         try:
             data, descriptors, _, _ = socket.recv_fds(self._socket, size, _MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
-            raise BusError("hear from the bus", str(self._path), str(error)) from error
+            raise BusError("read from the bus", str(self._path), str(error)) from error
         if not data:
-            raise BusError("hear from the bus", str(self._path), "it has closed the connection")
+            raise BusError("read from the bus", str(self._path), "it has closed the connection")
         return data, [FileDescriptor(each) for each in descriptors]
 
 

@@ -63,7 +63,7 @@ class ShutdownManager:
         """Begin to terminate the pods: the machine is about to shut down."""
         if self.imminent or not self._groups:
             return
-        _log.warning("the machine shuts down: its pods are ended")
+        _log.warning("the machine is shutting down: its pods are being terminated")
         self.imminent = True
         self._recorder.record_node(EventType.NORMAL, Reason.NODE_SHUTDOWN, "Shutdown manager detected shutdown event")
         self._reporter.set_shutting_down(imminent=True)
@@ -73,7 +73,7 @@ class ShutdownManager:
         """Stop: the machine does not shut down. Terminated pods stay terminated."""
         if not self.imminent:
             return
-        _log.warning("the machine does not shut down after all")
+        _log.warning("the shutdown of the machine was cancelled")
         self.imminent = False
         if self._timer is not None:
             self._timer.cancel()
@@ -83,7 +83,7 @@ class ShutdownManager:
 
     def _run_steps(self, steps: list[Step]) -> None:
         if not steps:
-            _log.info("all pods have ended, or had their time")
+            _log.info("all pods have ended, or their time is over")
             if self._source is not None:
                 self._source.release()
             return

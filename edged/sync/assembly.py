@@ -1,8 +1,10 @@
 """Assembly: makes the parts of edged bottom up, and starts and closes them."""
 
+import contextlib
 import logging
 from collections.abc import Callable
 
+import pykka
 from msgspec import Struct
 
 from beehive import Group, Module, ModuleName, Operation, ResourceType
@@ -11,7 +13,7 @@ from edged.admission.admitter import PodAdmitter
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.chains.chains import Chains
 from edged.chains.file import ChainFile
-from edged.chains.writer import ChainWriter
+from edged.chains.writer import ChainWriter, WriteChains
 from edged.cri.contract import ContainerRuntime
 from edged.devices.node_devices import NodeDevices
 from edged.events import EventRecorder, Occurrence
@@ -23,9 +25,9 @@ from edged.host import Host
 from edged.housekeeping import Housekeeping, NodeUsage
 from edged.images.puller import ImagePuller
 from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.node.lease import LEASE_RENEW_FRACTION
 from edged.node.reporter import NodeReporter
 from edged.node.state import LocalNode
-from edged.node.status import LEASE_RENEW_FRACTION
 from edged.node.watch import NodeWatch, pod_machine
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.watch import RuntimeWatch
@@ -95,7 +97,8 @@ class Assembly:
         self._meta = AsyncMetaClient(module)
         self._event_reporter = self._make_event_reporter()
         self._chain_file = ChainFile(self._settings.root)
-        self._chains = Chains(self._chain_file.read())
+        self._chain_writer: pykka.ActorRef[ChainWriter] | None = None
+        self._chains = Chains(self._chain_file.read(), self._write_chains_after)
         self._recorder = EventRecorder(
             module.clock, self._settings.node_name, self._record_event, keep=self._chains.record
         )
@@ -166,6 +169,15 @@ class Assembly:
     def _record_event(self, occurrence: Occurrence) -> None:
         """Report an Event of Kubernetes; on any thread."""
         self._module.call_soon(lambda: self._event_reporter.report(occurrence))
+
+    def _write_chains_after(self, seconds: float) -> None:
+        """Have the changed chains written in some seconds; on any thread."""
+        self._module.clock.after(seconds, self._write_chains)
+
+    def _write_chains(self) -> None:
+        if self._chain_writer is not None:
+            with contextlib.suppress(pykka.ActorDeadError):  # it has written them when it stopped
+                self._chain_writer.tell(WriteChains())
 
     # the parts
 
@@ -305,7 +317,7 @@ class Assembly:
 
     def _start_actors(self) -> None:
         module, settings, host = self._module, self._settings, self._given.host
-        module.start_actor(ChainWriter, self._chains, self._chain_file)
+        self._chain_writer = module.start_actor(ChainWriter, self._chains, self._chain_file)
         self._runtime_watch.start(self._runtime, self._reader, self.sync_loop)
         self.sync_loop.start()
         in_use = self.volume_manager.csi.in_use
@@ -322,7 +334,7 @@ class Assembly:
 
     def _on_stored_node(self, answer: list[bytes] | CallError) -> None:
         if isinstance(answer, CallError):
-            _log.warning("the store does not say how the cloud has this node: %s", answer)
+            _log.warning("the Node object in the store cannot be read: %s", answer)
             return
         for raw in answer:
             node = read_node(raw, "from the store", self._settings.node_name)

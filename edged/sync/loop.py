@@ -386,7 +386,7 @@ class SyncLoop:
         """
         for other in self._of_pods.pods.by_name(ref.namespace, ref.name, static=is_static(pod)):
             if other.ref.uid != ref.uid and not other.deletion_stored and not is_newer(other.pod, pod):
-                _log.info("pod %s: another of its name has come", other.ref)
+                _log.info("pod %s: a newer pod has its name", other.ref)
                 self._step(other.ref.uid, machine.RemovePod())
 
     # the machine of a pod

@@ -130,7 +130,7 @@ class PodStore:
         self._module.announce_ready()
 
     def _ask_again(self, error: CallError) -> None:
-        _log.warning("the store does not say which pods belong here: %s", error)
+        _log.warning("the pods of this node cannot be read from the store: %s", error)
         self._module.after(_AGAIN, self.list_pods)
 
     def adopt(self, uid: PodUid, raw: bytes) -> bool:

@@ -108,7 +108,9 @@ def _mount(
     if host_path is None:
         raise VolumeError("cannot mount the volume", mount.name, "the pod has no volume of that name")
     if mount.mount_propagation not in _PROPAGATION:
-        raise VolumeError("cannot mount the volume", mount.name, f"{mount.mount_propagation!r} is no propagation")
+        raise VolumeError(
+            "cannot mount the volume", mount.name, f"{mount.mount_propagation!r} is not a mount propagation"
+        )
     sub_path = _expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
     if sub_path:
         host_path = sub_paths(mount, sub_path)

@@ -117,7 +117,7 @@ def _check_host_path(plan: HostPath) -> None:
         found = plan.path.stat()
     except FileNotFoundError as error:
         raise VolumeError(
-            "hostPath type check failed", str(plan.path), f"{what} is wanted and nothing is there", retryable=True
+            "hostPath type check failed", str(plan.path), f"{what} is expected, and nothing is there", retryable=True
         ) from error
     if not fits(found.st_mode):
         raise VolumeError("hostPath type check failed", str(plan.path), f"it is not {what}", retryable=True)

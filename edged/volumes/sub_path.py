@@ -68,7 +68,7 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
     except RecursionError:  # links were added since; from Python 3.13 on the path is followed without recursion
         raise VolumeError("cannot mount the sub path", repr(sub_path), _TOO_MANY_LINKS) from None
     if os.path.commonpath((root, target)) != root:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a link in it leads out of the volume")
+        raise VolumeError("cannot mount the sub path", repr(sub_path), "a symbolic link in it leads out of the volume")
     handle = os.open(root, _OPEN)
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
     try:
@@ -100,7 +100,9 @@ def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
         ) from error
     if stat.S_ISLNK(os.fstat(opened).st_mode):
         os.close(opened)
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a link was put in its way", retryable=True)
+        raise VolumeError(
+            "cannot mount the sub path", repr(sub_path), "a symbolic link has replaced a part of it", retryable=True
+        )
     return opened
 
 

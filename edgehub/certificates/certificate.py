@@ -54,7 +54,7 @@ def _element(data: bytes, at: int) -> tuple[Element, int]:
     if length & 0x80:
         size = length & 0x7F
         if not 0 < size <= _LONGEST_LENGTH or len(data) < start + size:
-            raise ValueError("a length that cannot be")
+            raise ValueError("an impossible length")
         length, start = int.from_bytes(data[start : start + size], "big"), start + size
     if len(data) < start + length:
         raise ValueError("ends in the middle of a value")
@@ -137,7 +137,7 @@ def _names(body: bytes) -> dict[bytes, str]:
 def _time(element: Element) -> float:
     """Parse a time. Two-digit years below 50 are in this century (RFC 5280 §4.1.2.5)."""
     if element.tag not in _FORMATS:
-        raise ValueError("no time where one should be")
+        raise ValueError("no time where one is expected")
     moment = datetime.strptime(element.body.decode("ascii"), _FORMATS[element.tag]).replace(tzinfo=UTC)
     if element.tag == UTC_TIME and moment.year >= 2050:
         moment = moment.replace(year=moment.year - 100)

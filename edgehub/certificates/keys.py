@@ -56,7 +56,7 @@ class NodeKey:
                 "the cloud's answer is no certificate", f"{len(certificate)} bytes", str(error)
             ) from error
         if not ours:
-            raise RefusedError("the cloud signed another key than ours", hint="see the cloud's log")
+            raise RefusedError("the cloud signed a key other than ours", hint="see the cloud's log")
         if not any(_signed(issued, authority) for authority in authorities):
             by = issued.issuer.rfc4514_string()
             raise AuthorityError("the certificate is signed by another CA than the cloud's", by, "see the cloud's log")

@@ -143,7 +143,7 @@ class CertificateServer:
         parts = urlsplit(self.url)
         if parts.scheme != "https" or not parts.hostname:
             raise UnreachableError(
-                "cannot ask for a certificate", url, "an address such as https://host:10002 is wanted"
+                "cannot request a certificate", url, "an address such as https://host:10002 is wanted"
             )
         self._host, self._port = parts.hostname, parts.port or _HTTPS_PORT
 
@@ -192,7 +192,7 @@ class CertificateServer:
                 raise RefusedError("the cloud gave no certificate", self.url + path, error.why) from None
             hint = explain(cause) if isinstance(cause, OSError) and not error.timed_out else error.why
             hint += ": something else may be listening there" if isinstance(cause, HttpError) else ""
-            raise UnreachableError("cannot ask for a certificate", self.url + path, hint) from cause
+            raise UnreachableError("cannot request a certificate", self.url + path, hint) from cause
         if reply.status != HTTPStatus.OK:
             said = "".join(char for char in reply.body[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
             raise RefusedError(

@@ -67,7 +67,7 @@ def check_issued(certificate: Certificate, node: str, now: float) -> None:
         raise WrongNodeError("the cloud signed a certificate for somebody else", ", ".join(names), hint)
     if certificate.not_after <= now:
         hint = f"it is {format_time(now)} on this node; is its clock right?"
-        raise RefusedError("the cloud signed a certificate that is over", format_time(certificate.not_after), hint)
+        raise RefusedError("the cloud signed a certificate that has expired", format_time(certificate.not_after), hint)
 
 
 def check_clock(certificate: Certificate | None, now: float) -> None:

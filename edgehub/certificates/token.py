@@ -63,7 +63,7 @@ class Token(msgspec.Struct, frozen=True):
         if match is None:
             parts = text.strip().count(".") + 1
             form = "{64 hexadecimal digits}.{JWT of three parts} is wanted"
-            raise TokenError("the token has not the form of one", f"{len(text)} characters in {parts} parts",
+            raise TokenError("the token is malformed", f"{len(text)} characters in {parts} parts",
                              f"{form}; was it copied whole? {HOW_TO_GET_ONE}")  # fmt: skip
         claims = _claims(match[2])
         return cls(match[1].lower(), match[2], claims.exp, claims.node, claims.replace)
@@ -84,7 +84,7 @@ class Token(msgspec.Struct, frozen=True):
             raise TokenError("the token is for another node", f"for {self.node}, this node is {node}", hint)
         if replaces and not self.replaces:
             hint = f"`cloudcore token --node {node} --replace` prints one that does"
-            raise TokenError("the token lets no machine take another's place", f"node {node}", hint)
+            raise TokenError("the token does not allow a machine to replace another", f"node {node}", hint)
 
     def check_authority(self, certificate: bytes, server: str) -> None:
         """Raise AuthorityError unless the CA (DER) that a server sent is the token's."""

@@ -125,7 +125,7 @@ class NetworkGuard:
         if due <= now:
             self._last = now
             if told := worth_a_line(self._news):
-                _log.info("the network has changed: %s; the cloud is dialled at once", told)
+                _log.info("the network has changed: %s; dialling the cloud now", told)
             self._news = ""
             return True
         if due < self._later_at:

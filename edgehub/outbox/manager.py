@@ -173,7 +173,7 @@ class OutboxManager:
         try:
             message = decode(kept.frame)
         except FrameError as error:
-            _log.error("in the outbox is what is no message (%s); it is left out", error)
+            _log.error("an entry of the outbox is not a message (%s); it is left out", error)
             return None
         clock = self._context.clock
         age = max(0.0, clock.now() - kept.accepted / 1000) if kept.accepted > _NO_CLOCK else 0.0
@@ -201,7 +201,7 @@ class OutboxManager:
             self._context.after(RETRY_AFTER, self.changed)
         else:
             if self._failed:
-                _log.warning("the outbox is written again")
+                _log.warning("the outbox can be written again")
             self._failed = False
             self._counters.outbox_writes += 1
             self._ledger.wrote(changes)

@@ -1,7 +1,7 @@
 """The values that a DeviceModel (`devices.kubeedge.io/v1beta1`) allows. Pure.
 
 Every part that takes or passes on a desired value asks `desired_fault`: the embedded API server, devicecontroller,
-devicetwin, dmi, and mappers in Python. KubeEdge checks no value.
+devicetwin, dmi, and mappers in Python (their distribution has a copy). KubeEdge checks no value.
 """
 
 import base64
@@ -134,7 +134,10 @@ def number_of(text: str) -> float | int | None:
     if _INTEGER.fullmatch(text):
         return int(text)
     try:
-        number = float(text) if len(text) <= _LONGEST_NUMBER and text == text.strip() and "_" not in text else math.nan
+        is_plain = (
+            text.isascii() and text == text.strip() and "_" not in text
+        )  # mappers in other languages read no more
+        number = float(text) if len(text) <= _LONGEST_NUMBER and is_plain else math.nan
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -52,6 +52,14 @@ def int64_error(text: str) -> str:
     return ""
 
 
+def uint16_error(text: str) -> str:
+    """Return Go's words for a text that is no port; "" for one that is."""
+    if not (text.isascii() and text.isdecimal()):
+        return number_error(text, "ParseUint")
+    is_small = len(text) <= _LONGEST_INT64 and int(text) < 2**16
+    return "" if is_small else f'strconv.ParseUint: parsing "{text[:_SHOWN]}": value out of range'
+
+
 def syntax_error(text: bytes) -> str:
     """Return Go's words for a text that is not JSON, or ""."""
     plain = text.decode("utf-8", "replace")

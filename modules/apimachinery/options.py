@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.go_durations import duration_error
 from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector, parse_selector
@@ -58,19 +59,41 @@ class ReadOptions(msgspec.Struct, frozen=True):
     """Duration of a watch."""
 
 
-def read_options(request: Request, resource: Resource) -> ReadOptions:
+def check_timeout(request: Request) -> None:
+    """Check the `timeout` of a request that is no watch and no stream (kube-apiserver's WithRequestDeadline). Its value
+    changes nothing here: the server has a deadline of its own.
+
+    Raises:
+        ApiStatusError: 400; it is no duration.
+    """
+    text = request.first("timeout")
+    if text and (why := duration_error(text)):
+        raise ApiStatusError(400, f"invalid timeout specified in the request URL - {why}")
+
+
+def read_options(request: Request, resource: Resource, *, is_collection: bool) -> ReadOptions:
     """Return the options of a request.
+
+    Args:
+        request: the request.
+        resource: what it is for.
+        is_collection: whether it is a list or a watch; a get has no ListOptions, and what stands for them is ignored.
 
     Raises:
         ApiStatusError: one of them cannot be read, or the client accepts no known form.
     """
     included = request.first("includeObject") or "Metadata"
-    initial_events = request.flag("sendInitialEvents") if request.first("sendInitialEvents") else None
+    initial_events = request.flag("sendInitialEvents") if request.all("sendInitialEvents") else None
     form = form_of(request.header("accept"), has_tables=not (initial_events and request.flag("watch")))
     if form is Form.TABLE and included not in _INCLUDED:
         why = f"Invalid value: \"{included[:40]}\": must be 'Metadata', 'Object', 'None', or empty"
         raise ApiStatusError(400, f"Unable to convert to Table as requested: includeObject: {why}")
-    _check_initial_events(request)
+    if not is_collection:
+        if request.flag("export"):
+            raise ApiStatusError(400, "the export parameter, deprecated since v1.14, is no longer supported")
+        return ReadOptions(form=form, included=included)
+    seconds = _number(request, "timeoutSeconds", 0)
+    check_initial_events(request)
     return ReadOptions(
         form=form,
         included=included,
@@ -81,15 +104,15 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
         revision=request.first("resourceVersion"),
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_events=initial_events,
-        seconds=_number(request, "timeoutSeconds", 0) or WATCH_SECONDS,
+        seconds=seconds or WATCH_SECONDS,
     )
 
 
-def _check_initial_events(request: Request) -> None:
+def check_initial_events(request: Request) -> None:
     """Refuse the combinations of `sendInitialEvents` and `resourceVersionMatch` that an API server refuses
     (ValidateListOptions).
     """
-    match, is_asked = request.first("resourceVersionMatch"), bool(request.first("sendInitialEvents"))
+    match, is_asked = request.first("resourceVersionMatch"), bool(request.all("sendInitialEvents"))
     found, field = Causes(), "resourceVersionMatch"
     if not request.flag("watch"):
         if is_asked:

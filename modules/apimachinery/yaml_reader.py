@@ -10,7 +10,7 @@ stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -25,6 +25,7 @@ ALIASED_CHARACTERS: Final = 4 * 1024 * 1024
 LARGEST: Final = 16 * 1024 * 1024
 """Characters of the longest text that is read."""
 
+_LONGEST_KEY: Final = 100
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
@@ -105,8 +106,26 @@ def has_more_values(text: str, most: int) -> bool:
     return len(text) > most and next(islice(values, most, None), None) is not None
 
 
-def documents(text: str) -> Iterator[tuple[Any, int]]:
+class RepeatedKey(NamedTuple):
+    """A key that a map has a second time; the last value counts."""
+
+    line: int
+    column: int
+    """Both from 1."""
+    key: str
+
+    @property
+    def why(self) -> str:
+        """What Kubernetes says of it."""
+        return f'key "{self.key[:_LONGEST_KEY]}" already set in map'
+
+
+def documents(text: str, repeated: list[RepeatedKey] | None = None) -> Iterator[tuple[Any, int]]:
     """Yield the documents of a text as plain data, each with its first line.
+
+    Args:
+        text: the text.
+        repeated: takes the keys that a map of the document has twice; None: such a text is refused.
 
     Raises:
         YamlError: the text is not YAML, or exceeds the bounds.
@@ -116,7 +135,11 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
     loader = _Loader(text)
     try:
         while loader.check_node() and (node := loader.get_node()) is not None:
-            _check_keys(node)
+            found = sorted(_repeated_keys(node))
+            if found and repeated is None:
+                raise YamlError(found[0].why, found[0][:2])
+            if repeated is not None:
+                repeated += found
             yield loader.construct_document(node), node.start_mark.line + 1
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error) from error
@@ -126,14 +149,14 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
         loader.dispose()
 
 
-def json_documents(text: str) -> Iterator[tuple[Any, int]]:
+def json_documents(text: str, repeated: list[RepeatedKey] | None = None) -> Iterator[tuple[Any, int]]:
     """Yield the documents of a text in JSON's types, as Kubernetes reads manifests; see `documents`.
 
     Raises:
         YamlError, ValueError: as there.
         TypeError: as there, or the text has a value that JSON does not have.
     """
-    for content, line in documents(text):
+    for content, line in documents(text, repeated):
         yield _in_json_types(content), line
 
 
@@ -156,8 +179,8 @@ def _json_key(key: object) -> str:
     raise TypeError("a key must be a string")
 
 
-def _check_keys(node: yaml.Node) -> None:
-    """Raise YamlError for a map that has a key twice, which Kubernetes refuses; an alias's part is checked once."""
+def _repeated_keys(node: yaml.Node) -> Iterator[RepeatedKey]:
+    """Yield the keys that a map has twice; an alias's part is looked at once."""
     waiting, seen = [node], {id(node)}
     while waiting:
         part = waiting.pop()
@@ -165,7 +188,7 @@ def _check_keys(node: yaml.Node) -> None:
             continue
         members = part.value
         if isinstance(part, yaml.MappingNode):
-            _check_map(part)
+            yield from _repeated_in_map(part)
             members = [each for pair in part.value for each in pair]
         for each in members:
             if id(each) not in seen:
@@ -173,14 +196,12 @@ def _check_keys(node: yaml.Node) -> None:
                 waiting.append(each)
 
 
-def _check_map(node: yaml.MappingNode) -> None:
+def _repeated_in_map(node: yaml.MappingNode) -> Iterator[RepeatedKey]:
     keys: set[tuple[str, str]] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
             if (key.tag, key.value) in keys:
-                mark = key.start_mark
-                why = f'key "{key.value[:100]}" already set in map'
-                raise YamlError(why, (mark.line + 1, mark.column + 1) if mark else None)
+                yield RepeatedKey(key.start_mark.line + 1, key.start_mark.column + 1, key.value)
             keys.add((key.tag, key.value))
 
 

@@ -170,9 +170,7 @@ def run(session: Session, chosen: Any) -> int:
     wanted = find(session, chosen)
     several = len({each.resource for each in wanted}) > 1
     chosen.show_kind = chosen.show_kind or several or _is_category(session, chosen.words)
-    printer = printer_of(chosen)
-    if isinstance(printer, TablePrinter):
-        printer.columns_for = partial(columns_for, session)
+    printer = printer_of(chosen, partial(columns_for, session))
     if chosen.watch or chosen.watch_only:
         return _watch(session, chosen, wanted, printer)
     return _show(session, chosen, wanted, printer)

@@ -8,7 +8,8 @@ from beehive.decoding import decode_json
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.cli.errors import KubectlError, StatusError, UnreachableError
 from modules.cli.rest import RestClient
-from modules.insight.fleet.facts import HeldLink, LinkKnowledge, LinkPeriod, linked_row
+from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.rows import NodeRow, PodCount
 from modules.insight.fleet.states import AWAY, own_link, own_link_words
 
@@ -21,12 +22,12 @@ class _Refused(msgspec.Struct, frozen=True):
 
 
 class _Connections(msgspec.Struct, frozen=True):
-    nodes: list[HeldLink] = []
+    nodes: list[NodeConnection] = []
     refused: list[_Refused] = []
 
 
-class _Periods(msgspec.Struct, frozen=True):
-    links: list[LinkPeriod] = []
+class _Sessions(msgspec.Struct, frozen=True):
+    links: list[LinkSession] = []
 
 
 class _Cloudcores(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ def row_of(client: RestClient, name: str, node: JsonObject | None, now: float) -
     """
     try:
         connections = decode_json(_asked(client, "nodes", node=name), _Connections)
-        periods = decode_json(_asked(client, "links", node=name, newest="1"), _Periods).links
+        sessions = decode_json(_asked(client, "links", node=name, newest="1"), _Sessions).links
         cloudcores = decode_json(_asked(client, "cloudcores"), _Cloudcores)
     except UnreachableError:
         raise
@@ -54,7 +55,7 @@ def row_of(client: RestClient, name: str, node: JsonObject | None, now: float) -
         held=next(iter(connections.nodes), None),
         holder=holder if holder != cloudcores.own and holder in cloudcores.alive else "",
         refused=next((each.why for each in connections.refused), ""),
-        sessions=periods,
+        sessions=sessions,
     )
     return linked_row(name, node, link, PodCount(), now)
 

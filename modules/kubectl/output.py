@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from modules.apimachinery.printing.fields import JsonObject
     from modules.kubectl.discovery import ApiResource
 
+    ColumnsOf = Callable[[ApiResource], Sequence[Column]]
+    """Returns the columns of a resource."""
+
 _INDENT: Final = 4
 _YAML_WIDTH: Final = 80
 _LONGEST_TEMPLATE: Final = 1024 * 1024
@@ -50,20 +53,25 @@ class ObjectPrinter(Protocol):
         """
 
 
+def _own_columns(resource: ApiResource) -> Sequence[Column]:
+    return columns_of(resource.key_kind)
+
+
 class TablePrinter:
     """Prints tables; a blank line and a head of its own for each resource.
 
     Args:
         options: which columns there are.
         writer: prints the rows.
+        columns_for: is asked once for each resource.
         headers: whether there is a head.
-        now: returns seconds since the epoch.
     """
 
     def __init__(
         self,
         options: TableOptions,
         writer: TableWriter,
+        columns_for: ColumnsOf,
         *,
         headers: bool = True,
     ) -> None:
@@ -72,8 +80,7 @@ class TablePrinter:
         self._headers = headers
         self._last: ApiResource | None = None
         self._columns: dict[ApiResource, Sequence[Column]] = {}
-        self.columns_for: Callable[[ApiResource], Sequence[Column]] = lambda resource: columns_of(resource.key_kind)
-        """Returns the columns of a resource, once for each."""
+        self._columns_for = columns_for
 
     def show(self, found: Sequence[Found], *, single: bool) -> None:  # noqa: ARG002 - as the other forms
         """Print a table for each resource; a further call goes on with the same table."""
@@ -91,7 +98,7 @@ class TablePrinter:
     def _show(self, resource: ApiResource, objects: list[JsonObject], event: str) -> None:
         options = self._options._replace(namespaces=self._options.namespaces and resource.namespaced)
         if resource not in self._columns:
-            self._columns[resource] = self.columns_for(resource)
+            self._columns[resource] = self._columns_for(resource)
         head, rows = layout(self._columns[resource], objects, time.time(), options, resource.shown(""))
         if event:
             head, rows = ["EVENT", *head], [[event, *row] for row in rows]
@@ -144,18 +151,19 @@ class _CustomColumns:
         self._headers = False
 
 
-def printer_of(chosen: Any) -> ObjectPrinter:
+def printer_of(chosen: Any, columns_for: ColumnsOf = _own_columns) -> ObjectPrinter:
     """Return the printer of `-o`, a table where no form is chosen.
 
     Args:
         chosen: `output`, and where the verb has them `no_headers`, `template` and the options of tables.
+        columns_for: of the table.
 
     Raises:
         UsageError: an unknown form, or a wrong template.
     """
     form, equals, template = str(chosen.output).partition("=")
     if form in ("", "wide"):
-        return table_printer(chosen)
+        return _table_printer(chosen, columns_for)
     headers = not getattr(chosen, "no_headers", False)
     if form == "name":
         return _Names()
@@ -166,7 +174,7 @@ def printer_of(chosen: Any) -> ObjectPrinter:
     return _Documents(show, managed_fields=getattr(chosen, "show_managed_fields", False))
 
 
-def table_printer(chosen: Any) -> TablePrinter:
+def _table_printer(chosen: Any, columns_for: ColumnsOf) -> TablePrinter:
     """Return the printer of the table that the options describe."""
     labels = [name for text in getattr(chosen, "label_columns", ()) for name in text.split(",") if name]
     options = TableOptions(
@@ -178,7 +186,7 @@ def table_printer(chosen: Any) -> TablePrinter:
     )
     cut = chosen.output != "wide" and not getattr(chosen, "no_trunc", False)
     writer = TableWriter(getattr(chosen, "color", "auto"), cut=cut)
-    return TablePrinter(options, writer, headers=not getattr(chosen, "no_headers", False))
+    return TablePrinter(options, writer, columns_for, headers=not getattr(chosen, "no_headers", False))
 
 
 def print_result(chosen: Any, resource: ApiResource, obj: JsonObject, done: str) -> None:

@@ -19,7 +19,7 @@ from modules.insight.fleet.rollouts import rollouts
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
 from modules.insight.fleet.sentences import node_sentence
 from modules.page.devices import DeviceReader
-from modules.page.feeds import NAMES, Feeds, LinkSource
+from modules.page.feeds import NAMES, ApiClient, Feeds, LinkSource
 from modules.page.history import history_in_cloud
 from modules.page.journal import JournalReader, WriteSource
 from modules.page.nodes import conditions_of, machine_facts
@@ -89,15 +89,31 @@ class PageSource(LinkSource, Journals, Protocol):
     """cloudcore's knowledge of links, and its journals."""
 
 
+class WatchedFleet:
+    """A fleet as the page's server knows it, for all who ask.
+
+    Args:
+        client: the Kubernetes API of a cloudcore.
+        source: its links and journals.
+        clock: for ages, and for the feeds.
+        program: the cloudcore's.
+        version: this server's.
+    """
+
+    def __init__(self, client: ApiClient, source: PageSource, clock: Clock, program: str, version: str) -> None:
+        self.picture = Picture(clock.now, program, version)
+        self.devices = DeviceReader(client, clock)
+        self.journals: Journals = source
+        self.feeds = Feeds(self.picture, client, source, self.devices, clock)
+        """Fill the picture while somebody looks."""
+
+
 class FleetApi:
     """Answers the page's questions about a fleet; whoever asks has been checked.
 
     Args:
-        picture: of the fleet.
-        feeds: fill the picture while somebody looks.
+        fleet: the fleet.
         stories: say why a pod does not run.
-        devices: reads the devices.
-        journals: of links, of changes and of the values of devices.
         about: this server.
         refusal: the user's rights, which are asked for with each question.
         door: leads to containers.
@@ -107,11 +123,8 @@ class FleetApi:
 
     def __init__(
         self,
-        picture: Picture,
-        feeds: Feeds,
+        fleet: WatchedFleet,
         stories: PodStories,
-        devices: DeviceReader,
-        journals: Journals,
         about: About,
         *,
         refusal: Refusal = nothing_refused,
@@ -122,12 +135,12 @@ class FleetApi:
         self._most_namespaces = most_namespaces
         self._unknown = unknown or {}
         self.door = door
-        self._picture = picture
-        self._feeds = feeds
+        self._picture = fleet.picture
+        self._feeds = fleet.feeds
         self._stories = stories
-        self._devices = devices
-        self._journals = journals
-        self._changes = JournalReader(journals, picture)
+        self._devices = fleet.devices
+        self._journals = fleet.journals
+        self._changes = JournalReader(fleet.journals, fleet.picture)
         self._about = about
         self._refusal = refusal
 
@@ -253,13 +266,9 @@ def fleet_api(
         door: leads to containers; None: the page is read only.
         unknown: see `FleetApi`.
     """
-    picture, devices = Picture(clock.now, about.program, about.version), DeviceReader(client, clock)
     return FleetApi(
-        picture,
-        Feeds(picture, client, source, devices, clock),
+        WatchedFleet(client, source, clock, about.program, about.version),
         PodStories(about.program, client),
-        devices,
-        source,
         about,
         door=door or ClosedDoor(f"{about.program} page --allow exec"),
         unknown=unknown,

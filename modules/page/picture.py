@@ -11,7 +11,7 @@ from modules.apimachinery.printing.ages import seconds_of
 from modules.apimachinery.printing.fields import JsonObject
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts
-from modules.insight.fleet.facts import link_of, linked_row
+from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.findings import Fleet, FleetFinding, findings
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
@@ -507,7 +507,7 @@ class Picture:
 
     def _row(self, name: str, now: float) -> NodeRow:
         known, connection = self._nodes.get(name), self._links.connections.get(name)
-        link = link_of(
+        link = LinkKnowledge(
             connection, self._links.elsewhere.get(name, ""), self._links.refused.get(name, ""),
             self._sessions.get(name, ()), is_known=self._links.are_known,
         )  # fmt: skip

@@ -238,39 +238,6 @@ def test_a_module_goes_on_in_its_own_turn(bed: Bed, log: Log) -> None:
     assert [type(entry) for entry in log.entries[2:]].count(RequestTimeoutError) == 1
 
 
-def test_a_group_request_collects_all_answers(bed: Bed, log: Log) -> None:
-    """The future has one answer of each member."""
-    hive = start(bed, log, Worker, Second)
-    answers = hive.broadcast_request("workers", bed.message(operation=Operation.QUERY), 60).get()
-    assert sorted(answer.content for answer in answers) == ["answer of second", "answer of worker"]
-
-
-def test_a_group_request_with_a_silent_member_has_the_answers_so_far(log: Log) -> None:
-    """At the deadline the error holds the answers that did come. In simulation, where they come before it for sure."""
-
-    class Silent(Worker):
-        name = "silent"
-
-        @handles(ResourceType.POD, Operation.QUERY)
-        def query(self, message: Message) -> None:
-            self.log("silent")
-
-    with Harness() as bee:
-        bee.add(Worker, log)
-        bee.add(Silent, log)
-        bee.start()
-        question = bee.message("default/pod/a", Operation.QUERY)
-        with pytest.raises(RequestTimeoutError) as caught:
-            bee.hive.broadcast_request("workers", question, 1.0).get()
-        assert [answer.content for answer in caught.value.answers] == ["answer of worker"]
-
-
-def test_a_request_to_an_empty_group_fails_immediately(bed: Bed, log: Log) -> None:
-    hive = start(bed, log, Worker)
-    with pytest.raises(UndeliverableError):
-        hive.broadcast_request("nobody", bed.message(operation=Operation.QUERY), 3600).get()
-
-
 def test_an_actor_of_a_module_may_wait_for_an_answer(bed: Bed, log: Log) -> None:
     """Inner actors may block on `hive.request(...).get()`; the module itself goes on meanwhile."""
 

@@ -19,6 +19,8 @@ from beehive.printable import CLIPPED, clipped, printable, printable_lines
         ("\ud800", "\\ud800"),
         ("ad\u200bmin\xad \u2060x\ufeff", "ad\\u200bmin\\xad \\u2060x\\ufeff"),
         ("a\U000e0041\U000e007f", "a\\U000e0041\\U000e007f"),
+        ("\u3164 \U000e0080", "\\u3164 \\U000e0080"),
+        ("\u263a\ufe0f \u845b\U000e0100", "\u263a\ufe0f \u845b\U000e0100"),
         ("back\\slash", "back\\slash"),
     ],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from beehive import BeehiveError, DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
+from beehive import DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
 from beehive.requests import PendingRequests
 from beehive.runtime import Future, ThreadFuture
 from beehive.simulation import Simulation
@@ -80,17 +80,6 @@ def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
     assert ends == ["first"]
 
 
-def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -> None:
-    """Stress: the members answer at the same moment; the list is complete and nothing is counted as too much."""
-    waiters = PendingRequests(threads.clock)
-    for _ in range(100):
-        one, future = question(threads), ThreadFuture[list[Message]]()
-        waiters.register(one, 60, future.set, expected=4)
-        run(*(lambda one=one: waiters.answer(one.reply(threads.clock)) for _ in range(4)))
-        assert len({answer.id for answer in future.get(timeout=PATIENCE)}) == 4
-    assert waiters.unmatched == {}
-
-
 def test_an_ended_request_has_no_deadline_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node has thousands an hour."""
     clock, cancelled = Simulation(0).clock, list[float]()
@@ -102,18 +91,6 @@ def test_an_ended_request_has_no_deadline_any_more(monkeypatch: pytest.MonkeyPat
     assert cancelled == []
     pending.answer(asked.reply(clock))
     assert cancelled == [3600.0]
-
-
-def test_a_member_that_cannot_be_reached_does_not_end_a_groups_request() -> None:
-    clock, got = Simulation(0).clock, list[object]()
-    pending = PendingRequests(clock)
-    asked = Message.new(clock, source="t", resource="default/pod/a", operation="query")
-    pending.register(asked, 60.0, got.append, expected=1)
-    pending.undeliverable(asked.id, BeehiveError("cannot deliver", "to one", "it is gone"))
-    assert got == []
-    answer = asked.reply(clock)
-    pending.answer(answer)
-    assert got == [[answer]]
 
 
 def test_the_memory_of_closed_requests_is_bounded(threads: Threads) -> None:

@@ -70,19 +70,6 @@ def test_a_module_that_was_not_asked_cannot_answer() -> None:
         assert future.get().content == "honest"
 
 
-def test_of_a_group_every_member_may_answer_and_nobody_else() -> None:
-    """As of one module."""
-    with Harness() as bee:
-        bee.add(_Asked)
-        bee.add(_Other)
-        bee.start()
-        question = bee.message("default/secret/s", "query")
-        future = bee.hive.broadcast_request("some", question, 60.0)
-        assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
-        assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
-        assert [answer.content for answer in future.get()] == ["honest"]
-
-
 def test_a_module_that_was_asked_may_delegate_the_request() -> None:
     """Then the delegate answers; a module that was not asked can delegate neither to itself nor to others."""
     with Harness() as bee:

@@ -42,7 +42,7 @@ from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
 from modules.apimachinery.types import Nanoseconds, Pod, decode
 from protos.cri.v1 import api_pb2 as cri
-from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
+from tests.support.cri_calls import runtime_calls
 
 if TYPE_CHECKING:
     from modules.apimachinery.kinds import JsonObject
@@ -134,7 +134,7 @@ class BareRuntime:
         self._channel = grpc.insecure_channel(
             f"unix:{endpoint.removeprefix('unix://')}", options=(("grpc.default_authority", "localhost"),)
         )
-        self._stub: Any = RuntimeServiceStub(self._channel)
+        self._calls = runtime_calls(self._channel)
         self._template = template
         self._logs = Path(template.sandbox.log_directory).parent
         self._names = itertools.count()
@@ -157,18 +157,18 @@ class BareRuntime:
 
     def _start(self) -> None:
         sandbox, container = self._named(f"bare-{next(self._names)}")
-        made = self._stub.RunPodSandbox(cri.RunPodSandboxRequest(config=sandbox), timeout=_TIMEOUT).pod_sandbox_id
+        made = self._calls["RunPodSandbox"](cri.RunPodSandboxRequest(config=sandbox), timeout=_TIMEOUT).pod_sandbox_id
         request = cri.CreateContainerRequest(pod_sandbox_id=made, config=container, sandbox_config=sandbox)
-        inmate = self._stub.CreateContainer(request, timeout=_TIMEOUT).container_id
-        self._stub.StartContainer(cri.StartContainerRequest(container_id=inmate), timeout=_TIMEOUT)
+        inmate = self._calls["CreateContainer"](request, timeout=_TIMEOUT).container_id
+        self._calls["StartContainer"](cri.StartContainerRequest(container_id=inmate), timeout=_TIMEOUT)
         self._pods.append((made, inmate))
 
     def _remove(self, sandbox: str, container: str, grace: int) -> None:
-        stub = self._stub
-        stub.StopContainer(cri.StopContainerRequest(container_id=container, timeout=grace), timeout=_TIMEOUT)
-        stub.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=sandbox), timeout=_TIMEOUT)
-        stub.RemoveContainer(cri.RemoveContainerRequest(container_id=container), timeout=_TIMEOUT)
-        stub.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox), timeout=_TIMEOUT)
+        calls = self._calls
+        calls["StopContainer"](cri.StopContainerRequest(container_id=container, timeout=grace), timeout=_TIMEOUT)
+        calls["StopPodSandbox"](cri.StopPodSandboxRequest(pod_sandbox_id=sandbox), timeout=_TIMEOUT)
+        calls["RemoveContainer"](cri.RemoveContainerRequest(container_id=container), timeout=_TIMEOUT)
+        calls["RemovePodSandbox"](cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox), timeout=_TIMEOUT)
 
     def _named(self, name: str) -> Requests:
         sandbox, container = cri.PodSandboxConfig(), cri.ContainerConfig()

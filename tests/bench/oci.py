@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import grpc
 import psutil
@@ -21,7 +21,6 @@ import psutil
 from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore
 from protos.cri.v1 import api_pb2 as cri
-from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import breathe, inner_endpoint, pass_time
 from tests.end_to_end.machine import Machine
@@ -33,6 +32,7 @@ from tests.modules.runtimes.oci.images.tars import directory, file, tar
 from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd
 from tests.support.containerd import reason_missing as containerd_missing
+from tests.support.cri_calls import runtime_calls
 
 _MANY: Final = 20
 _COMMANDS: Final = 40
@@ -135,12 +135,12 @@ def _commands(endpoint: str) -> Iterator[float]:
     """Milliseconds of commands in one container."""
     options = (("grpc.default_authority", "localhost"),)
     with grpc.insecure_channel(endpoint.replace("unix://", "unix:"), options) as channel:
-        stub: Any = RuntimeServiceStub(channel)
-        listed = stub.ListContainers(cri.ListContainersRequest()).containers
+        calls = runtime_calls(channel)
+        listed = calls["ListContainers"](cri.ListContainersRequest()).containers
         running = next(each.id for each in listed if each.state == cri.CONTAINER_RUNNING)
         for _ in range(_COMMANDS):
             begin = time.perf_counter()
-            stub.ExecSync(cri.ExecSyncRequest(container_id=running, cmd=["true"], timeout=30))
+            calls["ExecSync"](cri.ExecSyncRequest(container_id=running, cmd=["true"], timeout=30))
             yield (time.perf_counter() - begin) * 1000
 
 

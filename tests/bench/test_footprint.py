@@ -37,7 +37,7 @@ OWN = (
 )  # fmt: skip
 NOT_EMBEDDED = ("grpc",)
 """Modules that a node with the process runtime does not import before somebody calls it on its socket."""
-ONLY_EMBEDDED = ("modules.runtimes", "protos.cri.v1.api_pb2_grpc")
+ONLY_EMBEDDED = ("modules.runtimes",)
 """Modules that a node with a CRI runtime does not import."""
 
 

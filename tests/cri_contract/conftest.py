@@ -1,4 +1,4 @@
-"""Each test runs on each kind of runtime; the first kind without `make slow`, the others with it."""
+"""Each test runs on each kind of runtime; on `oci`, root's and an ordinary user's, without `make slow`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from tests.cri_contract.client import Client
 from tests.cri_contract.exceptions import EXCEPTIONS, UNSAFE
 from tests.cri_contract.images import ContractImages
 from tests.cri_contract.kinds import KINDS, Kind
+from tests.support.flaky import without_step
 
-_HERE = Path(__file__).parent
-_QUICK = "oci"
+_HERE = "tests/cri_contract/"
+_QUICK = ("oci", "oci-rootless")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and the exceptions of each kind: they must fail."""
     for item in items:
         kind = str(getattr(getattr(item, "callspec", None), "params", {}).get("kind", ""))
-        if not kind or not item.path.is_relative_to(_HERE):
+        if not kind or not item.nodeid.startswith(_HERE):
             continue
-        if kind != _QUICK:
+        if kind not in _QUICK:
             item.add_marker(pytest.mark.slow)
         if kind == "containerd":
             item.add_marker(pytest.mark.containerd)
@@ -35,8 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def spec_of(name: str, kind: str) -> str:
-    """The name of a test without the kind of runtime."""
-    return name.replace(f"[{kind}]", "").replace(f"{kind}-", "").replace(f"-{kind}", "")
+    """The name of a test without the kind of runtime, and without the number of a repetition by `--count`."""
+    return without_step(name).replace(f"[{kind}]", "").replace(f"{kind}-", "").replace(f"-{kind}", "")
 
 
 @pytest.fixture(scope="session", params=list(KINDS))

@@ -120,8 +120,26 @@ _DOCKER: Final = {
     "test_an_image_in_use": "Docker keeps an image while a container has it",
 }
 _RUNC: Final = _because("user namespaces need crun: runc 1.1 joins none, and has no id-mapped mounts", _USER_NAMESPACES)
+_ROOTLESS: Final = {
+    **_because("all pods are in one user namespace, and hostUsers: false is refused", _USER_NAMESPACES),
+    **_because("hostPID and hostIPC are refused", "test_host_pid test_host_ipc[host]"),
+    **_because(
+        "pods are in a network that the machine does not see; its ports lead to them",
+        "test_container_port test_network_of_several test_a_pod_reaches_the_machine",
+    ),
+    **_because(
+        "the test mounts in the machine's mount namespace, which takes root",
+        "test_recursively_read_only test_not_recursively_read_only test_propagation[private] "
+        "test_propagation[host-to-container] test_propagation[bidirectional] "
+        "test_recursively_read_only_refused[host-to-container] test_recursively_read_only_refused[bidirectional] "
+        "test_recursively_read_only_refused[writable]",
+    ),
+    "test_verbose_pod_network": "the file of the namespace is in the node's mount namespace",
+    "test_values": "without control groups there are no metrics of them",
+}
 EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "oci": {},
+    "oci-rootless": _ROOTLESS,
     "runc": _RUNC,
     "shim": {},
     "docker": _DOCKER,
@@ -129,7 +147,9 @@ EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "processes": _PROCESSES,
 }
 
+_LIMITS: Final = "an ordinary user may change no control group: limits are not enforced"
 UNSAFE: Final[dict[str, dict[str, str]]] = {
+    "oci-rootless": {"test_out_of_memory": f"{_LIMITS}, and the machine's memory would be eaten"},
     "processes": {
         **_because(
             "the file would be made on the machine",

@@ -20,6 +20,7 @@ from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import Programs, find_programs
 from tests.modules.runtimes.oci.node import node_directory
+from tests.modules.runtimes.oci.rootless.node import rootless_node
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
@@ -71,6 +72,13 @@ def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Ki
 
 
 @contextmanager
+def _oci_rootless() -> Iterator[Kind]:
+    """`embedded://oci` of an ordinary user, in a process of its own; nothing is left of it."""
+    with rootless_node() as node:
+        yield Kind("oci-rootless", node.socket, "")
+
+
+@contextmanager
 def _docker() -> Iterator[Kind]:
     """`embedded://docker` on a dockerd of the tests, with its own network on a bridge; nothing is left of it."""
     if reason := docker_missing() or reason_missing():  # the network's plug-ins
@@ -114,10 +122,11 @@ def _processes() -> Iterator[Kind]:
 
 KINDS: Final[dict[str, Callable[[], AbstractContextManager[Kind]]]] = {
     "oci": partial(_oci, "oci"),
+    "oci-rootless": _oci_rootless,
     "runc": partial(_oci, "runc", _with_runc),
     "shim": partial(_oci, "shim", _with_shim),
     "docker": _docker,
     "containerd": _containerd,
     "processes": _processes,
 }
-"""How each kind is started. All but the first are slow. `runc` and `shim` are `oci` without crun, or conmon."""
+"""How each kind is started. All but the first two are slow. `runc` and `shim` are `oci` without crun, or conmon."""

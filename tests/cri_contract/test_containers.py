@@ -189,9 +189,13 @@ def test_reopen_log_of_what_does_not_run(client: Client) -> None:
 
 
 def test_out_of_memory(client: Client) -> None:
-    """critest: OOM: the container that takes more than its limit is killed, with 137 and the reason OOMKilled."""
+    """critest: OOM: the container that takes more than its limit is killed, with 137 and the reason OOMKilled.
+
+    Without a limit the program ends by itself.
+    """
     limits = cri.LinuxContainerResources(memory_limit_in_bytes=15 << 20, memory_swap_limit_in_bytes=15 << 20)
-    ended = client.ended(client.start("dd", "if=/dev/zero", "of=/dev/null", "bs=20M", linux={"resources": limits}))
+    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=20M", "count=50"]
+    ended = client.ended(client.start(*command, linux={"resources": limits}))
     assert (ended.status.exit_code, ended.status.reason) == (137, "OOMKilled")
 
 

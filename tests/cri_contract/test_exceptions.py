@@ -36,8 +36,10 @@ def test_they_name_tests(table: dict[str, dict[str, str]]) -> None:
         ("test_x[oci-a]", "test_x[a]"),
         ("test_x[a-oci]", "test_x[a]"),
         ("test_x[a-oci-b]", "test_x[a-b]"),
+        ("test_x[oci-3-20]", "test_x"),
+        ("test_x[oci-a-3-20]", "test_x[a]"),
     ],
 )
 def test_a_name_without_its_kind(name: str, spec: str) -> None:
-    """Whatever order pytest gives a test's parameters, its exceptions are found."""
+    """Whatever order pytest gives a test's parameters, and however often it is repeated, its exceptions are found."""
     assert spec_of(name, "oci") == spec

@@ -22,7 +22,7 @@ from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 PAGE: Final = (REPOSITORY / "docs" / "add-a-module.md").read_text()
-COPIED: Final = ("beehive", "docs", "edged", "edgehub", "metamanager", "modules", "protos", "tests")
+COPIED: Final = ("beehive", "docs", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos", "tests")
 PLACES: Final = (
     "docs/architecture.md",
     "modules/edge/clockwatch",

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import grpc
 import pytest
 
-from beehive import Message, ModuleName
+from beehive import Message, ModuleName, Runtime, Threads
+from beehive.simulation import Simulation
 from beehive.testing import Harness
 from edged.cgroups.tree import CgroupTree
 from edged.cri.errors import UnavailableError
@@ -36,6 +37,14 @@ def unavailable() -> UnavailableError:
     return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
 
 
+@pytest.fixture(params=["threads", "simulation"])
+def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """Both runtimes of actors, each in turn."""
+    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
+    yield runtime
+    runtime.close()
+
+
 def pod(name: str = "web", **changes: Any) -> dict[str, Any]:
     """A pod as the cloud sends it; `changes` go into its spec, except `metadata` and `status`."""
     metadata = {
@@ -59,9 +68,9 @@ class FragileSnapshots(Snapshots):
     """Fails once on demand, and edged with it."""
 
     def __init__(self, bee: Harness) -> None:
+        super().__init__()
         self.fails = False
         self._bee = bee
-        self._pods: tuple[Pod, ...] = ()
 
     @property
     def pods(self) -> tuple[Pod, ...]:

@@ -577,7 +577,7 @@ def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(be
     def listen() -> None:
         told.append((bench.snapshots.pods_are_complete, tuple(each.status.phase for each in bench.snapshots.pods)))
 
-    bench.snapshots.listener = listen
+    bench.snapshots.subscribe(listen)
     bench.start()
     assert told.pop() == (True, ())
     bench.tell("insert", pod())

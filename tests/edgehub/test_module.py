@@ -250,7 +250,7 @@ def test_what_cannot_be_taken_is_counted_and_logged_and_the_link_stays(
     bed.deliver(frame)
     bed.deliver(message("default/pod/p", "insert"))
     assert bed.counters.rejected == {reason: 1}
-    assert "rejected from the cloud" in caplog.text
+    assert "rejected a message from the cloud" in caplog.text
     assert bed.got[ModuleName.METAMANAGER][-1].route.operation == "insert"
     assert bed.counters.connected
 

@@ -89,7 +89,7 @@ def test_a_change_that_has_the_cloud_dialled_is_in_the_log(caplog: pytest.LogCap
         guarded = Guarded(f"{POD}, {ROUTE}", act=NetworkGuard.may_dial)
         guarded.guard.start()
         guarded.run_for(1.0)
-    assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; the cloud is dialled at once"]
+    assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; dialling the cloud now"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_dial_that_waits_names_the_change_of_the_way_out(caplog: pytest.LogCap
         guarded.guard.start()
         guarded.run_for(10 * DIAL_INTERVAL)
     assert guarded.acted == [0.0, DIAL_INTERVAL]
-    assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; the cloud is dialled at once"] * 2
+    assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; dialling the cloud now"] * 2
 
 
 def test_changes_dial_once_in_an_interval_and_the_last_one_is_reported_again() -> None:

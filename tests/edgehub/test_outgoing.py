@@ -271,6 +271,20 @@ def apply(changes: OutboxChanges, disk: dict[int, Entry]) -> None:
         disk.pop(serial, None)
 
 
+def test_rows_that_two_refused_writes_made_and_removed_are_not_to_be_removed() -> None:
+    """Or their removals would pile up while the disk is full."""
+    outgoing = bounded(10, 10_000)
+    outgoing.attach([])
+    writes = []
+    for _ in range(2):
+        outgoing.offer(entry(message("default/podstatus/web", "update")))
+        writes.append(outgoing.ledger.drain())
+    first, second = writes
+    assert (len(first.put), first.gone, len(second.put), second.gone) == (1, (), 1, (first.put[0].serial,))
+    outgoing.ledger.refused(OutboxChanges(first.put + second.put, first.gone + second.gone), outgoing.all_entries())
+    assert outgoing.ledger.drain() == second._replace(gone=())
+
+
 def test_a_kept_message_does_not_leave_before_it_is_written_and_holds_up_no_other() -> None:
     """A request behind it leaves immediately."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()

@@ -35,7 +35,7 @@ def test_a_silent_cloud_is_pinged_and_then_taken_for_dead(monkeypatch: pytest.Mo
         running.link._transport.ring()
         end = running.wait_end()
     assert isinstance(end, DeadPeerError)
-    assert "nothing heard" in str(end)
+    assert "nothing received" in str(end)
 
 
 def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,9 @@ def test_a_cloud_that_has_lost_its_objects_ends_nothing(stopped_machine: Machine
     machine.cloud.mirror("Node").wait(NODE, lambda _: True)
     machine.cloud.apply(of_node("later"))
     machine.cloud.pods.wait("later", is_ready)
-    wait_until(lambda: "has been taken" in edge.process.text().rpartition("is registered")[2], "the list is taken")
+    wait_until(
+        lambda: "received the cloud's list" in edge.process.text().rpartition("is registered")[2], "the list is taken"
+    )
     machine.cloud.apply(of_node("last"))
     machine.cloud.pods.wait("last", is_ready)
     assert status_of(edge.pods()["web"])["containerID"] == container

@@ -10,11 +10,11 @@ from pathlib import Path
 import grpc
 
 from protos.cri.v1 import api_pb2 as cri
-from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 from tests.bench.subject import inner_endpoint
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.cri_calls import runtime_calls
 from tests.support.patience import PATIENCE
 
 
@@ -32,7 +32,7 @@ def test_a_node_that_runs_pods_loads_grpc_with_the_first_call_on_its_cri_socket(
         for _ in range(2):
             with grpc.insecure_channel(endpoint) as channel:
                 request = cri.ListPodSandboxRequest()
-                answer = RuntimeServiceStub(channel).ListPodSandbox(request, timeout=PATIENCE)
+                answer = runtime_calls(channel)["ListPodSandbox"](request, timeout=PATIENCE)
                 assert [sandbox.metadata.name for sandbox in answer.items] == ["p"]
         assert _has_grpc(machine.edge.process.pid)
         machine.edge.process.signal(signal.SIGTERM)

@@ -97,7 +97,7 @@ def test_tokens_that_do_not_do(stopped_machine: Machine) -> None:
         "the cloud's CA is not the token's": f"{'0' * 64}.{jwt}",
         "answered 401": f"{digest}.{jwt[:-4]}AAAA",
         "the token has expired: at 20": brief,
-        "has not the form of one": "abc",
+        "is malformed": "abc",
     }
     for words, token in cases.items():
         done = machine.edge.join(machine.cloud, token)

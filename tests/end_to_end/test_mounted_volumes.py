@@ -59,7 +59,7 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
         volumeMounts=[mount("memory", "/memory")],
     )
     machine.cloud.apply(pod("p", writer, reader, volumes=volumes, terminationGracePeriodSeconds=1))
-    machine.cloud.pods.wait("p", lambda made: "a socket is wanted and nothing is there" in waits(made, "writer"))
+    machine.cloud.pods.wait("p", lambda made: "a socket is expected, and nothing is there" in waits(made, "writer"))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(machine.directory / "Socket"))
     made = machine.cloud.pods.wait("p", is_ready)
@@ -92,7 +92,9 @@ def test_a_mount_within_a_volume_of_files(machine: Machine) -> None:
     mounts = [mount("inner", "/outer/inner"), mount("outer", "/outer"), mount("memory", "/outer/memory")]
     for name in ("outer", "inner"):
         machine.cloud.apply(config_map(name, key="one"))
-    machine.cloud.apply(pod("p", container(script, volumeMounts=mounts), volumes=volumes))
+    machine.cloud.apply(
+        pod("p", container(script, volumeMounts=mounts), volumes=volumes, terminationGracePeriodSeconds=1)
+    )
     made = machine.cloud.pods.wait("p", is_ready)
     for name in ("outer", "inner"):
         machine.cloud.apply(config_map(name, key="two"))

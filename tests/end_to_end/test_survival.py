@@ -178,7 +178,7 @@ def test_a_lost_database_and_nothing_that_runs(stopped_machine: Machine) -> None
     for name, obj in before.items():
         now = machine.cloud.pods.wait(name, partial(_runs_anew, obj))
         assert now["metadata"]["uid"] == obj["metadata"]["uid"]
-    assert "list of this node's pods has been taken: 2 in it" in machine.edge.process.text()
+    assert "list of this node's pods: 2 pods" in machine.edge.process.text()
     machine.cloud.delete("Pod", "p")
     machine.cloud.pods.wait_gone("p")
 

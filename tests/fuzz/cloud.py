@@ -22,7 +22,7 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
@@ -195,7 +195,7 @@ class _Alone:
         self._history = WatchHistory(self._cluster.storage)
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
-        api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
+        api = ApiService(Requester(self), self.subscriptions, "v1.32.0", self._clock)
         self.service = ControlService(api, IdentityService(_unanswered, ADMINISTRATOR), self)
 
     def metrics(self) -> str:

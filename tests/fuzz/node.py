@@ -21,7 +21,7 @@ from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.files import pem
 from edgehub.certificates.token import Token
 from edgehub.errors import AuthorityError, TokenError
-from modules.apimachinery.pods.log_options import LogOptionError, LogOptions, log_options
+from modules.apimachinery.pods.log_options import InvalidLogOptionsError, LogOptionError, LogOptions, log_options
 from modules.apimachinery.types import ConfigMap, Pod, Secret, decode, encode
 from modules.apimachinery.types.codec import DecodeError
 from modules.apimachinery.types.nodes import Node
@@ -180,7 +180,7 @@ def _check_question(data: bytes, _: Random) -> None:
         for part in request.parts:
             must("/" not in part and part not in ("", ".", "..") and "\0" not in part, "no part of a path climbs")
         log_options(request, 10**18)  # type: ignore[arg-type]
-    except (HttpStatusError, LogOptionError):
+    except (HttpStatusError, InvalidLogOptionsError, LogOptionError):
         return
 
 

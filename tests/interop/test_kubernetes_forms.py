@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from beehive.module import Module
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
+from modules.cloud.apiserver.endpoints.service import Requester
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.authentication.authenticator import Authenticator
 from modules.cloud.authentication.token_file import StaticTokens
@@ -54,7 +55,7 @@ def test_the_responses_equal_a_real_api_servers(tmp_path: Path) -> None:
         control = _module(stub, Control)
         tokens = StaticTokens({name.encode(): user for name, user in USERS.items()})
         caller = control._caller()
-        of_node = lambda node: control._api(NodeCaller(caller, node))  # noqa: E731
+        of_node = lambda node: control._api(Requester(NodeCaller(caller, node), ""))  # noqa: E731
         access = AccessService(Authenticator(tokens), control.service(), of_node, caller.call)
         found = played(Story(access.serve), recorded_exchanges(), lambda: _forget(stub), lambda: _settle(stub))
     differing = {label: differences for label, differences in found.items() if differences}

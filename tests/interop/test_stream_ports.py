@@ -73,14 +73,19 @@ class OurCloud:
         self.server = ClusterServer(self.bee.clock)
         self._tunnels = Tunnels(self.bee.clock)
         listener = cast("StreamListener", Server())
-        self.bee.add(CloudStream, self._tunnels, lambda _: Server(), listener)
+        self.bee.add(CloudStream, self._tunnels, self._make_server, listener)
         ClusterController(self.bee, self.server, nodes=())
         self._link: WebsocketLink | None = None
+
+    def _make_server(self, _port: int, opened: Callable[[str], None]) -> Server:
+        self._node_opened = opened
+        return Server()
 
     def opened(self) -> None:
         """See `Cloud`."""
         self._link = WebsocketLink(lambda _: None)
         self._tunnels.add(NODE, "", self._link)
+        self._node_opened(NODE)
 
     def ended(self) -> None:
         """See `Cloud`."""

@@ -66,7 +66,7 @@ def test_sent_changes_are_durable_or_an_error_and_in_order(actions: list[str]) -
     def effect(text: str) -> Sequence[Reply]:
         return [to_cloud(Message(content=text))]
 
-    module, health = SimpleNamespace(deliver=deliver), SimpleNamespace(report=lambda _error: None)
+    module, health = SimpleNamespace(deliver=deliver), SimpleNamespace(report=lambda _error: None, is_failing=False)
     batch = Batch(ledger, module, health)  # type: ignore[arg-type]
     for number, action in enumerate([*actions, "flush"]):
         key = f"{action} {number}"
@@ -94,7 +94,7 @@ def test_sent_changes_are_durable_or_an_error_and_in_order(actions: list[str]) -
 def test_nothing_is_repeated_in_a_damaged_database() -> None:
     ledger, sent, repeated = Ledger(), list[str](), list[int]()
     module = SimpleNamespace(deliver=lambda reply: sent.append(reply.message.content))
-    batch = Batch(ledger, module, SimpleNamespace(report=lambda _error: None))  # type: ignore[arg-type]
+    batch = Batch(ledger, module, SimpleNamespace(report=lambda _error: None, is_failing=False))  # type: ignore[arg-type]
     failed = [to_cloud(Message(content="error"))]
     batch.add(Outcome((), changed=True, failure_replies=lambda: failed, retry=lambda: repeated.append(1)))
     batch.lose(for_good=True)

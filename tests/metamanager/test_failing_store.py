@@ -14,7 +14,7 @@ from metamanager.sqlite_store import SqliteStore
 from metamanager.store_health import PROBE_AFTER
 from metamanager.unreferenced import CHECK_SECONDS
 from tests.metamanager.support import META, from_cloud, from_edged, node, store_of, thing
-from tests.metamanager.test_absent_pods import a_node_with
+from tests.metamanager.test_cloud_pods import a_node_with
 from tests.metamanager.test_pod_list import listing, names, pod
 
 EDGED, HUB = ModuleName.EDGED, Group.HUB

@@ -21,7 +21,7 @@ from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
 from tests.metamanager.support import META, connect, from_cloud, from_edged, node, store_of, thing
-from tests.metamanager.test_absent_pods import Cloud
+from tests.metamanager.test_cloud_pods import Cloud
 from tests.metamanager.test_pod_list import asking, listing, names, pod
 from tests.support.full_disk import fill, small_file_system
 

@@ -60,7 +60,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edged/node": ("tests/edged/node", "tests/edged/status", "tests/edged/test_the_node.py"),
     "edged/admission": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
     "edged/eviction": ("tests/edged/eviction",),
-    "edged/images": ("tests/edged/images",),
+    "edged/images": ("tests/edged/images", "tests/edged/pod_workers/test_image_manager.py"),
     "edged/probes": ("tests/edged/probes",),
     "edged/shutdown": ("tests/edged/shutdown",),
     "edged/volumes": ("tests/edged/volumes", "tests/edged/test_volume_manager.py"),

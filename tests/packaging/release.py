@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
+from configparser import ConfigParser
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from modules.processes.common.source_version import SourceCommit, checked_out
 
@@ -23,6 +25,43 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CONSTRAINTS: Final = ("constraints.txt", "constraints-cloud.txt")
 _BUILD: Final = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
 _SECONDS: Final = 600.0
+
+
+class Part(NamedTuple):
+    """A distribution beside edgecore, made of files of the same commit; `deploy/NAME/setup.cfg` has its metadata."""
+
+    name: str
+    """Without `edgecore-`."""
+    files: Mapping[str, str]
+    """Files and directories, and where they are in the distribution."""
+    ours: tuple[str, ...] = ()
+    """Distributions of the same version that it needs."""
+    needs: tuple[str, ...] = ()
+    """Which of the dependencies of edgecore it needs, in the versions that setup.cfg allows."""
+    renamed: Mapping[str, str] = {}
+    """Modules that have another name in the distribution."""
+
+
+PARTS: Final = (
+    Part("lab", {"modules/lab": "modules/lab"}, ours=("edgecore",)),
+    Part("beehive", {"beehive": "beehive"}, needs=("pykka", "msgspec", "msgpack", "h11", "greenlet")),
+    Part(
+        "mapper",
+        {
+            "edgecore_mapper": "edgecore_mapper",
+            "protos/dmi/v1beta1/__init__.py": "edgecore_mapper/dmi/__init__.py",
+            "protos/dmi/v1beta1/api_pb2.py": "edgecore_mapper/dmi/api_pb2.py",
+            "protos/dmi/v1beta1/api_pb2.pyi": "edgecore_mapper/dmi/api_pb2.pyi",
+            "modules/apimachinery/device_properties.py": "edgecore_mapper/device_properties.py",
+        },
+        ours=("edgecore-beehive",),
+        needs=("grpcio", "protobuf", "msgspec"),
+        renamed={
+            "protos.dmi.v1beta1": "edgecore_mapper.dmi",
+            "modules.apimachinery.device_properties": "edgecore_mapper.device_properties",
+        },
+    ),
+)
 
 
 class ReleaseError(Exception):
@@ -49,8 +88,10 @@ def build(root: Path, into: Path) -> list[Path]:
         _run(["git", "checkout", "--quiet", "--detach", source.hash], clone, source)
         for hook in ("build_wheel", "build_sdist"):
             _run([sys.executable, "-c", _BUILD, hook, str(built)], clone, source)
-        lab = _lab_sources(clone, next(built.glob("*.whl")).name.split("-")[1], Path(scratch, "lab"))
-        _run([sys.executable, "-c", _BUILD, "build_wheel", str(built)], lab, source)
+        version = next(built.glob("*.whl")).name.split("-")[1]
+        for part in PARTS:
+            sources = sources_of(part, clone, version, Path(scratch, part.name))
+            _run([sys.executable, "-c", _BUILD, "build_wheel", str(built)], sources, source)
         for archive in built.glob("*.tar.gz"):
             normalize(archive, source.time)
         for name in CONSTRAINTS:
@@ -59,18 +100,32 @@ def build(root: Path, into: Path) -> list[Path]:
         sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
         (built / "SHA256SUMS").write_text(sums)
         into.mkdir(parents=True, exist_ok=True)
-        for earlier in [*into.glob("edgecore-*"), *into.glob("edgecore_lab-*")]:
+        for earlier in [*into.glob("edgecore-*"), *into.glob("edgecore_*")]:
             earlier.unlink()
         return [Path(shutil.copy(file, into)) for file in [*files, built / "SHA256SUMS"]]
 
 
-def _lab_sources(clone: Path, version: str, into: Path) -> Path:
-    """Make the directory that edgecore-lab is built in: its own metadata and `modules/lab`; return it."""
-    shutil.copytree(clone / "deploy" / "lab", into)
-    shutil.copytree(clone / "modules" / "lab", into / "modules" / "lab")
+def sources_of(part: Part, clone: Path, version: str, into: Path) -> Path:
+    """Make the directory that a part is built in: its own metadata, and copies of its files; return it."""
+    shutil.copytree(clone / "deploy" / part.name, into)
+    for source, target in part.files.items():
+        (into / target).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (clone / source).is_dir() else shutil.copy
+        copy(clone / source, into / target)
+    for file in into.rglob("*.py") if part.renamed else ():
+        text = file.read_text()
+        for ours, theirs in part.renamed.items():
+            text = text.replace(ours, theirs)
+        file.write_text(text)
     shutil.copy(clone / "LICENSE", into / "LICENSE")  # with its mode, whatever the umask
     (into / "VERSION").write_text(version)
-    (into / "requirements.txt").write_text(f"edgecore=={version}\n")
+    config = ConfigParser(interpolation=None)
+    config.read(clone / "setup.cfg")
+    lines = config["options"]["install_requires"].splitlines()
+    needs = [line for line in lines if line.startswith(tuple(f"{name}>" for name in part.needs))]
+    (into / "requirements.txt").write_text(
+        "".join(f"{one}\n" for one in [*(f"{o}=={version}" for o in part.ours), *needs])
+    )
     return into
 
 

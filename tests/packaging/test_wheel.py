@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -21,12 +22,14 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.source_version import built_version, checked_out
 from modules.processes.common.version import VERSION
-from tests.end_to_end.processes import REPOSITORY
-from tests.packaging.release import CONSTRAINTS, build
+from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.modules.edge.dmi.node import DmiNode, device, model
+from tests.packaging.release import CONSTRAINTS, PARTS, build
 from tests.support.patience import PATIENCE
 
-PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules")
+PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "edgecore_mapper")
 LAB_CONFIG: Final = "deploy/lab/setup.cfg"
+PART_CONFIGS: Final = tuple(f"deploy/{part.name}/setup.cfg" for part in PARTS)
 RECORDED: Final = REPOSITORY / "tests" / "replay" / "fixtures" / "init.trace"
 
 
@@ -52,6 +55,19 @@ def tracked(*paths: str) -> list[str]:
     return [name for name in names if name and (REPOSITORY / name).is_file()]
 
 
+def environment(where: Path, *wheels: Path) -> Path:
+    """Make an environment that has the wheels, and the dependencies of the environment that runs the tests; return the
+    directory of its programs.
+
+    A `.pth` file lends those: the editable installation beside them is not seen through it.
+    """
+    venv.create(where, with_pip=False, symlinks=True)
+    site = where / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    pip(where / "bin", "install", *OPTIONS, *wheels)
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return where / "bin"
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone of one commit, which has the tracked files as they are on the disk."""
@@ -64,7 +80,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "README.md",
         "LICENSE",
         "CHANGELOG.md",
-        LAB_CONFIG,
+        *PART_CONFIGS,
     )
     for name in tracked(*PACKAGES, *others, *CONSTRAINTS):
         target = copy / name
@@ -80,7 +96,8 @@ def release(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that `make release` makes from it."""
     where = tmp_path_factory.mktemp("dist")
     (where / "edgecore-0.2.0-py3-none-any.whl").touch()
-    (where / "edgecore_lab-0.2.0-py3-none-any.whl").touch()
+    for part in PARTS:
+        (where / f"edgecore_{part.name}-0.2.0-py3-none-any.whl").touch()
     build(clone, where)
     return where
 
@@ -101,16 +118,8 @@ def lab(release: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel, and the dependencies of the environment that runs the tests.
-
-    A `.pth` file lends those: the editable installation beside them is not seen through it.
-    """
-    where = tmp_path_factory.mktemp("environment")
-    venv.create(where, with_pip=False, symlinks=True)
-    site = where / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    pip(where / "bin", "install", *OPTIONS, wheel)
-    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    return where / "bin"
+    """The programs of an environment that has the wheel."""
+    return environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -154,6 +163,54 @@ def test_the_lab_is_an_extra(programs: Path, wheel: Path, lab: Path, tmp_path: P
     assert "1/1 seeds, 0 failed" in output_of(*simulate, cwd=tmp_path)
 
 
+MAPPER: Final = """
+import modules.own, protos.own
+from edgecore_mapper import DeviceDriver, serve
+
+
+class Thermometer(DeviceDriver):
+    def read(self, prop):
+        return 21 if prop.name == "temperature" else False
+
+
+serve("thermometers", "demo", {"tm": Thermometer})
+"""
+"""A mapper of a project with packages of its own, which have names of edgecore's."""
+
+
+def test_the_bus_and_mappers_do_without_edgecore(release: Path, tmp_path: Path) -> None:
+    """A test of a module in virtual time, and a mapper whose device's value arrives in a node's database."""
+    version = next(release.glob("edgecore-*.whl")).name.split("-")[1]
+    wheels = [release / f"edgecore_{name}-{version}-py3-none-any.whl" for name in ("beehive", "mapper")]
+    assert [{name.split("/")[0].split("-")[0] for name in names_in(one)} for one in wheels] == [
+        {"beehive", "edgecore_beehive"},
+        {"edgecore_mapper"},
+    ]
+    assert f"edgecore-beehive=={version}" in required(wheels[1])
+    python = environment(tmp_path / "environment", *wheels) / "python"
+    project = tmp_path / "project"
+    for package in ("modules", "protos"):
+        (project / package).mkdir(parents=True)
+        (project / package / "own.py").touch()
+    (project / "mapper.py").write_text(MAPPER)
+    bus = "\n".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "beehive.md").read_text(), re.S)[:3])
+    output_of(python, "-c", bus, cwd=project)
+    node = DmiNode(tmp_path).start()
+    node.put(model())
+    node.put(device())
+    try:
+        with subprocess.Popen([python, "mapper.py", "--edgecore", node.socket], cwd=project) as mapper:
+            try:
+                wait_until(
+                    lambda: node.twins("thermo").get("temperature") == "21", "the value is in the node's database"
+                )
+            finally:
+                mapper.terminate()
+        assert mapper.returncode == 0
+    finally:
+        node.stop()
+
+
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])
 def test_the_programs_run_from_the_wheel(programs: Path, program: str, tmp_path: Path) -> None:
     """Not from the checkout: the current directory is another."""
@@ -191,8 +248,9 @@ def test_the_files_of_a_release_and_their_sums(release: Path) -> None:
         for file in release.iterdir()
         if file.name != "SHA256SUMS"
     }
-    kinds = ("edgecore-*.whl", "edgecore_lab-*.whl", "edgecore-*.tar.gz", *CONSTRAINTS)
-    assert [sum(fnmatch(name, kind) for name in sums) for kind in kinds] == [1, 1, 1, 1, 1]
+    parts = [f"edgecore_{part.name}-*.whl" for part in PARTS]
+    kinds = ("edgecore-*.whl", *parts, "edgecore-*.tar.gz", *CONSTRAINTS)
+    assert [sum(fnmatch(name, kind) for name in sums) for kind in kinds] == [1] * len(kinds)
 
 
 @pytest.mark.slow

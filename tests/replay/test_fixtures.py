@@ -57,6 +57,12 @@ def test_the_command_prints_the_differences_and_ends_with_its_status(capsys: pyt
     assert main(["replay", str(path_of("crashes")), "--check"]) == ExitCode.OK
 
 
+def test_the_kinds_of_decisions_that_differ_have_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """They name no object, so that a release can say beforehand which of them it means to change."""
+    assert main(["replay", str(path_of(CHANGED)), "--check", "--names"]) == ExitCode.DIFFERENT
+    assert capsys.readouterr().out == "stop_container\n"
+
+
 def test_until_a_moment_nothing_after_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
     """The changed decision comes at about 18 s."""
     assert main(["replay", str(path_of(CHANGED)), "--check", "--until", "10"]) == ExitCode.OK

@@ -8,7 +8,7 @@ from edged.cri.contract import ContainerId
 from edged.eviction.evictor import Evictor
 from edged.gc import containers
 from edged.pleg.hints import Hints
-from edged.pods import actions
+from edged.pods import init_containers
 from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
 from edgehub.in_flight import InFlight
@@ -24,9 +24,9 @@ def a_container_of_an_older_sandbox_proves_the_initialization() -> Iterator[None
 
     def started(pod: Pod, facts: PodFacts) -> bool:
         present = (facts.newest(container.name) for container in pod.spec.containers)
-        return any(one is not None and one.state in actions._STARTED for one in present)
+        return any(one is not None and one.state in init_containers._STARTED for one in present)
 
-    with patch.object(actions, "_regular_container_started", started):
+    with patch.object(init_containers, "_regular_container_started", started):
         yield
 
 

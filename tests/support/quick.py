@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "tests")
+PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "edgecore_mapper", "tests")
 SECONDS: Final = 45.0
 """Tests begin within this time, ruff and the imports included; the last tests may end after it."""
 MOST_FILES: Final = 40

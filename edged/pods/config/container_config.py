@@ -137,5 +137,5 @@ def _stop_signal(container: Container) -> cri.Signal.ValueType:
         return cri.SIGNAL_RUNTIME_DEFAULT
     key = "SIGNAL_" + name.replace("+", "PLUS").replace("-", "MINUS")
     if key not in cri.Signal.keys():  # noqa: SIM118 - an enum wrapper of protobuf, no dictionary
-        raise ConfigError("cannot use the stop signal", repr(name), "as SIGTERM or SIGRTMIN+1")
+        raise ConfigError("cannot use the stop signal", repr(name), "a name such as SIGTERM or SIGRTMIN+1 is expected")
     return cri.Signal.Value(key)

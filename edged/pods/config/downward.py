@@ -38,7 +38,7 @@ def field_value(pod: Pod, selector: ObjectFieldSelector, view: DownwardView) -> 
         return (pod.metadata.labels if kind == "labels" else pod.metadata.annotations).get(key, "")
     value = _FIELDS.get(path)
     if value is None:
-        raise FieldReferenceError("cannot resolve the fieldRef", repr(path), f"known are {', '.join(_FIELDS)}")
+        raise FieldReferenceError("cannot resolve the fieldRef", repr(path), f"supported: {', '.join(_FIELDS)}")
     return value(pod, view)
 
 
@@ -52,7 +52,9 @@ def resource_value(pod: Pod, container: Container, selector: ResourceFieldSelect
     kind, _, name = selector.resource.partition(".")
     if kind not in ("limits", "requests") or not name:
         raise FieldReferenceError(
-            "cannot resolve the resourceFieldRef", repr(selector.resource), "as limits.cpu or requests.memory"
+            "cannot resolve the resourceFieldRef",
+            repr(selector.resource),
+            "a name such as limits.cpu or requests.memory is expected",
         )
     amount = _amount(target, kind, name, view)
     divisor = parse_quantity(selector.divisor) or Fraction(1)

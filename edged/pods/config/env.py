@@ -79,7 +79,7 @@ class _Room:
     def charge(self, name: str, value: str) -> None:
         size = size_of(name) + 1 + size_of(value)
         if size > LARGEST_TEXT:
-            raise TooLargeError("set the variable", name, f"with its name it has more than {LARGEST_TEXT} bytes")
+            raise TooLargeError("set the variable", name, f"name and value have more than {LARGEST_TEXT} bytes")
         self._left -= size + 1
         if self._left < 0:
             raise TooLargeError("set the variable", name, f"all variables have more than {LARGEST_START} bytes")

@@ -9,7 +9,7 @@ from edged.errors import ConfigError
 from edged.pods.config.dns import ClusterDns, ResolvConf, dns_config, pod_dns
 from edged.pods.config.resources import HostResources, cpu_quota, cpu_shares
 from edged.pods.config.security import sandbox_security
-from edged.pods.labels import ref_of, sandbox_labels
+from edged.pods.labels import ref_of, sandbox_annotations, sandbox_labels
 from edged.pods.paths import PodPaths
 from modules.apimachinery.pods.demand import Amounts, pod_limits, pod_requests
 from modules.apimachinery.pods.sidecars import is_sidecar
@@ -81,7 +81,7 @@ def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
         dns_config=dns_config(pod_dns(pod, context.host_dns, context.cluster_dns)),
         port_mappings=port_mappings(pod),
         labels=sandbox_labels(pod),
-        annotations=meta.annotations,
+        annotations=sandbox_annotations(pod),
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=context.cgroup_parent,
             security_context=sandbox_security(pod, context.users),

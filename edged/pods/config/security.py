@@ -238,5 +238,5 @@ def requires_apparmor(pod: Pod) -> bool:
 
 def _profile_type(kind: str, name: str) -> cri.SecurityProfile.ProfileType.ValueType:
     if name not in _PROFILES:
-        raise ConfigError(f"cannot use the {kind} profile of type", repr(name), f"known are {', '.join(_PROFILES)}")
+        raise ConfigError(f"cannot use the {kind} profile of type", repr(name), f"supported: {', '.join(_PROFILES)}")
     return _PROFILES[name]

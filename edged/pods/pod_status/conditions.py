@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts
-from edged.pods.pod_status.ownership import (
+from edged.pods.pod_status.phase import Phase, has_started
+from edged.pods.sandbox import pod_sandbox_changed
+from modules.apimachinery.pods.node_conditions import (
     BY_A_NODE,
     CONTAINERS_READY,
     DISRUPTION_TARGET,
@@ -22,8 +24,6 @@ from edged.pods.pod_status.ownership import (
     SCHEDULED,
     is_ours,
 )
-from edged.pods.pod_status.phase import Phase, has_started
-from edged.pods.sandbox import pod_sandbox_changed
 from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import Container, ContainerStatus, Pod, PodCondition, PodStatus, Time
 

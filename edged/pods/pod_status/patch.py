@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from edged.pods.pod_status.conditions import with_parts_of_others
-from edged.pods.pod_status.ownership import OURS
+from modules.apimachinery.pods.node_conditions import OURS
 from modules.apimachinery.types import Node, PodStatus, to_value
 
 _POD_STATUS_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}

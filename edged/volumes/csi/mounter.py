@@ -126,7 +126,7 @@ class CsiMounter:
                 volume = _read(data)
                 if volume is None:
                     _log.error(
-                        "what a storage driver was asked for cannot be read: %s; only its mounts are undone", data
+                        "the record of a storage driver's volume cannot be read: %s; only its mounts are undone", data
                     )
                     remove_tree(data)
                     continue
@@ -240,7 +240,7 @@ class CsiMounter:
         with self._lock:
             if key in self._busy:
                 text = f"an operation with the given Volume ID {key[1]} already exists"
-                raise VolumeError(text, "", "it is tried again", retryable=True)
+                raise VolumeError(text, "", "trying again", retryable=True)
             self._busy.add(key)
         try:
             yield

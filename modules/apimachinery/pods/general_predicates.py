@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from ipaddress import ip_address
 
 from modules.apimachinery.pods.demand import Amounts, pod_requests
 from modules.apimachinery.pods.sidecars import is_sidecar
@@ -68,7 +69,15 @@ def host_ports(pod: Pod) -> list[Port]:
     sidecars = (c for c in pod.spec.init_containers if is_sidecar(c))
     ports = (port for c in (*sidecars, *pod.spec.containers) for port in c.ports)
     numbers = ((p, p.host_port or (p.container_port if pod.spec.host_network else 0)) for p in ports)
-    return [(port.host_ip, port.protocol or "TCP", number) for port, number in numbers if number]
+    return [(_canonical(port.host_ip), port.protocol or "TCP", number) for port, number in numbers if number]
+
+
+def _canonical(address: str) -> str:
+    """Return an address in one spelling of many; a text that is none as it is."""
+    try:
+        return str(ip_address(address)) if address else ""
+    except ValueError:
+        return address
 
 
 def _is_in_use(address: str, by: set[str]) -> bool:

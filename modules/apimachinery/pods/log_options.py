@@ -1,19 +1,33 @@
-"""Options of a request for a log: `v1.PodLogOptions`, validated as in Kubernetes."""
+"""Options of a request for a log: `v1.PodLogOptions`, read and validated as in Kubernetes (`ValidatePodLogOptions`)."""
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from modules.apimachinery.attempts import UnreadableError
+from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.types import Nanoseconds, parse_time
 from modules.apimachinery.types.times import SECOND, TimeError
 
-_WHOLE = 18
+_SHOWN: Final = 40
 _STREAMS: Final = {"": ("stdout", "stderr"), "All": ("stdout", "stderr"), "Stdout": ("stdout",), "Stderr": ("stderr",)}
 
 
 class LogOptionError(UnreadableError):
-    """An invalid option of a request for a log."""
+    """An option of a request for a log that cannot be read."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.why = why
+        super().__init__("the option cannot be read", name, why)
+
+
+class InvalidLogOptionsError(UnreadableError):
+    """Options of a request for a log that have values which none has."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.why = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+        super().__init__("the options are not valid", "PodLogOptions", self.why)
 
 
 class Query(Protocol):
@@ -21,6 +35,9 @@ class Query(Protocol):
 
     def first(self, name: str) -> str:
         """Return the first value of a field; empty without one."""
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return every value of a field, in order."""
 
     def flag(self, name: str) -> bool:
         """Return whether a switch is on."""
@@ -48,44 +65,50 @@ def log_options(query: Query, now: Nanoseconds) -> LogOptions:
     """Return the options of a request.
 
     Raises:
-        LogOptionError: an option is invalid.
+        LogOptionError: an option cannot be read.
+        InvalidLogOptionsError: an option has a value that it may not have.
     """
-    if query.first("sinceSeconds") and query.first("sinceTime"):
-        raise _invalid("sinceTime", "at most one of sinceTime and sinceSeconds")
-    if query.first("stream") in ("Stdout", "Stderr") and query.first("tailLines"):
-        raise _invalid("tailLines", "not together with one stream")
-    if query.first("stream") not in _STREAMS:
-        raise _invalid("stream", "All, Stdout or Stderr")
+    tail, limit, seconds = (_number(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    since, stream = _time(query), query.first("stream")
+    faults = []
+    if tail is not None and tail < 0:
+        faults.append(f"tailLines: Invalid value: {tail}: must be greater than or equal to 0")
+    if limit is not None and limit < 1:
+        faults.append(f"limitBytes: Invalid value: {limit}: must be greater than 0")
+    if seconds is not None and since is not None:
+        faults.append("[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified")
+    elif seconds is not None and seconds < 1:
+        faults.append(f"sinceSeconds: Invalid value: {seconds}: must be greater than 0")
+    if stream not in _STREAMS:
+        faults.append(f'stream: Unsupported value: "{stream[:_SHOWN]}": supported values: "All", "Stderr", "Stdout"')
+    elif stream in ("Stdout", "Stderr") and tail is not None:
+        faults.append("tailLines: Forbidden: `tailLines` and specific `stream` are mutually exclusive for now")
+    if faults:
+        raise InvalidLogOptionsError(faults)
     return LogOptions(
         follow=query.flag("follow"),
         previous=query.flag("previous"),
         timestamps=query.flag("timestamps"),
-        tail=_number(query, "tailLines", 0),
-        since=_since(query, now),
-        limit=_number(query, "limitBytes", 1),
-        streams=_STREAMS[query.first("stream")],
+        tail=tail,
+        since=since if seconds is None else Nanoseconds(now - seconds * SECOND),
+        limit=limit,
+        streams=_STREAMS[stream],
     )
 
 
-def _since(query: Query, now: Nanoseconds) -> Nanoseconds | None:
-    seconds = _number(query, "sinceSeconds", 1)
-    if seconds is not None:
-        return Nanoseconds(now - seconds * SECOND)
+def _time(query: Query) -> Nanoseconds | None:
     text = query.first("sinceTime")
     try:
         return parse_time(text) if text else None
     except TimeError:
-        raise _invalid("sinceTime", "a time as 2026-11-20T01:54:50Z") from None
+        why = f'parsing time "{text[:_SHOWN]}" as "2006-01-02T15:04:05Z07:00": it is no such time'
+        raise LogOptionError("sinceTime", why) from None
 
 
-def _number(query: Query, name: str, least: int) -> int | None:
-    text = query.first(name)
-    if not text:
+def _number(query: Query, name: str) -> int | None:
+    text = next(iter(query.all(name)), None)
+    if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _WHOLE) or int(text) < least:
-        raise _invalid(name, f"a number from {least} on")
+    if why := int64_error(text):
+        raise LogOptionError(name, why)
     return int(text)
-
-
-def _invalid(name: str, wanted: str) -> LogOptionError:
-    return LogOptionError("the option is not valid", name, f"wanted is {wanted}")

@@ -61,7 +61,9 @@ def print_yaml(value: Any, *, width: int | None = None) -> None:
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
+    """Return a character as JSON's escapes, two of them beyond U+FFFF (RFC 8259 §7)."""
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _painted(line: str) -> str:

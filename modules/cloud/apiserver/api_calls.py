@@ -21,7 +21,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.verbs.creation import create
 from modules.cloud.apiserver.verbs.deletion import collection_to_delete, delete, delete_collection
-from modules.cloud.apiserver.verbs.patching import apply, patch, with_ephemeral_containers
+from modules.cloud.apiserver.verbs.patching import UntypedPatchError, apply, patch, with_ephemeral_containers
 from modules.cloud.apiserver.verbs.requests import (
     WITH_OBJECT,
     is_event,
@@ -99,7 +99,7 @@ def serve(
             shown = to_events(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
-        return ApiResult(refusal=error.status(), warnings=warnings)
+        return ApiResult(refusal=error.status(), warnings=() if isinstance(error, UntypedPatchError) else warnings)
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
     warnings = (

@@ -114,7 +114,8 @@ def exact_version(options: JsonObject, present: int) -> int:
     if match == _EXACT and text == "0":
         raise _match_error('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if text and not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
-        raise BadRequestError(f'resourceVersion: Invalid value: "{text[:40]}": {number_error(text, "ParseUint")}')
+        why = number_error(text, "ParseUint")
+        raise BadRequestError(f'invalid resource version: resourceVersion: Invalid value: "{text[:40]}": {why}')
     version = int(text or 0)
     if version and options.get("continue"):
         raise BadRequestError("specifying resource version is not allowed when using continue")

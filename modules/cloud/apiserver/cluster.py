@@ -61,7 +61,7 @@ from modules.cloud.apiserver.namespaces import (
     with_stored_state,
 )
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
-from modules.cloud.apiserver.pod_scheduler import PodScheduler
+from modules.cloud.apiserver.pod_scheduler import PodScheduler, Scheduling
 from modules.cloud.apiserver.quotas.ledger import QuotaLedger
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
@@ -107,11 +107,9 @@ class Cluster:
 
     Args:
         clock: time and uids.
-        default_node: the node of pods without one; "" means that the scheduler chooses, see `scheduler`.
-        first_version: the first resourceVersion; see `Storage`.
+        scheduling: of pods without a node.
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
-        schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
         plugins: the admission plug-ins that are asked about created and updated objects.
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
         tokens: issues the tokens of service accounts; None: with keys in memory.
@@ -122,12 +120,10 @@ class Cluster:
     def __init__(
         self,
         clock: "Clock",
-        default_node: str = "",
-        first_version: int = 1,
+        scheduling: Scheduling = Scheduling(),  # noqa: B008 - immutable
         storage: Storage | None = None,
         admissions: Mapping[str, CustomAdmission] | None = None,
         *,
-        schedules: bool = True,
         plugins: Sequence[Plugin] = (),
         service_ranges: ServiceRanges | None = None,
         tokens: TokenIssuer | None = None,
@@ -142,16 +138,14 @@ class Cluster:
         self._service_ranges = service_ranges or default_ranges()
         self._admissions = admissions or {}
         self._plugins = plugins
-        self.storage = Storage(clock, first_version) if storage is None else storage
+        self.storage = Storage(clock) if storage is None else storage
         self._chain = AdmissionChain(self.storage, plugins)
         self.quotas = QuotaLedger(self.storage, clock)
         """What objects count for in their namespaces' ResourceQuotas; handles all changes."""
         self._takes_validations = takes_validations
         self._custom = CustomResources(self.storage, clock, self._admissions, takes_validations=takes_validations)
         self._events = EventRegistry(self.storage)
-        self.scheduler = PodScheduler(
-            self.storage, self._events, clock, default_node, self.delete, is_enabled=schedules
-        )
+        self.scheduler = PodScheduler(self.storage, self._events, clock, scheduling, self.delete)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
@@ -161,7 +155,7 @@ class Cluster:
     def preview(self) -> "Cluster":
         """Return a cluster with the present objects for another thread, whose first write ends with a PreviewError."""
         return Cluster(
-            self.clock, storage=StoragePreview(self.storage), admissions=self._admissions, schedules=False,
+            self.clock, Scheduling(is_enabled=False), StoragePreview(self.storage), self._admissions,
             plugins=self._plugins, service_ranges=self._service_ranges, tokens=self.tokens,
             takes_validations=self._takes_validations,
         )  # fmt: skip
@@ -269,9 +263,10 @@ class Cluster:
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
         self._check_admitted(wanted, live)
-        new = self.storage.replace(self.scheduler.placed(self._addressed(wanted, live)))
+        wanted = self._addressed(wanted, live)
+        new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
-        self.scheduler.record_waiting(live, new)
+        self.scheduler.record_placement(wanted, live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
@@ -554,7 +549,7 @@ class Cluster:
         uid = uid or computed(self.clock.new_id)
         obj = with_job_selector(obj, uid) if key_kind(obj) == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
-        self.scheduler.record_waiting(None, new)
+        self.scheduler.record_placement(obj, None, new)
         self._custom.changed(new)
         if key_kind(new) == _NODE.name:
             self.scheduler.place_waiting_pods()

@@ -49,10 +49,9 @@ class CollectionDeletions:
         self._delete = delete
         self._under_way: deque[_UnderWay] = deque()
 
-    def accept(self, message: Message) -> bool:
-        """Take a request that deletes a large collection; return whether it is one."""
-        call = message.content
-        if not isinstance(call, ApiCall) or call.verb != "deletecollection" or call.node:
+    def accept(self, message: Message, call: ApiCall) -> bool:
+        """Take a request to delete a collection, if that is large; return whether it is."""
+        if call.node:
             return False
         try:
             found = collection_to_delete(self._cluster, call)

@@ -5,7 +5,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.write_notes import PendingWrites
+from modules.cloud.apiserver.recorded_writes import RecordedWrites
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.object_writes import JOURNAL, WRITES_RESOURCE, WRITTEN
 from modules.cloud.storage.database.database import Database
@@ -32,7 +32,7 @@ class CommittedChanges:
         self._history: WatchHistory | None = None
         self._changes: list[ObjectChanged] = []
         """The committed ones that nobody was told yet."""
-        self.writes = PendingWrites()
+        self.writes = RecordedWrites()
         """Names who makes the changes."""
 
     @property

@@ -201,7 +201,7 @@ def _as_served(call: ApiCall) -> ApiCall:
         return call
     subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
     verb = "update" if call.verb == "updatestatus" else call.verb
-    return msgspec.structs.replace(call, verb=verb, subresource=subresource, duplicates=())
+    return msgspec.structs.replace(call, verb=verb, subresource=subresource, duplicates=(), document=b"")
 
 
 def _call_for_page(request: ListRequest) -> ApiCall:

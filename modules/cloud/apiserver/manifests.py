@@ -15,7 +15,7 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.nesting import NestingError, read_json
-from modules.apimachinery.yaml_reader import DEPTH, YamlError, json_documents
+from modules.apimachinery.yaml_reader import DEPTH, RepeatedKey, YamlError, json_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
 
@@ -57,17 +57,18 @@ def text_of(source: Path | BinaryIO, where: str) -> str:
         raise ManifestError(where, line, "not UTF-8 text") from error
 
 
-def read_manifests(text: str, where: str) -> list[Document]:
+def read_manifests(text: str, where: str, repeated: list[RepeatedKey] | None = None) -> list[Document]:
     """Return the non-empty documents in a text.
 
     Args:
         text: YAML, or JSON when `where` ends in `.json`.
         where: the text's name in errors.
+        repeated: takes the keys that a map of YAML has twice; None: such a text is refused.
 
     Raises:
         ManifestError: the text cannot be read.
     """
-    found = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where)
+    found = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where, repeated)
     return [document for document in found if document.content is not None]
 
 
@@ -125,10 +126,10 @@ def _depth_of(value: Any) -> int:
     return depth
 
 
-def _read_yaml(text: str, where: str) -> list[Document]:
+def _read_yaml(text: str, where: str, repeated: list[RepeatedKey] | None) -> list[Document]:
     found: list[Document] = []
     try:
-        for content, line in json_documents(text):
+        for content, line in json_documents(text, repeated):
             found.append(Document(content, line))
     except YamlError as error:
         raise ManifestError(where, error.line, error.why) from error

@@ -135,7 +135,11 @@ class ApiServer(Module):
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
-        if not self._previews.accept(message) and not self._deletions.accept(message):
+        if isinstance(message.content, ApiCall) and message.content.verb == "deletecollection":
+            is_later = self._deletions.accept(message, message.content)
+        else:
+            is_later = self._previews.accept(message)
+        if not is_later:
             self._previews.attempt(message, self._call)
 
     def _call_with(self, message: Message, results: Results | None) -> None:

@@ -1,4 +1,4 @@
-"""The reports about a pod that waits for a node: the condition PodScheduled, and an Event."""
+"""The reports about a pod that waits for a node or has got one: the condition PodScheduled, and Events."""
 
 from typing import Final
 
@@ -91,6 +91,13 @@ def as_gated(pod: JsonObject, now: str) -> JsonObject:
 def failed_scheduling(pod: JsonObject, why: str, now: str) -> JsonObject:
     """Return the Event that a pod could not be placed."""
     return event_about(pod, ("Warning", "FailedScheduling", why), _SCHEDULER, now)
+
+
+def scheduled(pod: JsonObject, now: str) -> JsonObject:
+    """Return the Event that a pod was given its node."""
+    metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+    words = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
+    return event_about(pod, ("Normal", "Scheduled", words), _SCHEDULER, now)
 
 
 def preempted(pod: JsonObject, by: JsonObject, node: str, now: str) -> JsonObject:

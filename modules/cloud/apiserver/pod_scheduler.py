@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of, kind_named
@@ -17,6 +17,7 @@ from modules.cloud.apiserver.pod_scheduled import (
     is_gated,
     nominated_node,
     preempted,
+    scheduled,
     waits_because,
     with_node,
     with_nominated_node,
@@ -44,6 +45,15 @@ _PASSED_AS_LOOK: Final = 8
 """Pods that are left to wait, in the time of a look."""
 
 
+class Scheduling(NamedTuple):
+    """How pods without a node get one."""
+
+    default_node: str = ""
+    """The node of all of them; "" means that one is looked for."""
+    is_enabled: bool = True
+    """Whether they are placed here; otherwise all of them are left to another scheduler."""
+
+
 class PodScheduler(Reconciler):
     """Gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
 
@@ -51,11 +61,10 @@ class PodScheduler(Reconciler):
 
     Args:
         storage: has the objects.
-        events: takes the Events about pods that wait.
+        events: takes the Events about pods that wait, and about pods that have got a node.
         clock: the present time.
-        default_node: the node of all pods without one; "" means that one is looked for.
+        scheduling: of pods without a node.
         delete: deletes a pod as a person does.
-        is_enabled: whether it places pods; otherwise all of them are left to another scheduler.
     """
 
     def __init__(
@@ -63,17 +72,14 @@ class PodScheduler(Reconciler):
         storage: Storage,
         events: EventRegistry,
         clock: "Clock",
-        default_node: str,
+        scheduling: Scheduling,
         delete: Callable[[ObjectKey], object],
-        *,
-        is_enabled: bool = True,
     ) -> None:
         self._storage = storage
         self._events = events
         self._clock = clock
-        self._default_node = default_node
+        self._default_node, self._is_enabled = scheduling
         self._delete = delete
-        self._is_enabled = is_enabled
         self._fleet = NodeRooms(storage.find)
         self._labels = TrustedLabels(storage.find)
         self._has_round = False
@@ -137,16 +143,25 @@ class PodScheduler(Reconciler):
         node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
-    def record_waiting(self, old: JsonObject | None, new: JsonObject, placer: Placer | None = None) -> None:
-        """Record an Event for a pod that waits for a node, once for each reason, and let others make room for it.
+    def record_placement(
+        self, asked: JsonObject, old: JsonObject | None, new: JsonObject, placer: Placer | None = None
+    ) -> None:
+        """Record an Event for a pod that has got a node which was chosen for it. For one that waits, record an Event
+        for each reason, and let others make room for it.
 
         Args:
+            asked: its state before `placed`.
             old: its former state, or None.
             new: any object, as it is stored.
             placer: knows the nodes; None: one is made.
         """
-        why = waits_because(new) if key_kind(new) == _POD.name else ""
+        if key_kind(new) != _POD.name:
+            return
+        why = waits_because(new)
         if not why:
+            is_chosen = new["spec"].get("nodeName") and not asked["spec"].get("nodeName")
+            if is_chosen and not self._default_node:
+                self._events.keep(scheduled(new, format_rfc3339(self._clock.now())))
             return
         if old is None or waits_because(old) != why:
             self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now())))
@@ -196,7 +211,7 @@ class PodScheduler(Reconciler):
                 passed += 1
                 continue
             try:
-                self.record_waiting(pod, self._storage.replace(self.placed(pod, placer)), placer)
+                self.record_placement(pod, pod, self._storage.replace(self.placed(pod, placer)), placer)
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 

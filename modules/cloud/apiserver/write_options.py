@@ -53,12 +53,14 @@ def check_manager(patch_type: str, options: JsonObject) -> None:
 def _faults_of_write(request: ApiCall) -> Iterator[Cause]:
     options = request.options
     manager, validation = (str(options.get(name) or "") for name in ("fieldManager", "fieldValidation"))
-    if request.verb == "patch" and request.patch_type != APPLY and options.get("force"):
+    if request.verb == "patch" and request.patch_type != APPLY and options.get("force") is not None:
         yield forbidden("force", "may not be specified for non-apply patch")
     if len(manager) > _LONGEST_MANAGER:
         yield Cause("fieldManager", f"Too long: may not be more than {_LONGEST_MANAGER} bytes", "FieldValueTooLong")
-    if not manager.isprintable():
-        yield Cause("fieldManager", f"Invalid value: {shown(manager)}: should only contain printable characters")
+    for at, each in enumerate(manager[:_LONGEST_MANAGER]):
+        if not each.isprintable():
+            why = f"invalid character U+{ord(each):04X} (at position {len(manager[:at].encode())})"
+            yield Cause("fieldManager", f"Invalid value: {shown(manager)}: {why}")
     if validation not in _VALIDATIONS:
         yield _unsupported("fieldValidation", shown(validation), _VALIDATIONS)
 

@@ -40,7 +40,9 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """GetOptions, ListOptions, DeleteOptions and so on."""
     body: Any = None
     duplicates: tuple[str, ...] = ()
-    """Fields that the text of the body has twice."""
+    """A sentence for each field that the text of the body has twice."""
+    document: bytes = b""
+    """The text of the body, if that is JSON and has a field twice: unknown fields are told in its order."""
     is_passed_on: bool = False
     """Whether the object in the answer is passed on, and only its metadata are looked at: its spec and its status may
     stay JSON text (`msgspec.Raw`).

@@ -1,22 +1,14 @@
 """Counts of the requests to an API server, for metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.client.lane_calls import LaneDepth, RequestLane
 from modules.cloud.durations import Durations
 
 NO_RESPONSE: Final = 0
 """In place of a status: the request had no response."""
-
-
-def _nothing(_lane: RequestLane) -> tuple[int, int]:
-    return 0, 0
-
-
-def _never() -> float:
-    return 0.0
 
 
 class WatchCounters:
@@ -27,8 +19,8 @@ class WatchCounters:
         """Lists that were complete, the first one included."""
         self.failures = 0
         """Lists and watches that failed and were repeated."""
-        self.heard_at: Callable[[], float] = _never
-        """Returns the monotonic seconds of the API server's last news of the kind; 0 for never."""
+        self.heard_at = 0.0
+        """Monotonic seconds of the API server's last news of the kind; 0 for never."""
 
 
 class ApiCounters:
@@ -43,8 +35,8 @@ class ApiCounters:
         """From the making of a request to its first sending, by lane."""
         self.node_requests: dict[str, Durations] = {}
         """From the taking of a node's message to the end of its handling, by resource type."""
-        self.depth: Callable[[RequestLane], tuple[int, int]] = _nothing
-        """Returns how many requests of a lane wait, and how many are in flight."""
+        self.depths: Mapping[RequestLane, LaneDepth] = {lane: LaneDepth() for lane in RequestLane}
+        """The requests that wait, and those in flight, by lane."""
         self.watches: dict[str, WatchCounters] = {}
         """By kind."""
 

@@ -118,9 +118,8 @@ class KubeClient:
         self._api = api
         self._thread = thread
         self._source = source
-        self._lanes = lanes = RequestLanes(source, limits)
         self._counters = counters or ApiCounters()
-        self._counters.depth = lambda lane: (lanes.waiting(lane), lanes.in_flight(lane))
+        self._lanes = RequestLanes(source, limits, self._counters.depths)
         self._number = 0
         self._then: dict[int, Callable[[CallEnd], None]] = {}
         self._made: dict[int, float] = {}
@@ -165,8 +164,8 @@ class KubeClient:
     def watch(self, selection: Selection, told: Callable[[News], None], kind: str = "") -> None:
         """List and watch a collection until the client is closed; its lists and watches are counted for its kind."""
         counters = self._counters.watch(kind) if kind else WatchCounters()
+        counters.heard_at = 0.0
         reflector = Reflector(selection, self._source)
-        counters.heard_at = lambda: reflector.heard_at
         watch = _Watch(self._api, self._thread, self._handover, reflector, selection, told, counters)
         self._watches.append(watch)
         watch.start()
@@ -316,6 +315,7 @@ class _Watch:
             return
         for observation in self._reading.receive():
             self._carry_out(self._reflector.on_observation(number, observation, self._now()))
+            self._counters.heard_at = self._reflector.heard_at
 
     def _wake_at(self, time: float) -> None:
         if self._timer is not None:

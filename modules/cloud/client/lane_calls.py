@@ -70,6 +70,14 @@ commit. The lease of a node lives 40 s. Eight are kept for leases, and eight mor
 twelve to queries and events."""
 
 
+class LaneDepth:
+    """The calls of a lane that have no end yet. Written on the thread of the lanes, and read by any."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.in_flight = 0
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """An API call that is to be made when it is its turn."""
 

@@ -15,6 +15,7 @@ from modules.cloud.client.lane_calls import (
     CallAnswered,
     CallFailed,
     CallSuperseded,
+    LaneDepth,
     LaneEffect,
     LaneFull,
     LaneLimits,
@@ -72,11 +73,13 @@ class LaneQueue:
     Args:
         limits: of the lane.
         source: of the jitter of retries.
+        depth: is kept up to date, from zero on.
     """
 
-    def __init__(self, limits: LaneLimits, source: random.Random) -> None:
+    def __init__(self, limits: LaneLimits, source: random.Random, depth: LaneDepth) -> None:
         self.limits = limits
-        self.in_flight = 0
+        self.depth = depth
+        depth.waiting = depth.in_flight = 0
         self.paused_until = 0.0
         """The server wants no call of the lane before."""
         self._source = source
@@ -86,12 +89,7 @@ class LaneQueue:
         self._delayed: list[tuple[float, int, CallKey]] = []
         """Heap of the keys whose first call is a retry, by time."""
         self._order = count()
-        self._size = 0
         self._bytes = 0
-
-    def __len__(self) -> int:
-        """Return the number of waiting calls."""
-        return self._size
 
     def put(self, waiting: WaitingCall) -> WaitingCall | None:
         """Append a call, and return the call whose place it takes, or None. Ask `has_room` before."""
@@ -109,7 +107,7 @@ class LaneQueue:
         """Return whether a call can be put."""
         replaces = self.limits.newest_only and call.key in self._keys and bool(self._keys[call.key].waiting)
         fits = self._bytes + call.size <= self.limits.waiting_bytes
-        return fits and (replaces or self._size < self.limits.waiting)
+        return fits and (replaces or self.depth.waiting < self.limits.waiting)
 
     def is_ready(self, now: float) -> bool:
         """Return whether a call may be sent."""
@@ -124,7 +122,7 @@ class LaneQueue:
         self._count(waiting, -1)
         waiting.is_in_flight = True
         waiting.attempts += 1
-        self.in_flight += 1
+        self.depth.in_flight += 1
         return waiting
 
     def finish(self, waiting: WaitingCall) -> None:
@@ -189,7 +187,7 @@ class LaneQueue:
 
     def _landed(self, waiting: WaitingCall) -> None:
         waiting.is_in_flight = False
-        self.in_flight -= 1
+        self.depth.in_flight -= 1
 
     def _put_first(self, queue: _KeyQueue, waiting: WaitingCall) -> WaitingCall | None:
         if self.limits.newest_only and queue.waiting:
@@ -203,7 +201,7 @@ class LaneQueue:
         self._count(waiting, 1)
 
     def _count(self, waiting: WaitingCall, sign: int) -> None:
-        self._size += sign
+        self.depth.waiting += sign
         self._bytes += sign * waiting.call.size
 
 
@@ -222,10 +220,17 @@ class RequestLanes:
     Args:
         source: of the jitter of retries.
         limits: of the lanes.
+        depths: are kept up to date, from zero on.
     """
 
-    def __init__(self, source: random.Random, limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS) -> None:
-        self._queues = {lane: LaneQueue(limits[lane], source) for lane in RequestLane}
+    def __init__(
+        self,
+        source: random.Random,
+        limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS,
+        depths: Mapping[RequestLane, LaneDepth] | None = None,
+    ) -> None:
+        depths = depths or {lane: LaneDepth() for lane in RequestLane}
+        self._queues = {lane: LaneQueue(limits[lane], source, depths[lane]) for lane in RequestLane}
         self._calls: dict[int, WaitingCall] = {}
         """Waiting calls and calls in flight, by number."""
         self._deadlines: dict[RequestLane, deque[tuple[float, int]]] = {lane: deque() for lane in RequestLane}
@@ -237,11 +242,11 @@ class RequestLanes:
 
     def waiting(self, lane: RequestLane) -> int:
         """Return the number of calls of a lane that wait."""
-        return len(self._queues[lane])
+        return self._queues[lane].depth.waiting
 
     def in_flight(self, lane: RequestLane) -> int:
         """Return the number of calls of a lane that are in flight."""
-        return self._queues[lane].in_flight
+        return self._queues[lane].depth.in_flight
 
     def lane_of(self, number: int) -> RequestLane:
         """Return the lane of a call that waits or is in flight."""
@@ -343,11 +348,11 @@ class RequestLanes:
             yield from self._wake(now)
 
     def _has_place(self, lane: RequestLane) -> bool:
-        if self._queues[lane].in_flight >= self._queues[lane].limits.in_flight:
+        if self._queues[lane].depth.in_flight >= self._queues[lane].limits.in_flight:
             return False
         with_lower = 0
         for each, queue in self._from_lowest:
-            with_lower += queue.in_flight
+            with_lower += queue.depth.in_flight
             if each <= lane and with_lower >= queue.limits.with_lower:
                 return False
         return True

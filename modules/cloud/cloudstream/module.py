@@ -40,7 +40,8 @@ class CloudStream(Module):
 
     Args:
         tunnels: of all nodes; outlives a restart of this module.
-        make_server: makes the tunnel server for a port, 0 for the configured one; raises ListenError.
+        make_server: makes the tunnel server for a port, 0 for the configured one, with what it calls for each node
+            that has opened a tunnel, on its thread; raises ListenError.
         listener: the stream server for a cluster's API server; None: the embedded API server uses `tunnels`.
     """
 
@@ -48,7 +49,10 @@ class CloudStream(Module):
     group: ClassVar[str] = ModuleName.CLOUDSTREAM
 
     def __init__(
-        self, tunnels: Tunnels, make_server: Callable[[int], Server], listener: StreamListener | None = None
+        self,
+        tunnels: Tunnels,
+        make_server: Callable[[int, Callable[[str], None]], Server],
+        listener: StreamListener | None = None,
     ) -> None:
         super().__init__()
         self._tunnels = tunnels
@@ -66,7 +70,7 @@ class CloudStream(Module):
             ListenError: the address of the tunnels cannot be listened on.
             ServerError: the address of the streams cannot.
         """
-        self._server = server = self._make_server(self._tunnels.port)
+        self._server = server = self._make_server(self._tunnels.port, self._node_opened)
         self._tunnels.port = server.address[1]
         if self._listener is not None:
             try:
@@ -75,7 +79,6 @@ class CloudStream(Module):
                 self._close()
                 raise
             self._ports = NodePorts(self, self._tunnels, self._listener.advertised_port)
-            self._tunnels.opened = self._node_opened
         server.start()
 
     def on_stop(self) -> None:
@@ -89,8 +92,9 @@ class CloudStream(Module):
 
     def _node_opened(self, node: str) -> None:
         """Write the node's port; on the server's thread."""
-        if self._ports is not None:
-            self.call_soon(partial(self._ports.opened, node))
+        ports = self._ports
+        if ports is not None:
+            self.call_soon(partial(ports.opened, node))
 
     @handles(None, KUBELET_PORTS, source=ModuleName.EDGECONTROLLER)
     def on_kubelet_ports(self, message: Message) -> None:
@@ -100,7 +104,6 @@ class CloudStream(Module):
                 self._ports.seen(node, port)
 
     def _close(self) -> None:
-        self._tunnels.opened = None
         server, self._server = self._server, None
         if server is not None:
             server.stop()

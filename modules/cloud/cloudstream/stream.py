@@ -3,12 +3,11 @@
 import contextlib
 import os
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
 
+from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST, ReceiveWindow, SendCredit
-
-if TYPE_CHECKING:
-    from modules.cloud.cloudstream.tunnel import Tunnel
 
 _TAKEN_BYTES: Final = 64 * 1024
 """Bytes that a client is given at a time, unless one frame has more."""
@@ -24,6 +23,41 @@ PATIENCE_ALONE: Final = 5.0
 """Seconds without a byte taken after which a stream that holds up no other is removed."""
 
 
+class StreamTunnel(Protocol):
+    """The tunnel of a stream, as the stream uses it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[bool]:
+        """Guards all streams of the tunnel."""
+
+    @property
+    def memory(self) -> QueueMemory:
+        """For the bytes that wait for clients."""
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether the node grants and takes credit."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the node reads fast enough for further bytes."""
+
+    def __len__(self) -> int:
+        """Return the number of its streams."""
+
+    def send(self, number: int, data: bytes) -> None:
+        """Send bytes of a stream. Raise OSError when the tunnel is about to end."""
+
+    def grant(self, number: int, size: int) -> None:
+        """Let the node send this many more bytes of a stream. Under the lock."""
+
+    def forget(self, number: int, *, tell: bool) -> None:
+        """Remove a stream; `tell` the node of it. Under the lock."""
+
+    def handled(self, size: int) -> None:
+        """Count a message as handled. Under the lock."""
+
+
 class TunnelStream:
     """A stream as its client sees it. Thread-safe: the tunnel server's thread puts, the client's thread takes.
 
@@ -36,7 +70,7 @@ class TunnelStream:
         now: monotonic seconds.
     """
 
-    def __init__(self, number: int, tunnel: "Tunnel", now: float) -> None:
+    def __init__(self, number: int, tunnel: StreamTunnel, now: float) -> None:
         self.number = number
         self._tunnel = tunnel
         self._queue: deque[tuple[bytes, int]] = deque()

@@ -1,7 +1,7 @@
 """The server of the nodes' tunnels."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -109,6 +109,7 @@ class TunnelServer(WebsocketServer):
         port: 0 takes a free one.
         node_limit: maximum of nodes with a tunnel.
         tunnels: takes opened and closed tunnels, and received messages.
+        opened: called with the name of each node that has opened a tunnel, on the server's thread.
         clock: for deadlines.
         ssl_context: demands client certificates; None for plain TCP.
         identities: knows the nodes that are refused; None: every node is accepted.
@@ -126,7 +127,9 @@ class TunnelServer(WebsocketServer):
         port: int,
         node_limit: int,
         tunnels: "Tunnels",
+        opened: Callable[[str], None],
         clock: "Clock",
+        *,
         ssl_context: "ssl.SSLContext | None" = None,
         identities: "KnownIdentities | None" = None,
     ) -> None:
@@ -139,6 +142,7 @@ class TunnelServer(WebsocketServer):
         )
         super().__init__(settings, self._closed, clock, ssl_context=ssl_context, identities=identities)
         self._tunnels = tunnels
+        self._node_opened = opened
         self._offers: dict[WebsocketConnection, _Offer] = {}
 
     def _refusal(self, connection: WebsocketConnection, request: "Request") -> "Refusal | None":
@@ -155,6 +159,7 @@ class TunnelServer(WebsocketServer):
         _log.info("node %s has opened its tunnel", connection.node)
         offer = self._offers[connection]
         self._tunnels.add(connection.node, offer.address, connection.link, has_credit=offer.has_credit)
+        self._node_opened(connection.node)
 
     def _closed(self, event: LinkEvent) -> None:
         if isinstance(event, LinkClosed):

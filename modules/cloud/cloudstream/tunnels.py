@@ -3,13 +3,13 @@
 import itertools
 import logging
 import threading
-from collections.abc import Callable
 from typing import Final
 
 from beehive.clock import Clock
 from modules.cloud.cloudstream.errors import NoTunnelError
+from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
-from modules.cloud.cloudstream.tunnel import QueueMemory, Tunnel
+from modules.cloud.cloudstream.tunnel import Tunnel
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.cloud.websocket.link import Link
 from modules.streams.connect import StreamRequest
@@ -44,8 +44,6 @@ class Tunnels:
         self._by_node: dict[str, Tunnel] = {}
         self.port = 0
         """The TCP port of the tunnel server; 0 without one."""
-        self.opened: Callable[[str], object] | None = None
-        """Called with the name of each node that has opened a tunnel, on the server's thread."""
 
     def __len__(self) -> int:
         return len(self._by_node)
@@ -68,8 +66,6 @@ class Tunnels:
             _log.info("node %s: a newer tunnel takes the place of the older", node)
             older.link.close()
             older.end("the node has opened another tunnel")
-        if self.opened is not None:
-            self.opened(node)
 
     def remove(self, node: str, link: Link) -> None:
         """Forget a tunnel that has ended, unless a newer one has taken its place; its streams are cut."""

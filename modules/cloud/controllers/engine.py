@@ -104,7 +104,6 @@ class Engine:
         self._lost_objects = LostObjects()
         self.queue = WorkQueue()
         self._meter = meter or WorkMeter()
-        self._meter.depths = self.queue.depths
         self._running: dict[ObjectKey, _Execution] = {}
         self._awaited: dict[ObjectKey, _Execution] = {}
         """The writes that the view must have before an object is looked at again."""
@@ -145,6 +144,12 @@ class Engine:
         if self._is_stopped:
             return None
         self._release_awaited()
+        at = self._reconcile_some()
+        if not self._is_stopped:
+            self._meter.depths = self.queue.depths()
+        return at
+
+    def _reconcile_some(self) -> float | None:
         for _ in range(_MOST_AT_ONCE):
             if self._calls >= _MOST_CALLS:
                 return None

@@ -1,14 +1,10 @@
 """Measures the work of the controllers, for metrics."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from beehive.clock import Clock
 from modules.cloud.durations import Durations
-
-
-def _nothing() -> Mapping[str, int]:
-    return {}
 
 
 class WorkMeter:
@@ -24,8 +20,8 @@ class WorkMeter:
         """From the look at an object to the end of the writes that follow, by kind."""
         self.retries: Counter[str] = Counter()
         """Looks that failed, or whose writes were refused, by kind."""
-        self.depths: Callable[[], Mapping[str, int]] = _nothing
-        """Returns how many objects of each kind are due."""
+        self.depths: Mapping[str, int] = {}
+        """How many objects of each kind are due; replaced as a whole."""
 
     def monotonic(self) -> float:
         """Return the seconds of the clock."""
@@ -42,4 +38,4 @@ class WorkMeter:
 
     def idle(self) -> None:
         """Note that the controllers do not run here any more."""
-        self.depths = _nothing
+        self.depths = {}

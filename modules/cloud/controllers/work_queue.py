@@ -29,8 +29,8 @@ class WorkQueue:
         """The keys that are not due before their time, whatever is added."""
 
     def depths(self) -> Counter[str]:
-        """Return how many keys of each kind are due. Any thread may call it."""
-        return Counter({kind: len(keys) for kind, keys in tuple(self._due.items())})
+        """Return how many keys of each kind are due."""
+        return Counter({kind: len(keys) for kind, keys in self._due.items()})
 
     def add(self, key: ObjectKey) -> None:
         """Add a key that is due; a pausing key goes on pausing."""

@@ -60,10 +60,10 @@ def _device_causes(device: DeviceRecord, model: ModelRecord | None) -> Iterator[
 def _model_causes(obj: JsonObject, model: ModelRecord) -> Iterator[Cause]:
     names = [one.get("name") for one in (obj.get("spec") or {}).get("properties") or () if isinstance(one, dict)]
     yield from _duplicates(name for name in names if isinstance(name, str))
+    places = {name if isinstance(name, str) else "": at for at, name in reversed([*enumerate(names)])}
     for name, rules in model.rules.items():
         if fault := rules_fault(rules):
-            at = names.index(name)
-            yield invalid(f"spec.properties[{at}]", name, fault)
+            yield invalid(f"spec.properties[{places[name]}]", name, fault)
 
 
 def _duplicates(names: Iterable[str]) -> Iterator[Cause]:

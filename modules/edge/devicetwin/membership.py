@@ -6,7 +6,8 @@ for messages that were missed while the node was offline. A device that has an o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from beehive import Message, Operation, ResourceType
 from modules.edge.devicetwin import answers, changes
@@ -18,9 +19,6 @@ from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device
 from modules.edge.devicetwin.store import UNREADABLE, Stored
 from modules.edge.devicetwin.topics import is_device_id
-
-if TYPE_CHECKING:
-    from modules.edge.devicetwin.module import DeviceTwin
 
 MAX_DEVICES: Final = 10_000
 """Largest number of devices of one node."""
@@ -35,14 +33,14 @@ class Members:
         slots: the devices.
         node: name of the node.
         rules: of changes.
-        module: devicetwin; it calls `repeat` later when the store has refused a change by the cloud.
+        repeat_later: called when the store has refused a change by the cloud, to have `repeat` called later.
     """
 
-    def __init__(self, slots: Slots, node: str, rules: Rules, module: DeviceTwin) -> None:
+    def __init__(self, slots: Slots, node: str, rules: Rules, repeat_later: Callable[[], None]) -> None:
         self._slots = slots
         self._node = node
         self._rules = rules
-        self._module = module
+        self._repeat_later = repeat_later
         self._unstored: dict[str, DeviceRequest | None] = {}
         """Devices about which the store has refused the cloud's newest message, with what was to be added; None if
         the device was to be removed, or its object has that.
@@ -127,12 +125,12 @@ class Members:
         return ()
 
     def is_late_deletion(self, message: Message) -> bool:
-        """Return whether a message deletes an earlier object with the name of the present one, which stays."""
+        """Return whether a deletion is of an earlier object with the name of the present one, which stays."""
         resource = message.subject
         found = (self._models if resource.type == ResourceType.DEVICE_MODEL else self._objects).get(
             f"{resource.namespace}/{resource.name}"
         )
-        return message.route.operation == Operation.DELETE and not _may_delete(found, _uid(message))
+        return not _may_delete(found, _uid(message))
 
     def _delete_object(self, kind: str, key: str, voice: MessageStamp) -> Notes:
         if kind == ResourceType.DEVICE_MODEL:
@@ -197,7 +195,7 @@ class Members:
                 self._unstored.pop(device_id, None)
             elif device_id in self._unstored or len(self._unstored) < MAX_DEVICES:
                 self._unstored[device_id] = added
-                self._module.repeat_later()
+                self._repeat_later()
 
         return ended
 

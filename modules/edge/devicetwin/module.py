@@ -91,8 +91,8 @@ class DeviceTwin(Module):
         self._flushing: Timer | None = None
         self._store = MetaStore(self)
         self._slots = Slots(self._store, self)
-        self._uplink = Uplink(self, settings.node, self._slots)
-        self._members = Members(self._slots, settings.node, settings.rules, self)
+        self._uplink = Uplink(self, settings.node, self._slots, self)
+        self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
         self._repeating: Timer | None = None
 
     def on_start(self) -> None:
@@ -240,7 +240,7 @@ class DeviceTwin(Module):
 
     def _object(self, message: Message, _asked: Asked) -> None:
         """Take a Device or DeviceModel that metamanager has stored or deleted."""
-        if self._members.is_late_deletion(message):
+        if message.route.operation == Operation.DELETE and self._members.is_late_deletion(message):
             return
         self._log_notes(self._members.handle_object(message, self._stamp()))
         if self._settings.mappers:
@@ -305,7 +305,7 @@ class DeviceTwin(Module):
         self._flushing = None
         self._slots.flush()
 
-    def repeat_later(self) -> None:
+    def _repeat_later(self) -> None:
         """Repeat later the changes that the store has refused."""
         if self._repeating is None:
             self._repeating = self.after(REPEAT_AFTER, self._repeat)

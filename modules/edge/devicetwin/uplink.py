@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from beehive import Group, Message, ModuleName, Operation, Timer
+from beehive import Group, Message, Module, ModuleName, Operation, Timer
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.names import OK
 from modules.edge.devicetwin import answers, topics
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.state import Device, Times
-
-if TYPE_CHECKING:
-    from modules.edge.devicetwin.module import DeviceTwin
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +65,16 @@ class Flight(msgspec.Struct, frozen=True):
 Key = tuple[str, bool]
 
 
+class ConfirmedDevices(Protocol):
+    """The devices whose states and values the cloud confirms."""
+
+    def answered(self, device_id: str, is_state: bool, number: int, *, refused: bool) -> None:
+        """Handle the cloud's confirmation, or its final refusal, of what had a number."""
+
+    def overtaken(self, device_id: str, later: Times) -> None:
+        """Give the values of a device later times than the cloud has."""
+
+
 class Uplink:
     """Sends states and values to the cloud until they are confirmed.
 
@@ -75,17 +82,20 @@ class Uplink:
         module: devicetwin; everything runs on its thread.
         node: name of the node.
         slots: have the committed states of devices.
+        devices: get the cloud's confirmations.
     """
 
     def __init__(
         self,
-        module: DeviceTwin,
+        module: Module,
         node: str,
         slots: Slots,
+        devices: ConfirmedDevices,
     ) -> None:
         self._module = module
         self._node = node
         self._slots = slots
+        self._devices = devices
         self._connected = False
         self._due: OrderedDict[Key, int] = OrderedDict()
         """Devices with unsent changes, with the number of attempts so far."""
@@ -143,7 +153,7 @@ class Uplink:
         verdict = verdict_of(answer)
         if verdict.later:
             _log.info("the cloud has values of %s with later times: its values are told again", flight.device)
-            self._module.overtaken(flight.device, verdict.later)
+            self._devices.overtaken(flight.device, verdict.later)
             self._again_soon(key, flight.tries)
             self._pump()
             return
@@ -151,7 +161,7 @@ class Uplink:
             what = topics.upload_resource(flight.device, state=flight.is_state)
             _log.warning("the cloud does not take %s: %s", what, verdict.reason)
         if verdict.taken or verdict.final:
-            self._module.answered(flight.device, flight.is_state, flight.number, refused=not verdict.taken)
+            self._devices.answered(flight.device, flight.is_state, flight.number, refused=not verdict.taken)
             device = self._slots.saved(flight.device)
             if device is not None:
                 self.enqueue(device)

@@ -81,7 +81,9 @@ class Dmi(Module):
         self._catalogue = Catalogue()
         self._loader = CatalogueLoader(self, self._meta, self._catalogue)
         self._watchdog = Watchdog()
-        self._reporter = Reporter(self, self._quotas, counters, echo=settings.like_kubeedge)
+        self._reporter = Reporter(
+            self, self._quotas, counters, self._mapper_of, self._handle_stored_report, echo=settings.like_kubeedge
+        )
         self._sessions: dict[str, MapperSession] = {}
         """The mapper of each protocol."""
         self._events = NodeEventRecorder(self, settings.node, self._meta)
@@ -185,7 +187,7 @@ class Dmi(Module):
             if session.is_lost and self._watchdog.lost(device, now):
                 self._reporter.set_state(device, UNKNOWN)
             elif was_lost and not session.is_lost and not patience:
-                self.stored_report(device, "")  # no report will tell that it is back
+                self._handle_stored_report(device, "")  # no report will tell that it is back
 
     def _record_mapper(self, session: MapperSession, devices: int) -> None:
         """Record that a mapper has ended, or is back."""
@@ -197,7 +199,7 @@ class Dmi(Module):
         else:
             self._events.record(EventType.NORMAL, Reason.MAPPER_READY, f"mapper {name} listens on {path} again")
 
-    def stored_report(self, device: str, state: str) -> None:
+    def _handle_stored_report(self, device: str, state: str) -> None:
         """Note a stored report about a device; `state` is empty for a report of values."""
         if self._watchdog.heard(device, self.clock.monotonic(), state):
             _log.info("device %s reports again", device)
@@ -282,7 +284,7 @@ class Dmi(Module):
         if not keep_row:
             self._meta.delete(ResourceType.DEVICE_MAPPER, "", session.row.name, {}, then=deleted)
 
-    def mapper_of(self, device: str) -> str:
+    def _mapper_of(self, device: str) -> str:
         """Return the mapper of a device, empty for none."""
         session = self._sessions.get(self._catalogue.protocol(device))
         return session.row.name if session is not None else ""

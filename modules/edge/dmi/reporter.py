@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from beehive import Group, Message, ModuleName, Operation, Source
+from beehive import Group, Message, Module, ModuleName, Operation, Source
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.runtime import Future
@@ -15,9 +16,6 @@ from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 from modules.edge.dmi.quotas import Quotas
 from protos.dmi.v1beta1 import api_pb2 as dmi
-
-if TYPE_CHECKING:
-    from modules.edge.dmi.module import Dmi
 
 REPORT_SECONDS: Final = 30.0
 """Seconds for devicetwin to store a report; the mapper is refused earlier, by its own deadline."""
@@ -38,20 +36,26 @@ class Reporter:
         module: dmi.
         quotas: of mappers.
         counters: of reports.
+        mapper_of: returns the mapper of a device, "" for none.
+        stored: called with the device and the state of each stored report; the state is "" in a report of values.
         echo: see `reports.twins_update`.
     """
 
     def __init__(
         self,
-        module: Dmi,
+        module: Module,
         quotas: Quotas,
         counters: DmiCounters,
+        mapper_of: Callable[[str], str],
+        stored: Callable[[str, str], None],
         *,
         echo: bool,
     ) -> None:
         self._module = module
         self._quotas = quotas
         self._counters = counters
+        self._mapper_of = mapper_of
+        self._stored = stored
         self._echo = echo
 
     def twins(self, request: dmi.ReportDeviceStatusRequest, future: Future[Any]) -> None:
@@ -82,7 +86,7 @@ class Reporter:
     def _admitted(self, request: dmi.ReportDeviceStatusRequest | dmi.ReportDeviceStatesRequest) -> tuple[str, str]:
         """Return device and mapper of a report."""
         device = reports.device_of(request)
-        mapper = self._module.mapper_of(device)
+        mapper = self._mapper_of(device)
         self._quotas.report(mapper, self._module.clock.monotonic())
         return device, mapper
 
@@ -109,7 +113,7 @@ class Reporter:
             self.refuse(future, refused, report.mapper)
             return
         self._counters.stored(report.mapper)
-        self._module.stored_report(report.device, report.content.get("state", ""))
+        self._stored(report.device, report.content.get("state", ""))
         future.set(report.answer)
 
 

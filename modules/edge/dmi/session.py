@@ -25,6 +25,8 @@ CALL_SECONDS: Final = 10.0
 
 _AWAY: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 _LONGEST_TEXT: Final = 300
+_MOST_NOTES: Final = 10
+"""Parts of an object that are left out, and logged, at each call."""
 
 Stamp = tuple[int, int]
 """Inode and time of change of a socket; they differ if another process has made it."""
@@ -347,8 +349,11 @@ class MapperSession:
             self._pump()
 
     def _log_notes(self, key: Key, notes: tuple[str, ...]) -> None:
-        for note in notes:
+        """Log the parts of an object that the mapper does not get; of very many the first ones."""
+        for note in notes[:_MOST_NOTES]:
             _log.warning("%s: %s", key.id, note)
+        if len(notes) > _MOST_NOTES:
+            _log.warning("%s: %d further parts are left out", key.id, len(notes) - _MOST_NOTES)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

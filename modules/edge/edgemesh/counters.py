@@ -1,7 +1,5 @@
 """The figures of edgemesh."""
 
-from collections.abc import Callable
-
 from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter, gauge
 
 
@@ -19,8 +17,8 @@ class MeshCounters:
         """Objects of the cloud that could not be read."""
         self.plane = ""
         """The carrier of connections; empty without one."""
-        self.services: Callable[[], int] = lambda: 0
-        """Returns the number of Services."""
+        self.services = 0
+        """Services that the node knows."""
         self.answers: dict[str, int] = {}
         """Answers of the name server, by their response code."""
         self.dropped = 0
@@ -44,7 +42,7 @@ class MeshCollector(Collector):
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""
         counters = self._counters
-        services = gauge("edgemesh_services", "Services that the node knows.", counters.services())
+        services = gauge("edgemesh_services", "Services that the node knows.", counters.services)
         plane = GaugeFamily("edgemesh_data_plane", "What carries connections to Services; 1.", labels=["kind"])
         if counters.plane:
             plane.add_metric([counters.plane], 1)

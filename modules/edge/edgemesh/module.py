@@ -156,7 +156,6 @@ class EdgeMesh(Module):
 
     def on_start(self) -> None:
         """Read the store, and have the cloud send its Services."""
-        self._counters.services = lambda: len(self._state.services)
         self._applier.start()
         if self._names is not None:
             self._names.start()
@@ -347,6 +346,7 @@ class EdgeMesh(Module):
     def _enqueue(self, changed: Iterable[ServiceKey]) -> None:
         """Compute the tables of Services soon: a burst of messages is computed once."""
         self._changed.update(changed)
+        self._counters.services = len(self._state.services)
         if self._is_read and not self._is_computing:
             self._is_computing = True
             self.after(0.0, self._compute)

@@ -76,7 +76,7 @@ class EndpointSelector:
     def __init__(self, here: Here) -> None:
         self._here = here
         self.machines = here.machines
-        """Addresses that no Service takes by `externalIPs`."""
+        """Addresses that no Service takes by `externalIPs` or as a load balancer's."""
         self._own = [ipaddress.ip_network(each) for each in here.own_ranges]
         self._routed = [ipaddress.ip_network(each) for each in here.routed]
 

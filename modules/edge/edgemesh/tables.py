@@ -96,9 +96,8 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
     spec = service.spec
     clusters = cluster_ips(service)
     balancers = (each.ip for each in service.status.load_balancer.ingress if each.ip_mode != "Proxy")
-    claimed = map(endpoint_address, spec.external_ips[:_MOST_ADDRESSES])
+    claimed = map(endpoint_address, (*spec.external_ips[:_MOST_ADDRESSES], *islice(balancers, _MOST_ADDRESSES)))
     external = [each for each in claimed if each and each not in selector.machines]
-    external += filter(None, map(endpoint_address, islice(balancers, _MOST_ADDRESSES)))
     for version in (False, True):
         addresses = tuple(each for each in clusters if (":" in each) == version)
         if not addresses:

@@ -155,13 +155,13 @@ class EdgeStream(Module):
             self.clock,
             self._counters,
             self._most_streams,
-            self,
+            self._report_opened,
             self._make_poll,
         )
         self._session = session
         self._tunnel.tell(session)
 
-    def report_opened(self) -> None:
+    def _report_opened(self) -> None:
         """Note that the tunnel is up; on the link's thread."""
         if self._session is not None:
             self._streams.tell(self._session)

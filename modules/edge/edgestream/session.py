@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beehive import Clock
 from beehive.errors import BeehiveError
@@ -44,9 +44,6 @@ from modules.streams.frames import (
 )  # fmt: skip
 from modules.streams.small_turns import SmallTurns
 from modules.streams.waiting import MakePoll, new_poll
-
-if TYPE_CHECKING:
-    from modules.edge.edgestream.module import EdgeStream
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +74,7 @@ class TunnelSession:
         clock: for the time that a stream may hold up the tunnel.
         counters: of edgestream.
         most_streams: at one time.
-        module: takes on the link's thread that the tunnel is up.
+        opened: called on the link's thread when the tunnel is up.
         make_poll: for the streams' thread.
     """
 
@@ -88,7 +85,7 @@ class TunnelSession:
         clock: Clock,
         counters: StreamCounters,
         most_streams: int,
-        module: EdgeStream,
+        opened: Callable[[], None],
         make_poll: MakePoll = new_poll,
     ) -> None:
         self._make_poll = make_poll
@@ -97,7 +94,7 @@ class TunnelSession:
         self._dial = dial
         self._clock = clock
         self._counters = counters
-        self._module = module
+        self._opened = opened
         self._intake = Intake()
         self._turns = SmallTurns(_SMALL_RATE, _SMALL_BURST)
         self._streams: dict[int, Stream] = {}
@@ -139,7 +136,7 @@ class TunnelSession:
     def opened(self) -> None:
         """Begin to serve streams."""
         self._is_open = True
-        self._module.report_opened()
+        self._opened()
 
     def received(self, frame: bytes) -> None:
         """Take a frame of the cloud."""

@@ -1,11 +1,10 @@
 """The counters of eventbus; `metrics` exports them."""
 
 from collections import Counter
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Self
 
-from modules.edge.eventbus.publications import Drop
+from modules.edge.eventbus.publications import Drop, Publications
 from modules.edge.eventbus.routing import is_for_devices
 
 
@@ -48,7 +47,7 @@ class EventBusCounters:
         """Messages that a broker has acknowledged."""
         self.dropped: Counter[Drop] = Counter()
         """Messages for applications that were dropped."""
-        self.waiting: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Returns number and bytes of the messages for applications that wait."""
+        self.publications: dict[str, Publications] = {}
+        """The messages for applications that wait for each broker."""
         self.broker_starts = 0
         """Starts of the internal broker."""

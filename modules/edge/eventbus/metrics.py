@@ -20,7 +20,8 @@ class EventBusCollector(Collector):
         connected = GaugeFamily("eventbus_connected", "1 while the MQTT broker is connected.", labels=["broker"])
         for name, is_up in list(counters.connected.items()):
             connected.add_metric([name], float(is_up))
-        number, size = counters.waiting()
+        queues = list(counters.publications.values())
+        number, size = sum(map(len, queues)), sum(each.size for each in queues)
         refused = "Messages of applications not taken."
         dropped = "Messages for applications that were dropped."
         return [

@@ -110,7 +110,6 @@ class EventBus(Module):
         self._events = NodeEventRecorder(self, settings.node, self._meta)
         self._told_down: set[str] = set()
         """The brokers that an event has reported as away."""
-        self._counters.waiting = self._waiting
 
     def on_start(self) -> None:
         """Read the cloud's subscriptions, then dial."""
@@ -250,15 +249,12 @@ class EventBus(Module):
     def _connect(self, name: str, settings: BrokerSettings) -> BrokerConnection:
         connection = BrokerConnection(self, name, settings, self._wanted, self.received, self._counters)
         connection.start()
+        self._counters.publications[name] = connection.publications
         self._connections.append(connection)
         return connection
 
     def _wanted(self) -> list[str]:
         return [*routing.SUBSCRIPTIONS, *self._topics]
-
-    def _waiting(self) -> tuple[int, int]:
-        queues = [each.publications for each in self._connections]
-        return sum(map(len, queues)), sum(each.size for each in queues)
 
     def _check_brokers(self) -> None:
         """Record brokers that are away, and that are back."""

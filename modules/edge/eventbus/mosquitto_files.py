@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from beehive.files.durable import replace_file, replace_soon
 from beehive.files.reading import read_file
+from beehive.node_namespaces import is_machine_root
 from modules.edge.eventbus.internal_broker import (
     ACL,
     CONFIGURATION,
@@ -54,7 +55,7 @@ def find_mosquitto(searched: str = SEARCHED) -> Path | None:
 
 def owner() -> Owner:
     """Return mosquitto's user for root's edgecore, else the own one."""
-    if os.geteuid() != 0:
+    if not is_machine_root():
         return Owner(os.geteuid(), os.getegid())
     for name in _USERS:
         with suppress(KeyError):

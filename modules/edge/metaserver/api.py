@@ -22,7 +22,7 @@ from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found, unread
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.openapi import OpenApi
-from modules.apimachinery.options import ReadOptions, read_options
+from modules.apimachinery.options import ReadOptions, check_timeout, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
@@ -144,7 +144,10 @@ class Api(AdmittingService):
         return self._read_here(request, resource, target)
 
     def _read_here(self, request: Request, resource: Resource, target: Target) -> Reply:
-        options = read_options(request, resource)
+        is_collection = not target.name or request.flag("watch")
+        if not request.flag("watch"):
+            check_timeout(request)
+        options = read_options(request, resource, is_collection=is_collection)
         if not self._settings.store and resource.token not in _OF_EDGED:
             hint = "its database is no SQLite file; ask the database's own server, table meta"
             raise ApiStatusError(501, f"{resource.plural} cannot be read on this node: {hint}")

@@ -18,7 +18,7 @@ class LiveStatusUpdater:
     edged publishes often; only new objects are encoded.
 
     Args:
-        snapshots: edged's snapshots, with this updater as their listener after `start`.
+        snapshots: edged's snapshots, to which this updater listens after `start`.
         cache: is updated.
         node: name of this node.
         whole: edged's pods and node are served also while the store does not have them: a pod that the cloud has
@@ -35,7 +35,7 @@ class LiveStatusUpdater:
 
     def start(self) -> None:
         """Listen to edged's snapshots."""
-        self._snapshots.listener = self.update
+        self._snapshots.subscribe(self.update)
 
     def update(self) -> None:
         """Update the cache from the snapshots."""

@@ -5,74 +5,33 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import convert
 from modules.apimachinery.printing.ages import seconds_of
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.rows import LinkRow, NodeRow, PodCount, clock_error, node_row
 from modules.insight.fleet.states import REFUSED, LinkFacts, NodeLinkFacts, state_of
 
 _READY: Final = "Ready"
+_NO_SESSION: Final = LinkSession("", "", "", 0.0)
 _NEVER_UPDATED: Final = "NodeStatusNeverUpdated"
 """The reason that the node lifecycle gives a node it has never heard of; the heartbeat beside it is the time at which
 the Node was made (kube-controller-manager's node_lifecycle_controller.go).
 """
 
 
-class HeldLink(msgspec.Struct, frozen=True):
-    """A node's connection to the cloudcore that was asked: what a row needs of a `NodeConnection`."""
-
-    node: str
-    connected_seconds: float
-    keepalive_seconds: float
-    waiting: int = 0
-    unacknowledged: int = 0
-    oldest_seconds: float = 0.0
-    is_behind: bool = False
-    last_error: str = ""
-    address: str = ""
-    certificate_ends: float = 0.0
-    clock_ahead_seconds: float = 0.0
-
-
-class LinkPeriod(msgspec.Struct, frozen=True):
-    """A connection in the link journal: what a row needs of a `LinkSession`."""
-
-    began: float
-    ended: float = 0.0
-    reason: str = ""
-    address: str = ""
-    cloudcore: str = ""
-    certificate_ends: float = 0.0
-    seen: float = 0.0
-
-
 class LinkKnowledge(msgspec.Struct, frozen=True):
     """The known facts about a node's link."""
 
-    held: HeldLink | None = None
+    held: NodeConnection | None = None
     """Its connection to the cloudcore that was asked."""
     holder: str = ""
     """Another cloudcore that is alive and has it."""
     refused: str = ""
     """Why its connection is refused."""
-    sessions: Sequence[LinkPeriod] = ()
+    sessions: Sequence[LinkSession] = ()
     """Its connections in the link journal, the newest first."""
     is_known: bool = True
     """Whether a cloudcore was asked; else the condition Ready stands in."""
-
-
-def link_of(
-    connection: object | None,
-    holder: str = "",
-    refused: str = "",
-    sessions: Sequence[object] = (),
-    *,
-    is_known: bool = True,
-) -> LinkKnowledge:
-    """Return the link of a `NodeConnection` and of the `LinkSession`s of a node, the newest first."""
-    held = None if connection is None else convert(connection, HeldLink, from_attributes=True)
-    periods = convert(sessions, list[LinkPeriod], from_attributes=True)
-    return LinkKnowledge(held, holder, refused, periods, is_known)
 
 
 def linked_row(name: str, node: JsonObject | None, link: LinkKnowledge, pods: PodCount, now: float) -> NodeRow:
@@ -85,7 +44,7 @@ def linked_row(name: str, node: JsonObject | None, link: LinkKnowledge, pods: Po
         pods: the pods bound to it.
         now: seconds since 1970.
     """
-    held, newest = link.held, link.sessions[0] if link.sessions else LinkPeriod(0.0)
+    held, newest = link.held, link.sessions[0] if link.sessions else _NO_SESSION
     is_lasting = held is not None or bool(link.holder)
     state = state_of(_facts_of(node, link), now)
     row = LinkRow(
@@ -114,7 +73,7 @@ def _facts_of(node: JsonObject | None, link: LinkKnowledge) -> NodeLinkFacts:
     ready = next(
         (each for each in objects_at(node or {}, "status.conditions") if each.get("type") == _READY), JsonObject()
     )
-    newest, held = link.sessions[0] if link.sessions else LinkPeriod(0.0), None
+    newest, held = link.sessions[0] if link.sessions else _NO_SESSION, None
     if link.held is not None:
         oldest = link.held.oldest_seconds if link.held.unacknowledged else 0.0
         held = LinkFacts(link.held.connected_seconds, link.held.keepalive_seconds, oldest, link.held.is_behind)

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from edged.chains.model import ChainStep
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
@@ -14,23 +15,13 @@ _LONGEST: Final = 400
 """Characters of a message."""
 
 
-class NodeStep(msgspec.Struct, frozen=True):
-    """A step that a node has kept (`edged.chains`). Text of a node is cut and escaped before it is shown."""
-
-    at: float
-    reason: str
-    text: str
-    container: str = ""
-    is_warning: bool = False
-    count: int = 1
-    last: float = 0.0
-
-
 class NodeChain(msgspec.Struct, frozen=True):
-    """The steps of a pod that its node has kept; keys that are not here are ignored."""
+    """The steps of a pod that its node has kept; keys that are not here are ignored. Text of a node is cut and escaped
+    before it is shown.
+    """
 
     uid: str
-    steps: Annotated[list[NodeStep], msgspec.Meta(max_length=256)] = []
+    steps: Annotated[list[ChainStep], msgspec.Meta(max_length=256)] = []
     left_out: int = 0
 
 

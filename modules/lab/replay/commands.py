@@ -66,7 +66,10 @@ def _run(chosen: argparse.Namespace) -> int:
     for recorded in load_runs(chosen.file):
         _warn(recorded)
         result = replayed(recorded, module, chosen.until, pace_of(chosen.speed))
-        print_lines(differences_text(recorded, result).splitlines())
+        if chosen.names:
+            print_lines(sorted({one.name for one in result.differences}))
+        else:
+            print_lines(differences_text(recorded, result).splitlines())
         for reason, number in result.not_played.items():
             _print_remark(f"not played: {number} of {reason}")
         _print_remark(f"{f'run {recorded.number}: ' if recorded.number > 1 else ''}{figures_text(result)}")

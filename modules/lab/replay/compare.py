@@ -5,6 +5,7 @@ from difflib import SequenceMatcher, unified_diff
 
 import msgspec
 
+from beehive.resource import Side, type_of
 from modules.lab.replay.outputs import Output
 
 EDGE = 1.0
@@ -19,6 +20,20 @@ class Difference(msgspec.Struct, frozen=True):
     time: float
     recorded: Output | None
     replayed: Output | None
+
+    @property
+    def name(self) -> str:
+        """Return the kind of decision that differs: the same for all objects."""
+        known = self.recorded or self.replayed
+        assert known is not None  # noqa: S101 - one of the two there is
+        words = known.title.split()
+        match known.about:
+            case ("runtime", *_):
+                return words[0]
+            case _ if words[0] == "event":
+                return " ".join(words[:2])
+            case _:
+                return " ".join(str(type_of(word, Side.EDGE)) if "/" in word else word for word in words)
 
     def render(self) -> str:
         """Return the difference as a diff."""

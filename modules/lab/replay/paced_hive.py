@@ -54,15 +54,14 @@ class PacedHive(Hive):
             return super().respond(message, by)
         return True
 
-    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> None:
         if mode == DeliveryMode.REQUEST and current_context().actor == ModuleName.EDGED:
             self._asked[message.id] = _role(DeliveryMode.RESPONSE, message)
         deliver = super()._deliver
-        if destination == ModuleName.EDGED and self._put_off(
+        if destination != ModuleName.EDGED or not self._put_off(
             _role(mode, message), lambda: deliver(destination, message, mode, waits=False)
         ):
-            return True
-        return deliver(destination, message, mode, waits=waits)
+            deliver(destination, message, mode, waits=waits)
 
     def _put_off(self, role: Hashable, function: Callable[[], object]) -> bool:
         """Call a function at the recorded time, behind what was put off before; return False if that is now."""

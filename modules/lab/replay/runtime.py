@@ -291,7 +291,7 @@ def role(method: str, request: bytes) -> Hashable:
             return method, _metadata(asked["sandbox_config"])[0], *_metadata(asked["config"])
         case "pull_image":
             return method, asked["image"].get("image", "")
-        case "stop_container" | "update_container_resources":
+        case "stop_container":
             return method, asked["container_id"]
         case _:
             fields = {name: value for name, value in asked.items() if value}

@@ -26,7 +26,6 @@ CHANGES: Final = frozenset(
         "remove_container",
         "pull_image",
         "remove_image",
-        "update_container_resources",
         "reopen_container_log",
         "exec_sync",
     }

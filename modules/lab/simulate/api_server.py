@@ -6,7 +6,7 @@ from typing import NamedTuple
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
@@ -68,7 +68,7 @@ class SimulatedApiServer:
         self.cluster.storage.drain_events()
         self.cluster.storage.set_savepoint()
         self._history = WatchHistory(self.cluster.storage)
-        self._service = ApiService(self, self._subscriptions, "v1.32.0", process.clock)
+        self._service = ApiService(Requester(self), self._subscriptions, "v1.32.0", process.clock)
         self.world.log_line("api", f"life {self._starts} begins with version {self.cluster.storage.version}")
         self._back_up(process)
 

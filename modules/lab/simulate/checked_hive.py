@@ -27,6 +27,6 @@ class CheckedHive(Hive):
         self._contents.record(message)
         return super().respond(message, by)
 
-    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> None:
         self._contents.record(message)
-        return super()._deliver(destination, message, mode, waits=waits)
+        super()._deliver(destination, message, mode, waits=waits)

@@ -335,7 +335,7 @@ class SimulatedNode:
             self.machine.probes.found(snapshots.pods)
             self.machine.evictions.found(snapshots.pods)
 
-        snapshots.listener = listen
+        snapshots.subscribe(listen)
         return snapshots
 
     def _recorder(self, hive: Hive) -> ProcessRecorder:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import convert
-from edged.pods.pod_status.ownership import OURS
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.node_conditions import OURS
 from modules.apimachinery.types import Pod, PodStatus, to_value
 from modules.lab.simulate.world import World
 

@@ -33,8 +33,8 @@ from modules.cloud.cloudstream.passed_streams import (
     StreamsElsewhere,
     ask_cloudcores,
 )
+from modules.cloud.cloudstream.queue_memory import QUEUE_BYTES
 from modules.cloud.cloudstream.stream import TunnelStream
-from modules.cloud.cloudstream.tunnel import QUEUE_BYTES
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION, KnownCloudcores
 from modules.cloud.messages import Cloudcores
@@ -193,7 +193,7 @@ class CloudcoreStreams:
         nothing: Any = None
         self._router = RestService(LoopbackCallers(), nothing, nothing, streams=received)
         self.connections: list[VirtualSocket] = []
-        hive.add(CloudStream, self.tunnels, lambda _port: self._server, None)
+        hive.add(CloudStream, self.tunnels, lambda _port, _opened: self._server, None)
         site.cloudcores[host] = self
 
     def end(self) -> None:

@@ -50,7 +50,7 @@ const plurals = new Intl.PluralRules("en");
 export function count(number, noun) { return `${number.toLocaleString("en")} ${noun}${plurals.select(number) === "one" ? "" : "s"}`; }
 
 // What beehive.printable escapes in commands: control characters, and those that reorder or hide text.
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e00ff}\u{e01f0}-\u{e0fff}]/gu;
 
 /** A text of others, with unprintable characters as their escapes. Anything that is no text is none. */
 export function plain(value) {

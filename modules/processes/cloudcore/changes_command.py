@@ -107,7 +107,7 @@ def _pods(client: ControlClient, namespaces: set[str]) -> list[FleetPodRow]:
 def _away(client: ControlClient, now: float) -> set[str]:
     """Return the nodes that are away, or were never connected."""
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
-    from modules.insight.fleet.facts import link_of, linked_row  # noqa: PLC0415
+    from modules.insight.fleet.facts import LinkKnowledge, linked_row  # noqa: PLC0415
     from modules.insight.fleet.rows import PodCount  # noqa: PLC0415
     from modules.insight.fleet.states import AWAY, NEVER  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415
@@ -116,7 +116,7 @@ def _away(client: ControlClient, now: float) -> set[str]:
     newest = {each.node: [each] for each in client.links(LinkQuery(newest_only=True))}
     nodes = {str(item.object["metadata"]["name"]): item.object for item in client.run(Get("Node")) if item.object}
     rows = [
-        linked_row(name, node, link_of(None, sessions=newest.get(name, [])), PodCount(), now)
+        linked_row(name, node, LinkKnowledge(sessions=newest.get(name, [])), PodCount(), now)
         for name, node in nodes.items()
         if name not in connected
     ]

@@ -32,9 +32,9 @@ from modules.cloud.apiserver.access.service import (
 )
 from modules.cloud.apiserver.endpoints.health import LOADED
 from modules.cloud.apiserver.endpoints.list_answers import Turn
-from modules.cloud.apiserver.endpoints.module_caller import ApiCaller, ModuleCaller
+from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
-from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList
+from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authentication.users import User
@@ -178,23 +178,16 @@ class Control(Module):
             administrator: whom the change journal names for writes.
             turn: returns the context for computing a further part of a long answer.
         """
-        caller = self._caller(author=administrator)
-        api = self._api(caller, administrator, self._node_servers, self._tokens, turn)
+        requester = Requester(self._caller(author=administrator), administrator, turn)
+        api = self._api(requester, self._node_servers, self._tokens)
         return ControlService(api, IdentityService(self._ask, administrator), self)
 
     def _api(
-        self,
-        caller: ApiCaller,
-        user: str = "",
-        nodes: NodeServers | None = None,
-        tokens: ApiTokens | None = None,
-        turn: Turn = nullcontext,
+        self, requester: Requester, nodes: NodeServers | None = None, tokens: ApiTokens | None = None
     ) -> ApiService:
-        version, index = KUBELET_VERSION, self._rbac
-        authenticate, openid = (None, _no_document) if tokens is None else (tokens.authenticate, tokens.document)
         return ApiService(
-            caller, self._subscriptions, version, self.clock, self._checks, self._definitions, nodes,
-            index=index, authenticate=authenticate, openid=openid, user=user, turn=turn,
+            requester, self._subscriptions, KUBELET_VERSION, self.clock, self._checks, self._definitions, nodes,
+            index=self._rbac, tokens=tokens,
         )  # fmt: skip
 
     def _access(self, listener: ApiListener) -> HttpService:
@@ -203,7 +196,7 @@ class Control(Module):
             access = AccessService(
                 authenticator,
                 self.service(),
-                lambda node: self._api(NodeCaller(self._caller(), node)),
+                lambda node: self._api(Requester(NodeCaller(self._caller(), node), "")),
                 self._caller().call,
                 flow=flow,
                 users=UserAccess(
@@ -268,7 +261,8 @@ class Control(Module):
         return found
 
     def _of_user(self, user: User, turn: Turn) -> ApiService:
-        return self._api(self._caller(user=user), user.name, self._node_servers, self._tokens, turn)
+        requester = Requester(self._caller(user=user), user.name, turn)
+        return self._api(requester, self._node_servers, self._tokens)
 
     def _caller(self, *, author: str = "", user: User | None = None) -> ModuleCaller:
         return ModuleCaller(self.hive, self.clock, self._api_server, author=author, user=user)
@@ -383,10 +377,6 @@ def _lack(found: Mapping[str, Readiness], name: str) -> str:
     if readiness is not None and readiness.state is State.READY:
         return ""
     return f"{name} is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
-
-
-def _no_document(_parts: tuple[str, ...]) -> None:
-    """Return no document."""
 
 
 def listening_socket(path: Path) -> socket.socket:

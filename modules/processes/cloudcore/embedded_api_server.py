@@ -12,6 +12,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.apiserver.tokens.issuer import TokenIssuer
@@ -29,6 +30,7 @@ from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import Storage
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
 
@@ -74,15 +76,12 @@ class EmbeddedApiServer:
         meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
         """Has the objects."""
-        first = int(clock.now()) if self.database.is_new else 1
-        schedules = config.scheduler == "embedded"
         ranges = service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
         cluster = Cluster(
             clock,
-            config.default_node or "",
-            first,
+            Scheduling(config.default_node or "", is_enabled=config.scheduler == "embedded"),
+            Storage(clock, int(clock.now()) if self.database.is_new else 1),
             admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
-            schedules=schedules,
             service_ranges=ranges,
             plugins=PLUGINS_WITH_TOKENS if pem else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),

@@ -187,9 +187,9 @@ class ApiCollector(Collector):
         waiting = GaugeFamily("cloudcore_api_waiting_requests", "Requests waiting in their lane.", labels=("lane",))
         in_flight = GaugeFamily("cloudcore_api_requests_in_flight", "Requests sent, without an end.", labels=("lane",))
         for lane in RequestLane:
-            depth, flying = self._counters.depth(lane)
-            waiting.add_metric((_name(lane),), depth)
-            in_flight.add_metric((_name(lane),), flying)
+            depth = self._counters.depths[lane]
+            waiting.add_metric((_name(lane),), depth.waiting)
+            in_flight.add_metric((_name(lane),), depth.in_flight)
         return [waiting, in_flight]
 
     def _watches(self) -> list[MetricFamily]:
@@ -203,9 +203,8 @@ class ApiCollector(Collector):
             "cloudcore_watch_failures", "Lists and watches of a kind that failed and were repeated.", labels=("kind",)
         )
         for kind, counters in list(self._counters.watches.items()):
-            heard_at = counters.heard_at()
-            if heard_at:
-                age.add_metric((kind,), max(0.0, self._now - heard_at))
+            if counters.heard_at:
+                age.add_metric((kind,), max(0.0, self._now - counters.heard_at))
             lists.add_metric((kind,), counters.lists)
             failures.add_metric((kind,), counters.failures)
         return [age, lists, failures]
@@ -285,7 +284,7 @@ class WorkCollector(Collector):
             "Time from the look at an object to the end of the writes that follow.",
             labels=labels,
         )
-        depths = self._meter.depths()
+        depths = self._meter.depths
         for kind, durations in list(self._meter.syncs.items()):
             name = kind.lower()
             depth.add_metric((name,), depths.get(kind, 0))

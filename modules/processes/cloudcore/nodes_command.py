@@ -14,7 +14,7 @@ from modules.apimachinery.printing.columns import node_ready
 from modules.apimachinery.printing.fields import text_at
 from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_lines
-from modules.insight.fleet.facts import link_of, linked_row
+from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.rows import PodCount
 from modules.insight.fleet.states import AWAY, NEVER
 from modules.processes.cloudcore.paths import add_socket_options
@@ -160,7 +160,7 @@ def _absence(name: str, node: JsonObject | None, holder: str, newest: LinkSessio
     """Return the text in the column CONNECTED for a node without a connection to this cloudcore."""
     if holder:
         return f"at {holder}"
-    link = link_of(None, sessions=[newest] if newest is not None else [])
+    link = LinkKnowledge(sessions=[newest] if newest is not None else [])
     row = linked_row(name, node, link, PodCount(), now)
     if row.state == NEVER:
         return row.state

@@ -17,10 +17,7 @@ from beehive.http.responses import Reply
 from beehive.http.router import Admitted, AdmittingService, HttpService
 from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
 from modules.cloud.authentication.users import ANONYMOUS, user_of_certificate
-from modules.page.api import About, FleetApi
-from modules.page.devices import DeviceReader
-from modules.page.feeds import Feeds
-from modules.page.picture import Picture
+from modules.page.api import About, FleetApi, WatchedFleet
 from modules.page.pod_story import PodStories
 from modules.page.service import HTTPS, Entrance, PageApi, PageService, SignInAnswer, no_provider
 from modules.page.sessions import Sessions
@@ -60,18 +57,16 @@ class PagePort(AdmittingService):
         self._peer = LocalPeer()
         own = InProcessClient(of_cloudcore, Credentials(), self._peer)
         source = ControlLinks(InProcessControl(of_cloudcore, Credentials()))
-        picture, devices = Picture(clock.now, _PROGRAM, VERSION), DeviceReader(own, clock)
-        feeds = Feeds(picture, own, source, devices, clock)
+        fleet = WatchedFleet(own, source, clock, _PROGRAM, VERSION)
 
         def api_of(user: PageUser) -> FleetApi:
             about = About(f"port {port()}", VERSION, _PROGRAM, user=user.name, allowed=allowed)
             stories = PodStories(_PROGRAM, user.client)
             return FleetApi(
-                picture, feeds, stories, devices, source, about, refusal=user.refusal, door=user.door,
-                most_namespaces=user.most_namespaces,
-            )  # fmt: skip
+                fleet, stories, about, refusal=user.refusal, door=user.door, most_namespaces=user.most_namespaces
+            )
 
-        self._feeds = feeds
+        self._feeds = fleet.feeds
         entrance = UserEntrance(users, Sessions(clock), api_of, sign_ins)
         self._service = PageService(entrance, hosts_of(names, port()), clock, HTTPS)
 

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 
 def tunnel_server(
     config: CloudCoreConfig, tunnels: Tunnels, clock: Clock, context: ssl.SSLContext | None, identities: KnownIdentities
-) -> Callable[[int], TunnelServer]:
+) -> Callable[[int, Callable[[str], None]], TunnelServer]:
     """Return a function that makes the tunnel server, for the port that it had before; 0 for the configured one."""
     settings = config.cloud_stream
     address, configured = (settings.tunnel_address, settings.tunnel_port) if settings else ("", 0)
-    return lambda port: TunnelServer(
-        address, port or configured, config.node_limit, tunnels, clock, context, identities
+    return lambda port, opened: TunnelServer(
+        address,
+        port or configured,
+        config.node_limit,
+        tunnels,
+        opened,
+        clock,
+        ssl_context=context,
+        identities=identities,
     )
 
 

@@ -9,18 +9,9 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from modules.apimachinery.go_durations import UNIT_NANOSECONDS
 from modules.apimachinery.types.quantity import whole_value
 
-_UNIT_NANOSECONDS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
 _TERM: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 _SIZE: Final = re.compile(r"[0-9]{1,18}(?:[KMGTPE]i|[kMGTPE])?", re.ASCII)
@@ -38,7 +29,7 @@ def parse_duration(text: str) -> float:
         term = _TERM.match(text, position)
         if term is None:
             raise ValueError(text)
-        nanoseconds += Decimal(term[1]) * _UNIT_NANOSECONDS[term[2]]
+        nanoseconds += Decimal(term[1]) * UNIT_NANOSECONDS[term[2]]
         position = term.end()
     if not text:
         raise ValueError(text)
@@ -51,13 +42,13 @@ def format_duration(seconds: float) -> str:
     if nanoseconds == 0:
         return "0s"
     for unit in ("s", "ms", "µs", "ns"):
-        if nanoseconds >= _UNIT_NANOSECONDS[unit]:
+        if nanoseconds >= UNIT_NANOSECONDS[unit]:
             break
     if unit != "s":
-        return _decimal(nanoseconds, _UNIT_NANOSECONDS[unit]) + unit
-    minutes, rest = divmod(nanoseconds, _UNIT_NANOSECONDS["m"])
+        return _decimal(nanoseconds, UNIT_NANOSECONDS[unit]) + unit
+    minutes, rest = divmod(nanoseconds, UNIT_NANOSECONDS["m"])
     hours, minutes = divmod(minutes, 60)
-    text = _decimal(rest, _UNIT_NANOSECONDS["s"]) + "s"
+    text = _decimal(rest, UNIT_NANOSECONDS["s"]) + "s"
     if hours:
         return f"{hours}h{minutes}m{text}"
     return f"{minutes}m{text}" if minutes else text

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
+from modules.apimachinery.attempts import AttemptError
 from modules.cli.parser import VerbParser
 from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
@@ -27,6 +28,7 @@ from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import NodeLocation, add_location, node_location
+from modules.processes.edgecore.rootless import enter_namespaces
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
@@ -104,7 +106,7 @@ def _chosen(words: list[str]) -> argparse.Namespace:
     if completion.is_requested():
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
-        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
+        parser.error(f"a command is required: {_KUBEEDGE_OPTIONS[words[0]]}")
     return parser.parse_args(arranged(parser, commands, words or ["--help"]))
 
 
@@ -176,6 +178,11 @@ def run(chosen: argparse.Namespace) -> int:
         for problem in error.problems:
             say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
+    try:
+        enter_namespaces(config)
+    except AttemptError as error:
+        say(f"error: cannot start: {error}")
+        return ExitCode.START_FAILED
     process = cast("RunProcess", _imported(PROCESS))
     try:
         path = recording_path(chosen.record)

@@ -10,6 +10,7 @@ from beehive import Clock
 from edged.errors import EdgedError
 from edged.settings.cgroups import CgroupDriver
 from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.rootless import is_rootless, leave_no_namespaces
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def purge_container_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
     from modules.runtimes.engine.engine import purge  # noqa: PLC0415
 
     purge(config.container_runtime_root, clock, runtime_settings(config, clock))
-    if config.uses_oci_runtime or config.uses_docker_runtime:
+    if is_rootless(config):
+        leave_no_namespaces(config)
+    elif config.uses_oci_runtime or config.uses_docker_runtime:
         _remove_default_network(config, clock)
 
 
@@ -107,13 +110,20 @@ def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
 
     edged = config.modules.edged
     driver = edged.tailored_kubelet_config.cgroup_driver
+    keep_blobs = not edged.discard_unpacked_layers
+    if is_rootless(config):
+        from modules.runtimes.oci.rootless.settings import rootless_settings  # noqa: PLC0415
+
+        ranges = edged.tailored_kubelet_config.pod_cidr
+        archives = config.image_archives
+        return rootless_settings(find_programs(), clock, ranges, _REGISTRIES, archives, keep_blobs=keep_blobs)
     return OciSettings(
         programs=find_programs(),
         network=_network(config, clock),
         registries=_REGISTRIES,
         archives=config.image_archives,
         systemd_cgroups=driver is CgroupDriver.SYSTEMD,
-        keep_blobs=not edged.discard_unpacked_layers,
+        keep_blobs=keep_blobs,
     )
 
 

@@ -89,14 +89,13 @@ class SnapshotPods:
     """The pods in edged's snapshots (`PodSource`).
 
     Args:
-        snapshots: their listener, if there is one, is called as before.
+        snapshots: of edged.
     """
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
-        self._before = snapshots.listener
         self._changed: Callable[[], None] = lambda: None
-        snapshots.listener = self._hear
+        snapshots.subscribe(self._hear)
 
     def pods(self) -> tuple[Pod, ...]:
         """See `PodSource`."""
@@ -112,8 +111,6 @@ class SnapshotPods:
         self._changed = changed
 
     def _hear(self) -> None:
-        if self._before is not None:
-            self._before()
         self._changed()
 
 

@@ -23,6 +23,7 @@ from modules.processes.edgecore import (
     store_commands,
     trace_commands,
     uninstall,
+    upgrade,
 )
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
@@ -83,7 +84,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
     unit = Unit(
         name="edgecore",
         description=f"edgecore, the edge node {config.node_name}",
-        command=[*program("edgecore"), "run", *location.options, *more],
+        command=[*(upgrade.launcher() or program("edgecore")), "run", *location.options, *more],
         after=_runtime_unit(config),
         user=chosen.user,
         account=account,
@@ -165,6 +166,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     backup.add(commands)
     runtime_commands.add(commands)
     uninstall.add(commands)
+    upgrade.add(commands)
     _add_unit(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)

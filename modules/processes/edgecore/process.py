@@ -61,6 +61,7 @@ from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, chain_route
 from modules.processes.edgecore.ownership import lock_root_directory
+from modules.processes.edgecore.rootless import probing_network
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import (
     certificate_settings,
@@ -248,6 +249,7 @@ def _add_edged(
         snapshots,
         KUBELET_VERSION,
         Host(
+            network=probing_network(config, hive.clock),
             machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), tracing.sink),
             cgroups=cgroups,
             devices=GrpcDevicePluginTransport(hive.clock),

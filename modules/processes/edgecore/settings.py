@@ -14,6 +14,7 @@ from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.module import TwinSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
+from modules.processes.edgecore.rootless import is_rootless
 
 
 def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
@@ -63,7 +64,6 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         cluster_dns=kubelet.cluster_dns or _own_name_server(config),
         cluster_domain=kubelet.cluster_domain,
         resolv_conf=kubelet.resolv_conf,
-        server_address=kubelet.address,
         server_port=kubelet.read_only_port,
     )
 
@@ -100,10 +100,10 @@ def _eviction_settings(kubelet: TailoredKubeletConfig) -> EvictionSettings:
 
 
 def _cgroup_settings(config: EdgeCoreConfig) -> CgroupSettings:
-    """Return the cgroups' settings; containers that are processes have no cgroups of their own."""
+    """Return the cgroups' settings; containers that are processes, or an ordinary user's, have none of their own."""
     kubelet = config.modules.edged.tailored_kubelet_config
     return CgroupSettings(
-        per_qos=kubelet.cgroups_per_qos and not config.uses_process_runtime,
+        per_qos=kubelet.cgroups_per_qos and not config.uses_process_runtime and not is_rootless(config),
         driver=kubelet.cgroup_driver,
         root=kubelet.cgroup_root or "/",
         pids=kubelet.pod_pids_limit,

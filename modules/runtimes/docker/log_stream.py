@@ -11,19 +11,16 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from beehive.files.linkless import open_without_links
 from beehive.http.errors import HttpError
 from modules.runtimes.docker.answers import nanoseconds
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
-
-if TYPE_CHECKING:
-    from modules.runtimes.docker.model import DockerContainer
-    from modules.runtimes.docker.processes import DockerProcesses
 
 _log = logging.getLogger(__name__)
 
@@ -99,13 +96,20 @@ class ContainerLog:
 
 
 class LogFollower:
-    """A stream of Docker's that lasts as long as the container runs (see `process_watcher.Watched`)."""
+    """A stream of Docker's that lasts as long as the container runs (see `process_watcher.Watched`).
 
-    def __init__(self, exchange: Exchange, stream: int, container: DockerContainer, processes: DockerProcesses) -> None:
+    Args:
+        exchange: the stream.
+        stream: its number, see `ContainerLog.resume`.
+        log: is written.
+        ended: called at the end, with whether something has come.
+    """
+
+    def __init__(self, exchange: Exchange, stream: int, log: ContainerLog, ended: Callable[[bool], None]) -> None:
         self._exchange = exchange
         self._stream = stream
-        self._container = container
-        self._processes = processes
+        self._log = log
+        self._ended = ended
         self._has_received = False
         exchange.socket.setblocking(False)  # noqa: FBT003 - socket's own
 
@@ -118,7 +122,7 @@ class LogFollower:
         pieces = self._exchange.available(_READS)
         try:
             while piece := pieces.next():
-                self._container.log.write(self._stream, piece)
+                self._log.write(self._stream, piece)
                 self._has_received = True
         except (OSError, HttpError, FrameError) as error:
             _log.info("a log of Docker's broke off: %s", error)
@@ -128,7 +132,7 @@ class LogFollower:
     def gone(self) -> None:
         """Handle the end of the stream: the container has ended, or the connection broke."""
         self.close()
-        self._processes.log_ended(self._container, has_received=self._has_received)
+        self._ended(self._has_received)
 
     def stop(self) -> None:
         """End the stream; called on any thread, and handled by the watcher."""

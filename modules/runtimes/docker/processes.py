@@ -10,6 +10,7 @@ import os
 import select
 import socket
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -127,7 +128,7 @@ class DockerProcesses:
             return
         stream, since = container.log.resume()
         exchange = open_log_stream(self._docker, container.id, since, follow=True)
-        follower = LogFollower(exchange, stream, container, self)
+        follower = LogFollower(exchange, stream, container.log, partial(self._log_ended, container))
         container.follower = follower
         if follower.read():  # bytes that came with the head; the watcher waits for later ones
             self._watcher.add(follower)
@@ -135,7 +136,7 @@ class DockerProcesses:
             container.follower = None
             follower.close()
 
-    def log_ended(self, container: DockerContainer, *, has_received: bool) -> None:
+    def _log_ended(self, container: DockerContainer, has_received: bool) -> None:
         """Handle the end of a log's stream, which ends with its container, with Docker, or for a reason of Docker's
         own.
         """

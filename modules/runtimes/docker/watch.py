@@ -11,7 +11,7 @@ import logging
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -21,9 +21,6 @@ from modules.runtimes.docker.answers import DockerEvent
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.engine.errors import RequestRefusedError
-
-if TYPE_CHECKING:
-    from modules.runtimes.docker.driver import DockerDriver
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +32,16 @@ _LONGEST_LINE: Final = 16 * 1024 * 1024
 _ATTEMPT: Final = "follow Docker's events"
 
 
+class ContainerStates(Protocol):
+    """The states of Docker's containers."""
+
+    def compare(self) -> None:
+        """Take over all states from Docker after it was unreachable. Raises RequestRefusedError."""
+
+    def ended(self, container_id: str) -> None:
+        """Take over the end of a container. Raises RequestRefusedError."""
+
+
 class DockerWatch:
     """Follows Docker's events on a thread of its own.
 
@@ -43,18 +50,18 @@ class DockerWatch:
     Args:
         docker: Docker's API.
         events: the query for them.
-        driver: receives the events.
+        states: are kept up to date.
     """
 
     def __init__(
         self,
         docker: DockerClient,
         events: Query,
-        driver: DockerDriver,
+        states: ContainerStates,
     ) -> None:
         self._docker = docker
         self._events = events
-        self._driver = driver
+        self._states = states
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
         self._stopping = threading.Event()
@@ -110,7 +117,7 @@ class DockerWatch:
         with self._lock:
             self._exchange = exchange
         try:
-            self._driver.compare()
+            self._states.compare()
             self._problem = None
             self._tried.set()
             self._read(exchange)
@@ -142,7 +149,7 @@ class DockerWatch:
         except (msgspec.MsgspecError, UnicodeError):
             return
         if event.actor.id:
-            self._driver.ended(event.actor.id)
+            self._states.ended(event.actor.id)
 
     def _lost(self, error: RequestRefusedError) -> None:
         if self._problem is None and not self._stopping.is_set():

@@ -11,6 +11,8 @@ from typing import NamedTuple, NewType
 
 import msgspec
 
+from beehive.node_namespaces import namespaces_id
+
 SandboxId = NewType("SandboxId", str)
 ContainerId = NewType("ContainerId", str)
 BootId = NewType("BootId", str)
@@ -79,5 +81,5 @@ def lost(now_ns: int, why: str) -> Exit:
 
 
 def current_boot_id() -> BootId:
-    """Return the id of this boot of the machine."""
-    return BootId(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
+    """Return the id of this boot of the machine, or of the node's namespaces, which end no later."""
+    return BootId(namespaces_id() or Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())

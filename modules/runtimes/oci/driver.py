@@ -74,11 +74,13 @@ class OciSettings(NamedTuple):
     systemd_cgroups: bool = False
     keep_blobs: bool = False
     """Whether layers are kept as they came, for exports."""
+    rootless: bool = False
+    """Whether edgecore is in the namespaces of an ordinary user."""
 
     def lock(self, root: Path, clock: Clock) -> StateDirectory:  # noqa: ARG002 - as other kinds
         """Lock the state directory. Raises StateDirectoryError when it, or this machine, cannot be used."""
         if os.geteuid() != 0:
-            raise StateDirectoryError("start the OCI runtime", "it isolates containers, which takes root")
+            raise StateDirectoryError("start the OCI runtime", "it takes root, or the namespaces of a user's node")
         return StateDirectory(root, _BULKY, OWNER_ONLY)
 
     def driver(self, parts: EngineParts[OciContainer]) -> "OciDriver":
@@ -102,11 +104,19 @@ class OciDriver(Driver[OciContainer]):
         self.systemd_cgroups = settings.systemd_cgroups
         with ExitStack() as closing:
             closing.callback(settings.network.close)
-            self._machine = Machine.read(systemd_cgroups=settings.systemd_cgroups, has_crun=programs.is_crun)
+            self._machine = Machine.read(
+                systemd_cgroups=settings.systemd_cgroups, has_crun=programs.is_crun, rootless=settings.rootless
+            )
             self._apparmor = load_default_profile(self._machine.apparmor_profiles)
             self._images = ImageStore(root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
             self._archives = ImageArchives(settings.archives, self._images)
             self._roots = RootFilesystems(self._images)
+            if settings.rootless:
+                _log.info("without root, limits of CPU, memory and processes are not enforced")
+            if settings.rootless and not self._roots.has_overlays:
+                reason = f'overlays do not work in "{root}"'
+                hint = "take a directory on a local disk, such as ext4, and Linux 5.11 or later"
+                raise StateDirectoryError("start the OCI runtime without root", reason, hint)
             self._namespaces = PodNamespaces(root / _NAMESPACES)
             self._boot = BootDirectory(root)
             self._parent = "shim" if programs.conmon is None else str(programs.conmon)
@@ -120,6 +130,7 @@ class OciDriver(Driver[OciContainer]):
                 self._boot.states,
                 systemd=settings.systemd_cgroups,
                 mounted=self._program if programs.is_crun else None,
+                has_groups=not settings.rootless,
             )
             self._mapped = MappedRoots(root)
             filters = SeccompPrograms(self._boot.states)

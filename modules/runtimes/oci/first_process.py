@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from modules.runtimes.shim.out_of_memory import ran_out_of_memory
+from modules.runtimes.shim.procfs import read_stat
 
 _UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 _NOTICING: Final = ("SigBlk", "SigIgn", "SigCgt")
@@ -27,8 +28,14 @@ class FirstProcess:
         self._starter: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, pid: int, container_id: str) -> Self | None:
-        """Return the first process of a container; None if it has ended, also when its id belongs to another by now."""
+    def of(cls, pid: int, container_id: str, parent: int | None) -> Self | None:
+        """Return the first process of a container; None if it has ended, also when its id belongs to another by now.
+
+        Args:
+            pid: its id.
+            container_id: of the container, whose control group it is in, if it has one.
+            parent: process id of the container's conmon.
+        """
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -37,7 +44,8 @@ class FirstProcess:
             groups = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             groups = ""
-        if container_id in groups:
+        status = read_stat(pid)
+        if container_id in groups or (status is not None and status.parent == parent):
             return cls(pid, pidfd, groups)
         os.close(pidfd)
         return None

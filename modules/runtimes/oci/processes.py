@@ -29,6 +29,7 @@ from modules.runtimes.oci.bundles import Bundles
 from modules.runtimes.oci.crun import conmon as parents
 from modules.runtimes.oci.crun.commands import kill_commands
 from modules.runtimes.oci.crun.conmon import PERSIST, Conmon, Standard
+from modules.runtimes.oci.crun.container_log import clear_way, has_open, log_at, make_log, writes_in
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand
 from modules.runtimes.oci.first_process import FirstProcess
 from modules.runtimes.oci.model import ConmonEnd, OciContainer, OciRun
@@ -85,16 +86,17 @@ class ContainerProcesses:
 
     def _start(self, container: OciContainer) -> None:
         spec = self._bundles.make(container)
-        if container.log_path:
-            Path(container.log_path).parent.mkdir(parents=True, exist_ok=True)
+        log = make_log(Path(container.log_path)) if container.log_path else None
         config = container.config
         standard = Standard(config.tty, config.stdin, config.stdin_once)
         parent = self._conmon.create(container.id, container.directory, container.log_path, standard)
         try:
+            if log is not None and not has_open(parent.conmon, log):
+                raise RunFailedError("write the log", f"something else is in the place of {container.log_path}")
             user = spec.user
             run = OciRun(parent.pid, self._clock.now_ns(), user.uid, user.gid, user.groups)
             _write_run(container, run)
-            container.first_process = FirstProcess.of(parent.pid, container.id)
+            container.first_process = FirstProcess.of(parent.pid, container.id, parent.conmon)
             if container.first_process is not None:
                 container.first_process.waits_for_start()
             self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
@@ -122,7 +124,8 @@ class ContainerProcesses:
             self._undo(container.id, container.directory, search=True)
             container.run = None
         elif (pidfd := parents.find_conmon(container.directory)) is not None:
-            container.first_process = FirstProcess.of(container.run.pid, container.id)
+            conmon = parents.conmon_pid(container.directory)
+            container.first_process = FirstProcess.of(container.run.pid, container.id, conmon)
             self._watch(container, pidfd)
         else:
             self._record_exit(container, self._end_of(container))
@@ -136,6 +139,7 @@ class ContainerProcesses:
 
     def reopen_log(self, container: OciContainer, attempt: str) -> None:
         """Let conmon go on in a new log file. Raises OSError, RequestRefusedError."""
+        clear_way(Path(container.log_path))
         try:
             parents.reopen_log(container.directory)
         except OSError as error:
@@ -147,13 +151,20 @@ class ContainerProcesses:
         self._await_log(container, attempt)
 
     def _await_log(self, container: OciContainer, attempt: str) -> None:
-        """Wait until conmon, which does not answer, has made the new file."""
+        """Wait until conmon, which does not answer, writes to the new file. A container whose conmon has left the
+        directory of the log is killed: its output would go wherever a link leads.
+        """
         deadline = self._clock.monotonic() + _REOPEN_SECONDS
-        while not Path(container.log_path).exists():
+        path, conmon = Path(container.log_path), parents.conmon_pid(container.directory)
+        while conmon is None or (log := log_at(path)) is None or not has_open(conmon, log):
             if container.ended.wait(_REOPEN_LOOK_SECONDS):
                 raise WrongStateError(attempt, "it is just ending")
             if self._clock.monotonic() > deadline:
-                raise RunFailedError(attempt, "conmon does not make the new file")
+                if conmon is None or writes_in(conmon, path.parent):
+                    raise RunFailedError(attempt, "conmon does not make the new file")
+                if container.first_process is not None:
+                    container.first_process.send(signal.SIGKILL)
+                raise RunFailedError(attempt, "something else is in its place, and the container is killed")
 
     def remove(self, container: OciContainer) -> None:
         """Remove the mounts and states of an ended container outside its directory. Raises RunFailedError."""

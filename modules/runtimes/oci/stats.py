@@ -1,5 +1,6 @@
 """The usage of containers and pods as CRI messages, from control groups and writable layers."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +12,14 @@ from edged.cgroups.usage import GroupUsage, UsageFiles
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.views import container_stats, cpu_usage, sandbox_stats, value_of
 from modules.runtimes.oci.images.model import StorageUsage
+from modules.runtimes.shim.procfs import all_processes
 from protos.cri.v1 import api_pb2 as cri
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _SECTOR: Final = 512
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+"""Nanoseconds."""
 _CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
 """Hierarchies in order: a process's first one gives its control group; "" is v2."""
 
@@ -55,7 +60,8 @@ class UsageMeter:
     def _measure(self, container: RuntimeContainer) -> GroupUsage:
         if container.run is None or container.exit is not None:
             return GroupUsage()
-        return self._files.read(control_group(container.run.pid, container.id)) or GroupUsage()
+        group = control_group(container.run.pid, container.id)
+        return (self._files.read(group) if group else _usage_of_processes(container.run.pid)) or GroupUsage()
 
     def _container(self, container: RuntimeContainer, usage: GroupUsage) -> cri.ContainerStats:
         now, layer = self._clock.now_ns(), self._roots.usage(container.directory)
@@ -66,6 +72,32 @@ class UsageMeter:
             inodes_used=value_of(layer.inodes),
         )
         return container_stats(container, cpu_usage(now, usage.cpu), _memory(usage, now), writable_layer)
+
+
+def _usage_of_processes(first: int) -> GroupUsage | None:
+    """Return the usage of a container without a control group: that of the processes in its mounts; None if it has
+    ended. Shared memory counts for each process.
+    """
+    mounts = _mounts_of(first)
+    if not mounts:
+        return None
+    found = [each for each in all_processes().values() if _mounts_of(each.pid) == mounts]
+    resident = sum(each.resident_pages for each in found) * _PAGE
+    return GroupUsage(
+        cpu=sum(each.own_ticks + each.reaped_ticks for each in found) * _TICK,
+        memory=resident,
+        working_set=resident,
+        rss=resident,
+        faults=sum(each.minor_faults for each in found),
+        major_faults=sum(each.major_faults for each in found),
+        processes=len(found),
+    )
+
+
+def _mounts_of(pid: int) -> str:
+    with suppress(OSError):
+        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
+    return ""
 
 
 def _bytes_of(file: Path) -> int:

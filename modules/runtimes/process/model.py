@@ -3,16 +3,13 @@
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from modules.runtimes.engine.model import RuntimeContainer
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from modules.runtimes.process.images import image_id
+from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri
-
-if TYPE_CHECKING:
-    from modules.runtimes.process.shim_client import ShimClient
 
 
 class ProcessContainer(RuntimeContainer):

@@ -6,15 +6,12 @@ import contextlib
 import itertools
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modules.runtimes.engine.errors import ShimGoneError
 from modules.runtimes.shim.protocol import receive, send
-
-if TYPE_CHECKING:
-    from modules.runtimes.process.model import ProcessContainer
-    from modules.runtimes.process.shim_manager import ShimManager
 
 Answer = dict[str, Any]
 
@@ -23,13 +20,18 @@ class ShimClient:
     """Sends requests to one shim, and passes its events on.
 
     Any thread may send requests; only the `ProcessWatcher` calls `read`.
+
+    Args:
+        sock: the connection.
+        on_event: called with each event.
+        on_gone: called when the shim has ended.
     """
 
-    def __init__(self, sock: socket.socket, manager: ShimManager, container: ProcessContainer) -> None:
+    def __init__(self, sock: socket.socket, on_event: Callable[[Answer], None], on_gone: Callable[[], None]) -> None:
         sock.settimeout(0)
         self._sock = sock
-        self._manager = manager
-        self._container = container
+        self._on_event = on_event
+        self._on_gone = on_gone
         self._ids = itertools.count(1)
         self._waiting: dict[int, Future[Answer]] = {}
         self._lock = threading.Lock()
@@ -67,7 +69,7 @@ class ShimClient:
     def gone(self) -> None:
         """Close, fail the waiting requests, and report that the shim has ended."""
         self.close()
-        self._manager.link_gone(self._container)
+        self._on_gone()
 
     def close(self) -> None:
         """Close without a report: the container goes on."""
@@ -79,7 +81,7 @@ class ShimClient:
 
     def _deal_with(self, message: Answer) -> None:
         if "event" in message:
-            self._manager.on_event(self._container, message)
+            self._on_event(message)
             return
         with self._lock, contextlib.suppress(KeyError):
             self._waiting.pop(message["id"]).set_result(message)

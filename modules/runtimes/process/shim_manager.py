@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 from beehive.clock import Clock
@@ -174,10 +175,10 @@ class ShimManager:
         return True
 
     def _watch(self, container: ProcessContainer, sock: socket.socket) -> None:
-        container.link = ShimClient(sock, self, container)
+        container.link = ShimClient(sock, partial(self._on_event, container), partial(self._link_gone, container))
         self._watcher.add(container.link)
 
-    def on_event(self, container: ProcessContainer, event: Answer) -> None:
+    def _on_event(self, container: ProcessContainer, event: Answer) -> None:
         """Take the start or the end of a container from its shim."""
         if event["event"] == "running":
             if container.run is None:
@@ -187,7 +188,7 @@ class ShimManager:
             container.finished(convert(event, Exit))
             self._announcer.stopped(container)
 
-    def link_gone(self, container: ProcessContainer) -> None:
+    def _link_gone(self, container: ProcessContainer) -> None:
         """Handle the end of a shim's connection: the shim has ended, was killed, or closed on an edgecore that did not
         read.
         """

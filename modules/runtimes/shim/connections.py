@@ -42,12 +42,14 @@ class Poller:
 class Connection:
     """The connection to one edgecore; closed as soon as the other side closes, or does not read."""
 
-    def __init__(self, sock: socket.socket, poller: Poller, handler: Handler) -> None:
+    def __init__(
+        self, sock: socket.socket, poller: Poller, handler: Handler, on_close: Callable[["Connection"], None]
+    ) -> None:
         sock.settimeout(0)
         self._sock = sock
         self._poller = poller
         self._handler = handler
-        self.on_close: Callable[[Connection], None] = _ignore
+        self._on_close = on_close
         poller.add(sock.fileno(), self._read)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -76,26 +78,27 @@ class Connection:
     def _close(self) -> None:
         self._poller.remove(self._sock.fileno())
         self._sock.close()
-        self.on_close(self)
+        self._on_close(self)
 
 
 class Connections:
     """The open connections, and the listening socket that accepts new ones."""
 
-    def __init__(self, listener: socket.socket, poller: Poller, handler: Handler) -> None:
+    def __init__(
+        self, listener: socket.socket, poller: Poller, handler: Handler, on_close: Callable[[Connection], None]
+    ) -> None:
         self._listener = listener
         self._poller = poller
         self._handler = handler
+        self._on_close = on_close
         self._open: set[Connection] = set()
-        self.greeting: Callable[[Connection], None] = _ignore
-        self.on_close: Callable[[Connection], None] = _ignore
+        self._greeting: dict[str, Any] | None = None
         listener.settimeout(0)
         poller.add(listener.fileno(), self._accept)
 
     def add(self, sock: socket.socket) -> Connection:
         """Serve one more socket."""
-        connection = Connection(sock, self._poller, self._handler)
-        connection.on_close = self._forget
+        connection = Connection(sock, self._poller, self._handler, self._forget)
         self._open.add(connection)
         return connection
 
@@ -104,17 +107,20 @@ class Connections:
         for connection in tuple(self._open):
             connection.send(message)
 
+    def announce(self, message: dict[str, Any]) -> None:
+        """Send `message` to all connections, and to each later one first."""
+        self._greeting = message
+        self.broadcast(message)
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
-            self.greeting(self.add(self._listener.accept()[0]))
+            connection = self.add(self._listener.accept()[0])
+            if self._greeting is not None:
+                connection.send(self._greeting)
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
-        self.on_close(connection)
-
-
-def _ignore(_: Connection) -> None:
-    """Default callback: does nothing."""
+        self._on_close(connection)
 
 
 def close_all(descriptors: list[int]) -> None:

@@ -68,8 +68,7 @@ class Shim:
         self._directory = Path(spec["directory"])
         self._poller = Poller()
         self._commands = Commands(spec["namespacing"], spec["process"], spec["oom_score_adj"])
-        self._connections = Connections(listener, self._poller, self._handle)
-        self._connections.on_close = self._commands.kill_all_of
+        self._connections = Connections(listener, self._poller, self._handle, self._commands.kill_all_of)
         self._connections.add(control)
         self._log: LogFile | None = None
         self._pipes: list[LogPipe] = []
@@ -101,8 +100,7 @@ class Shim:
     # starting
 
     def _announce_start(self, run: RunRecord) -> None:
-        self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
-        self._connections.broadcast({"event": "running", **run})
+        self._connections.announce({"event": "running", **run})
         with contextlib.suppress(OSError):  # sent first: edgecore does not wait for the disk
             make_durable(self._directory / RUN_RECORD)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
+from beehive.http.events import PIECE_BYTES, SMALL_PIECES
 
 LIMIT = 100
 
@@ -70,6 +71,37 @@ def test_a_body_that_ends_too_early_is_an_error() -> None:
     exchange.read_head(receive)
     with pytest.raises(HttpError):
         exchange.read_body(receive, LIMIT)
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1, False), (2 * PIECE_BYTES, True)])
+def test_a_head_does_not_come_a_byte_at_a_time(size: int, is_read: bool) -> None:
+    """Each read takes as long as one of kilobytes: 64 KiB took seconds of the processor."""
+    head = b"HTTP/1.1 200 OK\r\nX: " + b"x" * size * (SMALL_PIECES + 8) + b"\r\n\r\n"
+    exchange = ClientExchange(2 * len(head))
+    exchange.request("GET", "/", [("Host", "a")])
+    reads = iter([head[at : at + size] for at in range(0, len(head), size)])
+    if is_read:
+        assert exchange.read_head(lambda: next(reads)).status == 200
+        return
+    with pytest.raises(HttpError, match="more than 1024 reads"):
+        exchange.read_head(lambda: next(reads))
+
+
+@pytest.mark.parametrize("is_chunked", [True, False])
+@pytest.mark.parametrize(("size", "pieces", "is_read"), [(1, 4096, True), (1, 4105, False), (1000, 9000, True)])
+def test_a_body_comes_in_so_many_small_pieces(is_chunked: bool, size: int, pieces: int, is_read: bool) -> None:
+    """In chunks that come at once, or in reads."""
+    parts = [b"%x\r\n" % size + b"x" * size + b"\r\n" if is_chunked else b"x" * size] * pieces
+    coding = b"Transfer-Encoding: chunked\r\n" if is_chunked else b""
+    exchange, receive = asked(
+        b"HTTP/1.1 200 OK\r\n" + coding + b"\r\n", *([b"".join(parts) + b"0\r\n\r\n"] if is_chunked else parts)
+    )
+    exchange.read_head(receive)
+    if is_read:
+        assert exchange.read_body(receive, size * pieces + 1) == b"x" * size * pieces
+        return
+    with pytest.raises(HttpError, match="more than 4096 pieces"):
+        exchange.read_body(receive, size * pieces + 1)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.sampled_from([[], [b"HTTP/1.1 200 OK\r\n"]]))

@@ -18,12 +18,12 @@ import pytest
 from beehive import Clock, RealClock
 from beehive.http.connections import OpenConnection, Phase
 from beehive.http.errors import HttpStatusError
+from beehive.http.events import SMALL_PIECES
 from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, REFUSALS, HttpServer, _Connection
 from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Reply, Response, Stream, Takeover, text
 from beehive.http.router import Admitted, AdmittingService, HttpRoute, Router
-from beehive.http.server import SMALL_PIECES
 from beehive.rate import TokenBucket
 from beehive.sockets.accepting import accept_connection
 from beehive.sockets.ports import ListenError

@@ -11,7 +11,7 @@ import pytest
 
 from beehive.files.advice import advice
 from beehive.sockets import ports
-from beehive.sockets.ports import ListenError, holder, listen_errors, listen_hint
+from beehive.sockets.ports import ListenError, holder, listen_errors, listen_hint, listeners
 from tests.support.ports import free_port
 
 
@@ -33,6 +33,21 @@ def test_a_connection_is_no_listener() -> None:
         with socket.create_connection(("127.0.0.1", port)) as client:
             own = client.getsockname()[1]
             assert holder(own) == ""
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.9"), (socket.AF_INET6, "::1")])
+@pytest.mark.parametrize(("protocol", "kind"), [("tcp", socket.SOCK_STREAM), ("udp", socket.SOCK_DGRAM)])
+def test_listeners_have_their_addresses(family: int, address: str, protocol: str, kind: int) -> None:
+    """Of both IP versions and protocols; a socket of UDP with one peer takes nothing of others."""
+    with socket.socket(family, kind) as server, socket.socket(family, socket.SOCK_DGRAM) as other:
+        server.bind((address, 0))
+        port = server.getsockname()[1]
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        other.connect((address, port))
+        own = other.getsockname()[1]
+        found = [each for each in listeners(protocol) if each.port in (port, own)]
+        assert [(str(each.address), each.port) for each in found] == [(address, port)]
 
 
 def test_without_proc_nobody_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

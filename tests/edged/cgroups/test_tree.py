@@ -165,7 +165,7 @@ def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogC
     foreign.write_text("33 24 0:29 / /proc/self rw - cgroup cgroup rw,cpu\n")
     wanted = CgroupSettings()
     for settings, mounts, reason in (
-        (wanted, none, "none is mounted"),
+        (wanted, none, "no mounted cgroup"),
         (wanted, tmp_path / "missing", "No such file"),
         (wanted, foreign, "cannot make the cgroup"),
         (CgroupSettings(driver=CgroupDriver.SYSTEMD), foreign, "systemd does not run"),

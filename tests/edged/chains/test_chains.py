@@ -133,8 +133,8 @@ def test_a_pod_that_is_removed_has_none_and_its_successor_its_own() -> None:
 
 
 def test_new_steps_are_written_soon_and_repetitions_later() -> None:
-    chains, asked = Chains(), list[float]()
-    chains.wake = asked.append
+    asked = list[float]()
+    chains = Chains(wake=asked.append)
     chains.record(occurrence())
     chains.record(occurrence(pod="db"))
     assert asked == [NEW_SECONDS]

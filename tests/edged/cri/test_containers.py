@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import AlreadyExistsError, ContainerId, CriError, NotFoundError
+from edged.cri import ContainerId, CriError, NotFoundError
 from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
@@ -53,24 +53,6 @@ def test_exit_codes_and_reasons_are_kubernetes(pods: Pods, script: str, exit_cod
     assert (status.exit_code, status.reason) == (exit_code, reason)
 
 
-def test_a_container_keeps_its_configuration(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    config = pods.container_config(("sleep", "1000"), attempt=2)
-    container = pods.create(pod, config)
-    client.start_container(container)
-    status = client.container_status(container).status
-    listed = next(iter(client.list_containers(pb.ContainerFilter(id=container))))
-    for seen in (status, listed):
-        assert seen.id == container
-        assert seen.metadata == config.metadata
-        assert dict(seen.labels) == dict(config.labels)
-        assert dict(seen.annotations) == dict(config.annotations)
-        assert seen.image.image
-        assert seen.image_ref
-    assert listed.pod_sandbox_id == pod.id
-    assert status.log_path == str(pod.log())
-
-
 def test_environment_arguments_and_working_directory_come_from_the_config(pods: Pods, client: CriClient) -> None:
     pod = pods.sandbox()
     config = pods.container_config(("sh", "-c"))
@@ -113,42 +95,6 @@ def test_a_command_that_does_not_exist_fails_to_start_with_its_name_in_the_error
     with pytest.raises(CriError, match="/nonexistent/command"):
         client.start_container(container)
     assert pods.ended(container).exit_code in {127, 128}
-
-
-def test_a_container_name_that_is_taken_in_its_pod_is_refused(pods: Pods) -> None:
-    pod = pods.sandbox()
-    pods.create(pod, pods.container_config(("true",)))
-    with pytest.raises(AlreadyExistsError):
-        pods.create(pod, pods.container_config(("true",)))
-    pods.create(pod, pods.container_config(("true",), attempt=1))
-
-
-def test_containers_are_listed_by_id_state_sandbox_and_label(pods: Pods, client: CriClient) -> None:
-    pod, other = pods.sandbox(), pods.sandbox()
-    running = pods.start(pod, "sleep", "1000", name="running")
-    exited = pods.start(pod, "true", name="exited")
-    elsewhere = pods.create(other, pods.container_config(("true",), name="elsewhere"))
-    pods.ended(exited)
-
-    def ids(**conditions: object) -> set[str]:
-        only_ours = pb.ContainerFilter(label_selector=pods.labels)
-        only_ours.MergeFrom(pb.ContainerFilter(**conditions))  # type: ignore[arg-type]
-        return {container.id for container in client.list_containers(only_ours)}
-
-    assert ids() == {running, exited, elsewhere}
-    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_CREATED)) == {elsewhere}
-    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)) == {running}
-    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_EXITED)) == {exited}
-    assert ids(pod_sandbox_id=pod.id) == {running, exited}
-    assert ids(id=exited) == {exited}
-    assert ids(label_selector={"test": "another"}) == set()
-
-
-def test_removing_a_container_that_runs_ends_it(pods: Pods, client: CriClient, tmp_path: Path) -> None:
-    pod = pods.sandbox()
-    container = pods.start(pod, "sleep", "1000")
-    client.remove_container(container)
-    assert client.list_containers(pb.ContainerFilter(id=container)) == []
 
 
 def test_unknown_containers_are_not_found_except_by_stop_and_remove(client: CriClient) -> None:
@@ -200,16 +146,3 @@ def test_a_container_that_takes_more_memory_than_its_limit_is_killed_as_oomkille
     (told / "end").touch()
     status = pods.ended(container)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")
-
-
-@pytest.mark.needs(Can.LIMIT)
-def test_limits_of_a_running_container_are_changed(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    config = pods.container_config(("sleep", "1000"))
-    config.linux.resources.memory_limit_in_bytes = 32 * 2**20
-    container = pods.create(pod, config)
-    client.start_container(container)
-    client.update_container_resources(container, pb.LinuxContainerResources(memory_limit_in_bytes=64 * 2**20))
-    limit_files = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null"
-    limit = client.exec_sync(container, list(shell(limit_files)), 60).stdout
-    assert int(limit) == 64 * 2**20

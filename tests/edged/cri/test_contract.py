@@ -78,6 +78,7 @@ def test_a_sandbox_is_ready_then_not_ready_then_gone(pods: Pods, client: Contain
     client.remove_pod_sandbox(pod.id)
     with pytest.raises(NotFoundError):
         client.pod_sandbox_status(pod.id)
+    assert client.list_pod_sandboxes(pb.PodSandboxFilter(id=pod.id)) == []
 
 
 def test_stopping_and_removing_missing_containers_succeeds(client: ContainerRuntime) -> None:
@@ -97,6 +98,7 @@ def test_asking_for_or_starting_missing_containers_is_not_found(pods: Pods, clie
 
 
 def test_the_name_of_a_sandbox_is_taken_once_and_free_again_with_another_attempt(pods: Pods) -> None:
+    """Name, namespace, uid and attempt together are unique: a crash between call and answer makes no second pod."""
     pods.sandbox(pods.config(name="taken"))
     with pytest.raises(AlreadyExistsError):
         pods.sandbox(pods.config(name="taken"))
@@ -129,12 +131,15 @@ def test_a_container_keeps_its_configuration(pods: Pods, client: ContainerRuntim
     pod = pods.sandbox()
     config = pods.container_config(FOREVER, attempt=2)
     container = pods.create(pod, config)
+    client.start_container(container)
     listed = next(iter(client.list_containers(pb.ContainerFilter(id=container))))
     status = client.container_status(container).status
     for seen in (listed, status):
+        assert seen.id == container
         assert seen.metadata == config.metadata
         assert dict(seen.labels) == dict(config.labels)
         assert dict(seen.annotations) == dict(config.annotations)
+        assert seen.image.image
         assert seen.image_ref
     assert listed.pod_sandbox_id == pod.id
     assert status.log_path == str(pod.log())
@@ -178,13 +183,12 @@ def test_a_container_that_does_not_run_executes_nothing_and_has_no_log_to_reopen
             ask()
 
 
-def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_limits_or_usage(
+def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_or_usage(
     client: ContainerRuntime,
 ) -> None:
     asks: tuple[Callable[[], object], ...] = (
         lambda: client.exec_sync(UNKNOWN, ["true"], 60),
         lambda: client.reopen_container_log(UNKNOWN),
-        lambda: client.update_container_resources(UNKNOWN, pb.LinuxContainerResources(cpu_shares=512)),
         lambda: client.container_stats(UNKNOWN),
     )
     for ask in asks:
@@ -244,12 +248,17 @@ def test_stopping_a_sandbox_ends_its_containers_and_removing_it_removes_them(
 
 
 def test_stopping_or_removing_twice_succeeds(pods: Pods, client: ContainerRuntime) -> None:
-    container = pods.start(pods.sandbox(), *FOREVER)
+    pod = pods.sandbox()
+    container = pods.start(pod, *FOREVER)
     for _ in range(2):
         client.stop_container(container, 0)
     assert pods.state(container) == pb.CONTAINER_EXITED
     for _ in range(2):
         client.remove_container(container)
+    for _ in range(2):
+        client.stop_pod_sandbox(pod.id)
+    for _ in range(2):
+        client.remove_pod_sandbox(pod.id)
 
 
 def test_removing_a_container_that_runs_ends_it(pods: Pods, client: ContainerRuntime) -> None:
@@ -260,7 +269,8 @@ def test_removing_a_container_that_runs_ends_it(pods: Pods, client: ContainerRun
 
 def test_lists_are_filtered_by_id_state_sandbox_and_label(pods: Pods, client: ContainerRuntime) -> None:
     pod, other = pods.sandbox(), pods.sandbox()
-    running = pods.start(pod, *FOREVER, name="running")
+    running, exited = (pods.start(pod, *FOREVER, name=name) for name in ("running", "exited"))
+    client.stop_container(exited, 0)
     elsewhere = pods.create(other, pods.container_config(FOREVER, name="elsewhere"))
 
     def ids(**conditions: object) -> set[str]:
@@ -268,10 +278,12 @@ def test_lists_are_filtered_by_id_state_sandbox_and_label(pods: Pods, client: Co
         ours.MergeFrom(pb.ContainerFilter(**conditions))  # type: ignore[arg-type]
         return {container.id for container in client.list_containers(ours)}
 
-    assert ids() == {running, elsewhere}
-    assert ids(id=running) == {running}
+    assert ids() == {running, exited, elsewhere}
+    assert ids(id=exited) == {exited}
     assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_CREATED)) == {elsewhere}
-    assert ids(pod_sandbox_id=pod.id) == {running}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)) == {running}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_EXITED)) == {exited}
+    assert ids(pod_sandbox_id=pod.id) == {running, exited}
     assert ids(label_selector={"test": "another"}) == set()
     client.stop_pod_sandbox(other.id)
     ready = pb.PodSandboxFilter(label_selector=pods.labels, state=pb.PodSandboxStateValue(state=pb.SANDBOX_READY))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import AlreadyExistsError, NotFoundError, SandboxId
+from edged.cri import NotFoundError, SandboxId
 from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 UNKNOWN = SandboxId("0" * 64)
 
@@ -24,17 +24,6 @@ def test_a_runtime_reports_its_name_and_readiness(client: CriClient) -> None:
     assert version.runtime_version
     conditions = {condition.type: condition.status for condition in client.status().status.conditions}
     assert conditions == {"RuntimeReady": True, "NetworkReady": True}
-
-
-def test_a_sandbox_is_ready_then_not_ready_then_gone(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_READY
-    client.stop_pod_sandbox(pod.id)
-    assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_NOTREADY
-    client.remove_pod_sandbox(pod.id)
-    with pytest.raises(NotFoundError):
-        client.pod_sandbox_status(pod.id)
-    assert client.list_pod_sandboxes(pb.PodSandboxFilter(id=pod.id)) == []
 
 
 def test_a_sandbox_keeps_its_configuration(pods: Pods, client: CriClient) -> None:
@@ -67,47 +56,9 @@ def test_sandboxes_are_listed_by_id_state_and_label(pods: Pods, client: CriClien
     assert {running.id, stopped.id} <= {sandbox.id for sandbox in client.list_pod_sandboxes()}
 
 
-def test_a_name_that_is_taken_is_refused_and_another_attempt_is_not(pods: Pods) -> None:
-    """Name, namespace, uid and attempt together are unique: a crash between call and answer makes no second pod."""
-    pods.sandbox(pods.config(name="taken"))
-    with pytest.raises(AlreadyExistsError):
-        pods.sandbox(pods.config(name="taken"))
-    pods.sandbox(pods.config(name="taken", attempt=1))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda client: client.stop_pod_sandbox(UNKNOWN),
-        lambda client: client.remove_pod_sandbox(UNKNOWN),
-    ],
-    ids=["stop", "remove"],
-)
-def test_stopping_and_removing_an_unknown_sandbox_succeed(client: CriClient, call: Callable[[CriClient], None]) -> None:
-    call(client)
-
-
-def test_stopping_and_removing_twice_succeed(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    for _ in range(2):
-        client.stop_pod_sandbox(pod.id)
-    for _ in range(2):
-        client.remove_pod_sandbox(pod.id)
-
-
 def test_the_status_of_an_unknown_sandbox_is_not_found(client: CriClient) -> None:
     with pytest.raises(NotFoundError, match=UNKNOWN):
         client.pod_sandbox_status(UNKNOWN)
-
-
-def test_stopping_a_sandbox_ends_its_containers_and_removing_it_removes_them(pods: Pods, client: CriClient) -> None:
-    pod = pods.sandbox()
-    container = pods.start(pod, "sleep", "1000")
-    client.stop_pod_sandbox(pod.id)
-    assert pods.ended(container).exit_code == 137
-    client.remove_pod_sandbox(pod.id)
-    with pytest.raises(NotFoundError):
-        client.container_status(container)
 
 
 @pytest.mark.needs(Can.POD_NETWORK)

@@ -51,7 +51,7 @@ def test_an_agent_that_stops_takes_no_plugin(tmp_path: Path) -> None:
     """Its connection would stay open; the plug-in registers with the next agent."""
     world = World(tmp_path, "a")
     world.manager.close()
-    with pytest.raises(RegistrationError, match="edged stops"):
+    with pytest.raises(RegistrationError, match="edged is stopping"):
         world.connect()
 
 

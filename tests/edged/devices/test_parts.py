@@ -161,7 +161,7 @@ def test_the_options_of_several_resources_are_merged(caplog: pytest.LogCaptureFi
     assert both.envs == {"A": "1", "B": "2"}
     assert [(m.container_path, m.host_path) for m in both.mounts] == [("/m", "/one"), ("/n", "/two")]
     assert (both.nodes, both.annotations, both.cdi_devices) == (one.nodes, {"k": "1"}, ("c", "d"))
-    assert caplog.text.count("the first has it") == 2
+    assert caplog.text.count("the first is used") == 2
 
 
 class _NoPlugin:
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_read_counts_as_none(
     write_checkpoint(file, written)
     assert read_checkpoint(file, tmp_path).devices.keys() == {"r/x"}
     if all_set_aside(tmp_path):
-        assert "counts as lost" in caplog.text
+        assert "no device counts as allocated" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_for_want_of_descriptors_stays(

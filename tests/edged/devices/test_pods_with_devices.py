@@ -264,7 +264,7 @@ def test_a_plugin_that_has_vanished_is_waited_for_by_the_next_agent_too(bench: D
     bench.run(600)
     bench.tell("insert", was_here(wanting()))
     bench.run(1)
-    assert "its device plug-in is away" in bench.waits()
+    assert "its device plug-in is not registered" in bench.waits()
     assert bench.node() == {RESOURCE: ("0", "0")}
 
 
@@ -276,7 +276,7 @@ def test_a_pod_waits_for_a_plugin_that_is_away(bench: DeviceBench) -> None:
     plugin.go()
     bench.run(1)
     bench.tell("insert", wanting(1, "next"))
-    assert "its device plug-in is away" in bench.waits("next")
+    assert "its device plug-in is not registered" in bench.waits("next")
     bench.run(1)
     told = [message for reason, message in bench.meta.told("next") if reason == "FailedSync"]
     assert told == [f"error syncing pod: {bench.waits('next')}"]

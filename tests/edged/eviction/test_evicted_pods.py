@@ -242,7 +242,7 @@ def test_a_machine_that_cannot_be_looked_at_ends_nobody_and_is_looked_at_again(
     node: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_root: Path, _images: Path | None = None) -> object:
-        raise MachineError("read what is left", "/proc")
+        raise MachineError("read the free resources", "/proc")
 
     with monkeypatch.context() as patched:
         patched.setattr(node.figures, "usage", broken)

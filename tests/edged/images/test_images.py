@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.images import ImageName, ImageNameError, PullDecision, parse_image, should_pull
-from modules.apimachinery.image_names import listed_name
+from edged.images.pull_policy import PullDecision, should_pull
+from modules.apimachinery.image_names import ImageName, ImageNameError, listed_name, parse_image
 
 DIGEST = "sha256:" + "a1" * 32
 

@@ -1,13 +1,13 @@
 """Grace periods that have begun, their end, and how they are shortened. On both runtimes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Clock, Runtime, Threads, Timer
+from beehive import Clock, Runtime, Timer
 from beehive.simulation import Simulation
 from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.termination_ordering import TerminationOrdering
@@ -22,13 +22,6 @@ A, B, C = (ContainerId(name) for name in "abc")
 def about(seconds: int) -> Any:
     """So many seconds, less what a test may take of them on a busy machine."""
     return pytest.approx(seconds - 50, abs=50)
-
-
-@pytest.fixture(params=["threads", "simulation"])
-def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
-    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
-    yield runtime
-    runtime.close()
 
 
 @given(st.integers(0, 10_000), st.lists(st.tuples(st.floats(0, 1000), st.integers(0, 1000)), max_size=6))

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from edged.eviction_api.signals import Pressure
 from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
+from edged.node.lease import new_lease, renewed_lease
 from edged.node.machine import FileSystem, MachineFacts, read_machine, read_usage
-from edged.node.status import NodeReport, new_lease, node_object, node_status, node_status_has_changed, renewed_lease
+from edged.node.status import NodeReport, node_object, node_status, node_status_has_changed
 from modules.apimachinery.types import Nanoseconds, NodeStatus, encode
 from modules.apimachinery.types.nodes import Taint
 

@@ -190,7 +190,7 @@ def test_a_runtime_without_events_is_listed_for_good_as_one_line_reports(caplog:
     watch.look(20)
     assert watch.runtime.calls["container_events"] == 1
     assert watch.runtime.calls["list_containers"] >= 20
-    assert sum("has no events" in record.message for record in caplog.records) == 1
+    assert sum("sends no events" in record.message for record in caplog.records) == 1
     watch.stop()
 
 

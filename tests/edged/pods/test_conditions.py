@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, ProbeFacts
 from edged.pods.pod_status.conditions import pod_conditions, with_conditions_of_others
-from edged.pods.pod_status.ownership import DISRUPTION_TARGET
 from edged.pods.pod_status.status import NodeView, pod_status
+from modules.apimachinery.pods.node_conditions import DISRUPTION_TARGET
 from modules.apimachinery.types import Pod, PodCondition, PodStatus, Probe, Time, format_time
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 

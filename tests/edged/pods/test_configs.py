@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from edged.cri.channel import MAX_MESSAGE_BYTES
 from edged.errors import ConfigError, RunAsRootError
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
@@ -161,6 +162,28 @@ def test_the_runtime_class_is_the_runtimes_handler() -> None:
     """A pod that wants another runtime does not get the default one: the runtime is asked for it by name."""
     assert runtime_handler(a_pod(runtime_class_name="kata")) == "kata"
     assert runtime_handler(a_pod()) == ""
+
+
+def test_the_runtime_can_answer_with_all_pods_at_once() -> None:
+    """However long their annotations, labels, ports and hooks are: without the answer the node would manage no pod."""
+    ports = tuple(ContainerPort(container_port=number) for number in range(1, 20_000))
+    hook = Lifecycle(pre_stop=LifecycleHandler(exec=ExecAction(("x" * 100_000,))))
+    container = a_container(ports=ports, lifecycle=hook)
+    annotations = {"first": "kept", "applied": "x" * 200_000} | {f"a{number}": "x" * 1000 for number in range(60)}
+    labels = {f"{number}.example/{'x' * 60}": "y" * 63 for number in range(4000)} | {"app": "web"}
+    meta = {"annotations": annotations, "labels": labels}
+    pod = a_pod(container, meta=meta)
+    config = sandboxed((container,), meta=meta)
+    assert config.annotations["first"] == "kept"
+    assert config.labels["app"] == "web"
+    assert config.labels["io.kubernetes.pod.uid"] == UID
+    sandbox = cri.PodSandbox(
+        id="f" * 64, metadata=config.metadata, labels=config.labels, annotations=config.annotations
+    )
+    assert cri.ListPodSandboxResponse(items=[sandbox] * 250).ByteSize() < MAX_MESSAGE_BYTES
+    one = made(container, pod)
+    listed = cri.Container(id="f" * 64, metadata=one.metadata, labels=one.labels, annotations=one.annotations)
+    assert cri.ListContainersResponse(containers=[listed] * 2500).ByteSize() < MAX_MESSAGE_BYTES
 
 
 def test_a_sandbox_gets_its_pods_size() -> None:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.gc.containers import garbage
-from edged.pods.actions import compute_init_container_actions
 from edged.pods.facts import pod_facts
+from edged.pods.init_containers import compute_init_container_actions
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import ContainerFacts, ContainerId, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.settings.gc import ContainerPolicy

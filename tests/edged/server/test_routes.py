@@ -214,7 +214,8 @@ def test_a_log_is_followed_until_the_container_ends(node: Node) -> None:
         ("/containerLogs/ns/p/app", 404, "No such file"),
         ("/containerLogs/ns/p/other", 404, "it has app"),
         ("/containerLogs/ns/q/app", 404, "ns/q"),
-        ("/containerLogs/ns/p/app?tailLines=x", 422, "tailLines"),
+        ("/containerLogs/ns/p/app?tailLines=x", 400, "tailLines"),
+        ("/containerLogs/ns/p/app?tailLines=-1", 422, "tailLines"),
         ("/containerLogs/ns/p/app?previous=true", 400, "previous"),
     ],
 )
@@ -278,8 +279,8 @@ def test_ports_are_forwarded_to_the_newest_of_two_sandboxes_of_one_tick(node: No
 @pytest.mark.parametrize(
     ("target", "headers", "status", "says"),
     [
-        ("/exec/ns/p/app?output=1", (), 400, "a command is wanted"),
-        ("/exec/ns/p/app?command=ls", (), 400, "a stream is wanted"),
+        ("/exec/ns/p/app?output=1", (), 400, "a command is required"),
+        ("/exec/ns/p/app?command=ls", (), 400, "a stream is required"),
         ("/exec/ns/p/other?command=ls&output=1", (), 404, "it has app"),
         ("/attach/ns/q/app?output=1", (), 404, "ns/q"),
         ("/portForward/ns/p?port=http", (), 400, "ports"),

@@ -56,7 +56,7 @@ def test_a_mirror_is_not_static() -> None:
         (b"{", "neither YAML nor JSON"),
         (b"kind: Service", "kind: Pod"),
         (b"kind: Pod\nmetadata: {name: a}", "spec.containers"),
-        (b"kind: Pod\nmetadata: {name: a, uid: b/c}\nspec: {containers: [{name: x}]}", "as names of files can be"),
+        (b"kind: Pod\nmetadata: {name: a, uid: b/c}\nspec: {containers: [{name: x}]}", "usable as file names"),
         (
             b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, resources: {limits: {cpu: two}}}]}",
             "cannot read the quantity",

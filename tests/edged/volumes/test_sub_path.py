@@ -70,7 +70,7 @@ def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tm
         return found
 
     mounts, before = MemoryMounts(), open_descriptors()
-    with patch("os.path.realpath", exchange), pytest.raises(VolumeError, match="link was put in its way"):
+    with patch("os.path.realpath", exchange), pytest.raises(VolumeError, match="link has replaced a part of it"):
         bind_sub_path(mounts, volume, "a/file", tmp_path / "place")
     assert mounts.mounted == []
     assert open_descriptors() <= before, "a container that repeats this would bring the agent to its limit"

@@ -149,7 +149,7 @@ class Certificates:
         """Obtain the next one."""
         assert self.why_unusable() is None, "with an expired certificate nobody can renew it"
         if self.is_away:
-            raise UnreachableError("cannot ask for a certificate", "https://cloud", "on purpose")
+            raise UnreachableError("cannot request a certificate", "https://cloud", "on purpose")
         self.renewals.append(self._bee.clock.monotonic())
         self.replace()
 

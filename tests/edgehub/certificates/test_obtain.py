@@ -117,7 +117,7 @@ def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_pat
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"token": "nonsense"}, TokenError, "has not the form"),
+        ({"token": "nonsense"}, TokenError, "is malformed"),
         ({"token": ""}, TokenError, "no token"),
         ({"server": "http://127.0.0.1:1"}, UnreachableError, "https://host:10002"),
         ({"server": "https://127.0.0.1:1"}, UnreachableError, "refused"),
@@ -189,7 +189,7 @@ def test_answers_that_are_no_certificates(
 def test_a_certificate_for_another_key(server: CertificateServer, tmp_path: Path) -> None:
     other = server.authority.sign(server.authority.key.public_key(), server.subject)
     server.answers["/edge.crt"] = other.public_bytes(Encoding.DER)
-    with pytest.raises(RefusedError, match="another key"):
+    with pytest.raises(RefusedError, match="a key other than ours"):
         join(server.settings(tmp_path), CLOCK)
 
 
@@ -201,7 +201,7 @@ def test_a_certificate_signed_by_another_authority_of_the_same_name(server: Cert
 
 def test_a_certificate_that_is_over(server: CertificateServer, tmp_path: Path) -> None:
     server.since, server.life = -100.0, 50.0
-    with pytest.raises(RefusedError, match="is over"):
+    with pytest.raises(RefusedError, match="has expired"):
         join(server.settings(tmp_path), CLOCK)
 
 
@@ -500,7 +500,7 @@ def key_of_request(server: CertificateServer) -> object:
     [
         ({"node": "other"}, {}, "the token is for another node: for other"),
         ({"node": NODE}, {"replace": True}, f"cloudcore token --node {NODE} --replace"),
-        ({}, {"replace": True}, "lets no machine take another's place"),
+        ({}, {"replace": True}, "does not allow a machine to replace another"),
     ],
 )
 def test_a_token_that_is_not_for_this_is_not_used(

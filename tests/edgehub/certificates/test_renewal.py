@@ -43,7 +43,7 @@ class FakeIssuer:
         self.times.append(now)
         self.kinds.append(renew)
         if self.failing:
-            raise UnreachableError("cannot ask for a certificate", "https://cloud", "on purpose")
+            raise UnreachableError("cannot request a certificate", "https://cloud", "on purpose")
         self.put(settings, self._life)
 
     def put(self, settings: CertificateSettings, life: float) -> None:

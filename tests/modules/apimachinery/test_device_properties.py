@@ -22,6 +22,7 @@ SENSOR = ModelProperty("sensor", "INT", "ReadOnly")
         (TARGET, "600", "the value 600 is out of range (target is FLOAT 5 to 80 degree in the device's model)"),
         (TARGET, "4.999", "out of range"), (TARGET, "1e3", "out of range"), (LEVEL, "-1", "out of range"),
         (TARGET, "nan", "not float"), (TARGET, "inf", "not float"), (TARGET, "hot", "not float"),
+        (TARGET, "٧٠", "not float"),
         (LEVEL, "1.5", "not int"), (LEVEL, "9223372036854775808", "not int"), (LEVEL, "٣", "not int"),
         (DOOR, "True", "true or false"), (BLOB, "a", "not base64"), (TEXT, "x" * (MAX_VALUE + 1), "65536 are allowed"),
         (SENSOR, "5", "ReadOnly"), (None, "5", "no property p"),

@@ -11,6 +11,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.client.calls import MERGE, ApiCall
 
 _CLAIM: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -21,7 +22,7 @@ class Api:
     """The verbs on one object with a finalizer."""
 
     def __init__(self, plural: str, body: JsonObject) -> None:
-        self.cluster = Cluster(Simulation(0).clock, default_node="n1")
+        self.cluster = Cluster(Simulation(0).clock, Scheduling("n1"))
         self._plural = plural
         self("create", name="", body={**body, "metadata": {"name": "x", "finalizers": ["a.example/clean"]}})
 

@@ -258,7 +258,14 @@ class _Known(_Journalling):
 
 
 _HELD: JsonObject = {"node": "n1", "connected_seconds": 9, "keepalive_seconds": 1}
-_CLOSED: JsonObject = {"began": 5.0, "ended": 65.0, "reason": "it was closed"}
+_CLOSED: JsonObject = {
+    "node": "n1",
+    "connection": "c",
+    "cloudcore": "a",
+    "began": 5.0,
+    "ended": 65.0,
+    "reason": "it was closed",
+}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from edged.chains.model import ChainStep
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts
 from modules.insight.fleet.findings import FleetFinding
@@ -12,7 +13,7 @@ from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rollouts import rollouts
 from modules.insight.fleet.rows import pod_row
 from modules.insight.fleet.sentences import node_sentence
-from modules.insight.why.facts import NodeChain, NodeStep, PodFacts
+from modules.insight.why.facts import NodeChain, PodFacts
 from modules.insight.why.pods import explain
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
@@ -415,8 +416,8 @@ def test_the_certificate_of_a_node_that_is_away_is_named_beside_it() -> None:
 @pytest.mark.parametrize("seconds", [1.0, 6 * _HOUR])
 def test_the_chain_of_a_pod_is_as_good_after_six_hours(seconds: float) -> None:
     """Its Events are gone after one."""
-    failed = NodeStep(NOW - seconds, "FailedMount", "no such export", is_warning=True, count=3, last=NOW - 1)
-    taken = NodeStep(NOW - seconds, "Taken", "the agent has the pod")
+    failed = ChainStep(NOW - seconds, "FailedMount", "no such export", is_warning=True, count=3, last=NOW - 1)
+    taken = ChainStep(NOW - seconds, "Taken", "the agent has the pod")
     pod = {
         "metadata": {"namespace": "shop", "name": "web", "creationTimestamp": _LONG_AGO},
         "spec": {"nodeName": "n1"},

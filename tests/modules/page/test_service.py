@@ -21,11 +21,9 @@ from modules.cloud.device_values import HistoryValue, ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.insight.fleet.rows import pod_row
-from modules.page.api import About, FleetApi
-from modules.page.devices import DeviceReader
-from modules.page.feeds import Feeds
+from modules.page.api import About, FleetApi, WatchedFleet
 from modules.page.nodes import short_node
-from modules.page.picture import Links, Picture
+from modules.page.picture import Links
 from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
@@ -70,16 +68,12 @@ class Page:
         clock = Simulation(1).clock
         client = RestClient(tmp_path / "no.sock")
         self.sessions = Sessions(clock)
-        self.picture = Picture(clock.now)
-        devices = DeviceReader(client, clock)
-        feeds = Feeds(self.picture, client, Nothing(), devices, clock)
-        feeds.stop()
+        fleet = WatchedFleet(client, Nothing(), clock, "cloudcore", "")
+        fleet.feeds.stop()
+        self.picture = fleet.picture
         api = FleetApi(
-            self.picture,
-            feeds,
+            fleet,
             PodStories("cloudcore", client),
-            devices,
-            Nothing(),
             About("sock", "1", "cloudcore"),
             door=ClosedDoor("cloudcore page --allow exec"),
         )

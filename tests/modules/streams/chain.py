@@ -26,7 +26,7 @@ from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
 from modules.apimachinery.types import Pod, from_value
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudstream.opening import NodeStreams
@@ -120,7 +120,7 @@ class Chain:
         (directory / "cloud").mkdir()
         self.site = Site(directory / "cloud", self.clock)
         nodes = NodeStreams(self.site.tunnels, self.clock)
-        service = ApiService(cast(ApiCaller, self), Subscriptions(), "v1.32.10", self.clock, nodes=nodes)
+        service = ApiService(Requester(cast(ApiCaller, self)), Subscriptions(), "v1.32.10", self.clock, nodes=nodes)
         context = self.site.streams._context
         self.api = HttpServer(listen_tcp("127.0.0.1", 0), service, self.clock, context=context)
         self._servers = {

@@ -14,8 +14,9 @@ from beehive.http.responses import Reply, text
 from beehive.printable import clipped
 from modules.apimachinery.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
+from modules.apimachinery.go_json import uint16_error
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.pods.log_options import LogOptionError, log_options
+from modules.apimachinery.pods.log_options import InvalidLogOptionsError, LogOptionError, log_options
 from modules.apimachinery.types import Nanoseconds
 from modules.cloud.client.calls import ApiCall, ApiResult
 
@@ -94,6 +95,8 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
     if target.subresource == LOG:
         _check_options(request, target)
+    if target.subresource == "portforward":
+        _check_ports(request)
     result = caller.call(ApiCall(verb="get", api_version="v1", plural="pods",
                                  namespace=target.namespace, name=target.name))  # fmt: skip
     if result.object is None:
@@ -158,10 +161,18 @@ def _query(request: Request, subresource: str) -> str:
     return urlencode([*words, *wanted])
 
 
+def _check_ports(request: Request) -> None:
+    """Raise ApiStatusError, 400, if a port to forward is none; several may be in one field."""
+    for port in ",".join(request.all("ports")).split(",") if request.all("ports") else ():
+        if why := uint16_error(port):
+            raise ApiStatusError(400, f"cannot convert to []int32: {why}")
+
+
 def _check_options(request: Request, target: Target) -> None:
-    """Raise ApiStatusError, 422, if an option of a log is not valid."""
+    """Raise ApiStatusError, 400 if an option of a log cannot be read, and 422 if it is not valid."""
     try:
         log_options(request, Nanoseconds(0))
     except LogOptionError as error:
-        name = target.name
-        raise ApiStatusError(422, f'PodLogOptions "{name}" is invalid: {error.on}: {error.hint}') from error
+        raise ApiStatusError(400, error.why) from error
+    except InvalidLogOptionsError as error:
+        raise ApiStatusError(422, f'PodLogOptions "{target.name}" is invalid: {error.why}') from error

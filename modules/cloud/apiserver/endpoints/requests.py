@@ -1,6 +1,6 @@
 """The API calls in HTTP requests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +17,16 @@ from modules.apimachinery.application import Target
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
+from modules.apimachinery.options import check_initial_events
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
-from modules.apimachinery.yaml_reader import YamlError, has_more_values
+from modules.apimachinery.validation.invalid_fields import MOST
+from modules.apimachinery.yaml_reader import RepeatedKey, YamlError, has_more_values
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
-from modules.cloud.apiserver.write_options import check_manager
+from modules.cloud.apiserver.write_options import check_manager, check_options
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage.object_storage import LARGE
 
@@ -33,10 +35,26 @@ _YAML: Final = "application/yaml"
 _WRITTEN: Final = (_JSON, _YAML, PROTOBUF, "")
 """Media types of objects; patches' media types follow."""
 _PATCHES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
-_TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion",
-                 "resourceVersionMatch", "fieldManager", "fieldValidation",
-                 "propagationPolicy")  # fmt: skip
-_NUMBERS: Final = ("limit", "gracePeriodSeconds")
+_OF_LISTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion", "resourceVersionMatch",
+                    "timeoutSeconds", "limit")  # fmt: skip
+_OF_WRITES: Final = ("fieldManager", "fieldValidation", "dryRun")
+_OF_DELETES: Final = ("gracePeriodSeconds", "orphanDependents", "propagationPolicy", "dryRun")
+_PARAMETERS: Final = {
+    "get": ("resourceVersion",),
+    "list": _OF_LISTS,
+    "create": _OF_WRITES,
+    "update": _OF_WRITES,
+    "patch": (*_OF_WRITES, "force"),
+    "delete": _OF_DELETES,
+    "deletecollection": (*_OF_LISTS, *_OF_DELETES),
+}
+"""The query's fields that a verb has, in the order in which an API server reads them. It ignores others."""
+_NUMBERS: Final = ("timeoutSeconds", "limit", "gracePeriodSeconds")
+_FLAGS: Final = ("force", "orphanDependents")
+_GIVEN: Final = (*_NUMBERS, *_FLAGS, "propagationPolicy")
+"""The fields that have a meaning although they are empty."""
+_PRECONDITIONS: Final = ("uid", "resourceVersion")
+"""The fields of the query of a deletion that are its preconditions."""
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _NAMESPACE: Final = "Namespace"
 """The kind whose objects are not deleted together."""
@@ -93,17 +111,25 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
     verb = _VERBS[request.method]
     if not target.name:
         verb = _OF_COLLECTIONS.get(verb, verb)
-    options, media = _options(request), _media_of(request)
+    media = _media_of(request)
+    options = {} if verb in _BODY_OF_OPTIONS else _options(request, _PARAMETERS[verb])
     body: Any = None
     duplicates: tuple[str, ...] = ()
+    document = b""
     if verb in _BODY_OF_OPTIONS:
-        options |= _delete_options(request.body, media)
+        options = _options_of_deletion(request, verb, media)
     elif request.method not in ("GET", "HEAD"):
         if media not in ((*_PATCHES,) if verb == "patch" else _WRITTEN):
             raise _unknown_media(verb)
         if request.body or not target.subresource:  # a stream, which is not served here, begins without a body
-            body = decoded(request.body, media, kind)
-            duplicates = duplicate_fields(request.body)
+            repeated: list[RepeatedKey] = []
+            body = decoded(request.body, media, kind, repeated=repeated)
+            twice = duplicate_fields(request.body)
+            if twice and media == APPLY:  # it is read as YAML
+                read_manifests(request.body.decode(), "the body", repeated)
+            document = request.body if twice and media != APPLY else b""
+            of_lines = tuple(f"line {each.line}: {each.why}" for each in repeated[:MOST])
+            duplicates = of_lines or tuple(f'duplicate field "{path}"' for path in twice)
     if verb == "patch":
         check_manager(media, options)
     if verb in _MANAGED:
@@ -119,6 +145,7 @@ def call_of_request(request: Request, target: Target, kind: str = "") -> ApiCall
         options=options,
         body=body,
         duplicates=duplicates,
+        document=document,
     )
 
 
@@ -127,11 +154,13 @@ def review_of(request: Request) -> Any:
     read for everybody, before it is known what they may do.
 
     Raises:
+        InvalidFieldsError: its CreateOptions have a value that no API server takes.
         UnsupportedMediaTypeError: it is neither in JSON nor in protobuf.
         TooLargeError: it exceeds the limits of a review.
         BadRequestError: it cannot be read.
     """
     body, media = request.body, _media_of(request)
+    check_options(ApiCall(verb="create", api_version="", plural="", options=_options(request, _OF_WRITES)))
     if media not in _REVIEWED:
         raise _unknown_media("create", _REVIEWED)
     if len(body) > REVIEW_BYTES:
@@ -159,7 +188,9 @@ def manager_of_agent(agent: str) -> str:
     return "".join(filter(str.isprintable, agent.partition("/")[0]))[:_LONGEST_MANAGER]
 
 
-def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
+def decoded(
+    body: bytes, media: str, kind: str = "", most: int = VALUES, repeated: list[RepeatedKey] | None = None
+) -> Any:
     """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
 
     Args:
@@ -167,6 +198,7 @@ def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
         media: its media type.
         kind: the kind of object in it; empty: it has another.
         most: values that it may have.
+        repeated: takes the keys that a map of YAML has twice; None: such a body is refused.
 
     Raises:
         TooLargeError: it exceeds the limits of a request.
@@ -178,7 +210,7 @@ def decoded(body: bytes, media: str, kind: str = "", most: int = VALUES) -> Any:
         return _from_protobuf(body, most)
     try:
         if media in (_YAML, APPLY) and not _is_json(body):
-            return _from_yaml(body)
+            return _from_yaml(body, repeated)
         return decode_json(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise _unreadable(body, media, str(error), kind) from error
@@ -218,11 +250,11 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _from_yaml(body: bytes) -> Any:
+def _from_yaml(body: bytes, repeated: list[RepeatedKey] | None) -> Any:
     text = body.decode()
     if has_more_values(text, 2 * VALUES):
         raise TooLargeError
-    found = read_manifests(text, "the body")
+    found = read_manifests(text, "the body", repeated)
     if len(found) != 1:
         raise BadRequestError(f"the body of the request has {len(found)} documents, and one is wanted")
     return found[0].content
@@ -235,14 +267,23 @@ def _unknown_media(verb: str, known: Sequence[str] = _WRITTEN) -> UnsupportedMed
     return UnsupportedMediaTypeError(f"{why}: {', '.join(filter(None, known))}")
 
 
-def _options(request: Request) -> dict[str, Any]:
-    """Return metav1.ListOptions, CreateOptions, PatchOptions, … out of the query."""
-    options: dict[str, Any] = {name: value for name in _TEXTS if (value := request.first(name))}
-    options |= {name: number(request, name) for name in _NUMBERS if request.all(name)}
-    if request.all("dryRun"):
-        options["dryRun"] = list(request.all("dryRun"))
-    if request.flag("force"):
-        options["force"] = True
+def _options(request: Request, names: Iterable[str]) -> dict[str, Any]:
+    """Return metav1.ListOptions, CreateOptions, PatchOptions, … out of the query.
+
+    Raises:
+        BadRequestError: a number cannot be read.
+    """
+    options: dict[str, Any] = {}
+    for name in names:
+        values = request.all(name)
+        if not values or not (values[0] or name in _GIVEN or name == "dryRun"):
+            continue
+        if name == "dryRun":
+            options[name] = list(values)
+        elif name in _NUMBERS:
+            options[name] = number(request, name)
+        else:
+            options[name] = request.flag(name) if name in _FLAGS else values[0]
     return options
 
 
@@ -260,15 +301,27 @@ def number(request: Request, name: str, otherwise: int = 0) -> int:
     return int(text)
 
 
-def _delete_options(body: bytes, media: str) -> dict[str, Any]:
+def _options_of_deletion(request: Request, verb: str, media: str) -> dict[str, Any]:
+    """Return the options of a deletion: those of the body, or else of the query (DeleteResource). Beyond Kubernetes, a
+    dry run that the query asks for is one whatever the body says.
+
+    Raises:
+        ApiError, ApiStatusError: they cannot be read.
+    """
+    if verb == "deletecollection":
+        check_initial_events(request)
+    body = request.body
     if not body:
-        return {}
+        options = _options(request, _PARAMETERS[verb])
+        given = {name: value for name in _PRECONDITIONS if (value := request.first(name))}
+        return {**options, "preconditions": given} if given and verb == "delete" else options
+    options = _options(request, (*(_OF_LISTS if verb == "deletecollection" else ()), "dryRun"))
     if media not in _WRITTEN:
         raise _unknown_media("delete")
     if len(body) > _OPTIONS_BYTES:
         raise TooLargeError(f"the options of a deletion have at most {_OPTIONS_BYTES} bytes")
-    options = decoded(body, media)
-    if not isinstance(options, dict):
+    written = decoded(body, media)
+    if not isinstance(written, dict):
         raise BadRequestError("DeleteOptions: an object is wanted")
-    given = {name: options[name] for name in _OF_DELETIONS if options.get(name) is not None}
-    return given if given.get("dryRun") else {name: given[name] for name in given if name != "dryRun"}
+    options |= {name: written[name] for name in _OF_DELETIONS if written.get(name) is not None and name != "dryRun"}
+    return {**options, "dryRun": written["dryRun"]} if written.get("dryRun") else options

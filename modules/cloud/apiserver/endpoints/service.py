@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,7 +20,7 @@ from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_su
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
-from modules.apimachinery.options import Form, ReadOptions, check_plain, form_of, read_options
+from modules.apimachinery.options import Form, ReadOptions, check_plain, check_timeout, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import SCALE, Resource
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
@@ -31,7 +31,7 @@ from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
-from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream
+from modules.cloud.apiserver.endpoints.pod_streams import PROXY, STREAMS, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, number, review_of
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
@@ -63,8 +63,8 @@ _STATUS: Final = "Status"
 _CORE: Final = ("api",)
 _ROOTS: Final = (_CORE, ("apis",))
 """Paths of objects, and of discovery."""
-_LONGEST_DOCUMENT: Final = 5
-"""Parts of the longest path of a document: `/openapi/v3/apis/GROUP/VERSION`."""
+_LONGEST_DISCOVERY: Final[Mapping[tuple[str, ...], int]] = {_ROOTS[0]: 2, _ROOTS[1]: 3}
+"""Parts of the longest path of discovery: `/api/VERSION`, `/apis/GROUP/VERSION`. Longer ones are those of objects."""
 
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _RESIZE: Final = "resize"
@@ -139,11 +139,33 @@ def _with(why: str) -> ApiStatusError:
     return ApiStatusError(error.code, f"{error.message}: {why}") if why else error
 
 
+class Requester(NamedTuple):
+    """Whoever makes the requests."""
+
+    caller: ApiCaller
+    """Passes them on."""
+    user: str = ADMINISTRATOR
+    """The name, for the log."""
+    turn: Turn = nullcontext
+    """Returns the context for computing a further part of a long answer."""
+
+
+class CheckedTokens(Protocol):
+    """The tokens of clients."""
+
+    @property
+    def authenticate(self) -> Authenticate:
+        """Finds the user of a bearer token, for TokenReviews."""
+
+    def document(self, parts: tuple[str, ...]) -> Response | None:
+        """Return a document that says how tokens are checked; None for another path."""
+
+
 class ApiService:
     """Serves the Kubernetes API (`HttpService`) to an administrator: the server must authenticate its clients.
 
     Args:
-        caller: passes the requests on.
+        requester: whom it serves.
         subscriptions: the changes of objects, for watches.
         version: the server's, such as `v1.32.10`.
         clock: for ages and the end of watches.
@@ -151,15 +173,12 @@ class ApiService:
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default by `caller`.
         nodes: connects to node servers for logs, exec and metrics; None disables them.
         index: the roles and bindings, for access reviews, or None.
-        authenticate: finds the user of a bearer token, for TokenReviews; None: they are not served.
-        openid: returns the documents about tokens; None for another path.
-        user: who makes the requests, for the log.
-        turn: returns the context for computing a further part of a long answer.
+        tokens: of clients; None: there are no TokenReviews, and no documents about tokens.
     """
 
     def __init__(
         self,
-        caller: ApiCaller,
+        requester: Requester,
         subscriptions: Subscriptions,
         version: str,
         clock: Clock,
@@ -168,20 +187,14 @@ class ApiService:
         nodes: NodeServers | None = None,
         *,
         index: RbacIndex | None = None,
-        authenticate: Authenticate | None = None,
-        openid: Callable[[tuple[str, ...]], Response | None] = lambda _: None,
-        user: str = ADMINISTRATOR,
-        turn: Turn = nullcontext,
+        tokens: CheckedTokens | None = None,
     ) -> None:
-        self._turn = turn
-        self._user = user
-        self._authenticate = authenticate
-        self._openid = openid
+        self._caller, self._user, self._turn = requester
+        self._tokens = tokens
         self._index = index or RbacIndex()
-        self._caller = caller
         self._nodes = nodes
-        self._metrics = ResourceMetrics(caller, nodes, clock) if nodes is not None else None
-        self._custom = definitions or CustomResourceList(caller)
+        self._metrics = ResourceMetrics(requester.caller, nodes, clock) if nodes is not None else None
+        self._custom = definitions or CustomResourceList(requester.caller)
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock
@@ -213,6 +226,8 @@ class ApiService:
             return unread(error)
 
     def _reply(self, request: Request) -> Reply:
+        if not _is_long_running(request):
+            check_timeout(request)
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)
         if found is not None:
             return found
@@ -243,7 +258,7 @@ class ApiService:
             return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
         document = self._document(request.parts)
         if document is None:
-            return self._openid(request.parts)
+            return None if self._tokens is None else self._tokens.document(request.parts)
         if request.parts[:1] in _ROOTS:
             check_plain(request.header("accept"))
         return json(msgspec.json.encode(document))
@@ -260,14 +275,15 @@ class ApiService:
         if is_access_review(parts):
             found = access_review(parts, review_of(request), self._caller.call, self._index)
             return _response(HTTPStatus.CREATED, found, ())
-        if parts == TOKEN_REVIEW and self._authenticate is not None:
-            return _response(HTTPStatus.CREATED, token_review(review_of(request), self._authenticate), ())
+        if parts == TOKEN_REVIEW and self._tokens is not None:
+            return _response(HTTPStatus.CREATED, token_review(review_of(request), self._tokens.authenticate), ())
         return None
 
     def _document(self, parts: tuple[str, ...]) -> Any:
         """Return a document of discovery or OpenAPI, None for another path."""
-        has_custom = parts[:1] in ((), ("apis",), ("openapi",)) and len(parts) <= _LONGEST_DOCUMENT
-        resources = self._resources() if has_custom else BUILT_IN
+        if len(parts) > _LONGEST_DISCOVERY.get(parts[:1], len(parts)):
+            return None
+        resources = self._resources() if parts[:1] in ((), ("apis",), ("openapi",)) else BUILT_IN
         document = Discovery((*resources, *REVIEWS), self._version).document(parts)
         return OpenApi(resources, openapi_schemas).document(parts) if document is None else document
 
@@ -292,7 +308,7 @@ class ApiService:
         raise not_served(target)
 
     def _read(self, request: Request, target: Target, resource: Resource) -> Reply:
-        options = read_options(request, resource)
+        options = read_options(request, resource, is_collection=not target.name)
         if options.watch and not target.subresource and not target.name:
             return self._watch(request, target, resource, options)
         result = self._caller.call(call_of_request(request, target))
@@ -341,6 +357,14 @@ class ApiService:
             lambda: self._subscriptions.unsubscribe(subscription),
             lambda woken: watch.steps(start, subscription, woken),
         )
+
+
+def _is_long_running(request: Request) -> bool:
+    """Return whether a request is a watch, or a stream of a node (`longRunningRequestCheck`)."""
+    if request.method in _READS and request.flag("watch"):
+        return True
+    subresource = parse_target(request.parts).subresource if request.parts[:1] in _ROOTS and request.parts[3:] else ""
+    return subresource.partition("/")[0] in (*STREAMS, PROXY)
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:

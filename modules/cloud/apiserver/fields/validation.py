@@ -3,17 +3,17 @@
 A person's typing error (`comand:`) is otherwise no error at all: an API server ignores fields that it does not know.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from beehive.decoding import decode_json
 from beehive.nesting import read_json
-from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject, Kind
 
 STRICT: Final = "Strict"
@@ -24,6 +24,16 @@ _MOST: Final = 20
 """Unknown fields that are named."""
 _LONGEST: Final = 200
 """Characters of a field's path in a message."""
+_OF_LINE: Final = "line "
+"""The beginning of a sentence about a line of YAML."""
+_OF_OPERATION: Final = ("op", "path", "from", "value")
+"""The fields of an operation of a JSON patch (RFC 6902)."""
+_MOST_OPERATIONS: Final = 100
+"""Operations of a JSON patch whose fields are looked at."""
+_MOST_STEPS: Final = 20
+"""Steps of a path in it that are looked at."""
+_DIGITS: Final = 3
+"""Digits of the index of an element there, and one more; a larger one is told as 0."""
 
 
 class Merge(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -80,36 +90,130 @@ def root_type_of(kind: str) -> str:
     return known_fields().kinds[kind]
 
 
-def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = (),
-                 unknown: tuple[str, ...] = (), *, is_whole: bool = False) -> tuple[str, ...]:  # fmt: skip
-    """Return the warnings about an object's fields.
+class FieldFaults(NamedTuple):
+    """The unknown and duplicate fields of a request's body, each as a sentence."""
+
+    told: tuple[str, ...]
+    """In the order in which an API server tells them."""
+    lines: int = 0
+    """How many of the first are lines of YAML."""
+
+
+def faults_of_object(kind: Kind, body: Any, document: bytes, duplicates: tuple[str, ...]) -> FieldFaults:
+    """Return the unknown and duplicate fields of an object of a built-in kind: those of JSON in the order of the text,
+    as Go's decoder finds them.
 
     Args:
         kind: the object's kind.
-        obj: the object, or a patch of it.
-        mode: `Strict`, `Warn` or `Ignore`, as in the parameter `fieldValidation`; "" is `Warn`.
-        duplicates: fields that the text had twice.
-        unknown: the unknown fields of an object of a custom kind.
-        is_whole: whether it is a whole object, which an API server's error names.
+        body: the object.
+        document: its JSON text, if that has a field twice.
+        duplicates: a sentence for each field that the text had twice.
+    """
+    if document:
+        return FieldFaults(tuple(_faults_of_text(kind, document)))
+    unknown = unknown_paths(kind, body)
+    return untyped_faults(duplicates, sorted(unknown) if duplicates else unknown)
+
+
+def untyped_faults(duplicates: tuple[str, ...], unknown: Iterable[str]) -> FieldFaults:
+    """Return the faults of a body that is read without its types first, as a patch, a custom resource and YAML are: its
+    duplicate fields, and then its unknown ones.
+    """
+    lines = sum(each.startswith(_OF_LINE) for each in duplicates)
+    return FieldFaults((*duplicates, *(f'unknown field "{path[:_LONGEST]}"' for path in unknown))[:_MOST], lines)
+
+
+def check_faults(kind: Kind, faults: FieldFaults, shown: str | None) -> None:
+    """Refuse a body with unknown or duplicate fields.
+
+    Args:
+        kind: the object's kind.
+        faults: the fields.
+        shown: a patch, as it is told; None: the body is a whole object.
 
     Raises:
-        BadRequestError: the mode is unknown, or it is `Strict` and there is an unknown or duplicate field.
+        BadRequestError: there are some, in a whole object.
+        InvalidError: there are some, in a patch.
     """
-    if mode not in (STRICT, WARN, IGNORE, ""):
-        known = '"", "Ignore", "Strict", "Warn"'
-        raise BadRequestError(f"fieldValidation: Unsupported value: {mode[:40]!r}: supported values: {known}")
-    if mode == IGNORE or not isinstance(obj, dict):
-        return ()
-    faults = (
-        *(f'unknown field "{name[:_LONGEST]}"' for name in unknown),
-        *unknown_fields(kind, obj),
-        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
+    if not faults.told:
+        return
+    lines, others = faults.told[: faults.lines], faults.told[faults.lines :]
+    causes = ((yaml_error(lines),) if lines else ()) + others
+    why = f"strict decoding error: {', '.join(causes)}"
+    if shown is not None:
+        raise InvalidError("", "", "patch", f"Invalid value: {shown}: {why}")
+    version = kind.api_version.rpartition("/")[2]
+    raise BadRequestError(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {why}')
+
+
+def yaml_error(lines: Sequence[str]) -> str:
+    """Return what Go's YAML says of lines."""
+    return "\n  ".join(("yaml: unmarshal errors:", *lines))
+
+
+def _faults_of_text(kind: Kind, document: bytes) -> Iterator[str]:
+    known = known_fields()
+    value = read_json(document, object_pairs_hook=_Members)
+    found = _faults_inside(known.types, known.kinds.get(kind.key_name, ""), value, "")
+    yield from islice(dict.fromkeys(found), _MOST)
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of an object of a text, also those that it has twice."""
+
+
+def _faults_inside(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
+    """Yield a sentence for each unknown or duplicate field, in the order of the text. An unknown one is not looked
+    into.
+    """
+    if of.startswith("[") and isinstance(value, list) and not isinstance(value, _Members):
+        for index, element in enumerate(value):
+            yield from _faults_inside(types, of[1:], element, f"{path}[{index}]")
+    if not isinstance(value, _Members) or not (of.startswith("{") or of in types):
+        return
+    names = set[str]()
+    for name, member in value:
+        place = (f"{path}.{name}" if path else name)[:_LONGEST]
+        inner = of[1:] if of.startswith("{") else types[of].get(name)
+        if inner is None:
+            yield f'unknown field "{place}"'
+            continue
+        if name in names:
+            yield f'duplicate field "{place}"'
+        names.add(name)
+        yield from _faults_inside(types, inner, member, place)
+
+
+def operation_faults(patch: Any, document: bytes) -> tuple[str, ...]:
+    """Return a sentence for each unknown or duplicate field of the operations of a JSON patch."""
+    twice = duplicate_fields(document) if document else ()
+    operations = patch if isinstance(patch, list) else []
+    unknown = (
+        f"[{index}].{name}"[:_LONGEST]
+        for index, each in enumerate(operations)
+        if isinstance(each, dict)
+        for name in each
+        if name not in _OF_OPERATION
     )
-    if faults and mode == STRICT:
-        version = kind.api_version.rpartition("/")[2]
-        about = f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: ' if is_whole else ""
-        raise BadRequestError(f"{about}strict decoding error: {', '.join(faults)}")
-    return faults
+    told = (*(f'duplicate field "{path}"' for path in twice), *(f'unknown field "{path}"' for path in unknown))
+    return tuple(f"json patch {each}" for each in told[:_MOST])
+
+
+def objects_of_patch(patch: Any) -> list[JsonObject]:
+    """Return what the first operations of a JSON patch add, each as an object with nothing else."""
+    return [
+        _nested(each["path"].split("/")[1:], each.get("value"))
+        for each in (patch[:_MOST_OPERATIONS] if isinstance(patch, list) else [])
+        if isinstance(each, dict) and each.get("op") in ("add", "replace") and isinstance(each.get("path"), str)
+    ]
+
+
+def _nested(steps: Sequence[str], value: Any) -> Any:
+    for step in reversed(steps[:_MOST_STEPS]):
+        place = int(step) if step.isascii() and step.isdecimal() and len(step) < _DIGITS else 0
+        is_index = step == "-" or (step.isascii() and step.isdecimal())
+        value = [*[None] * place, value] if is_index else {step.replace("~1", "/").replace("~0", "~"): value}
+    return value
 
 
 def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:

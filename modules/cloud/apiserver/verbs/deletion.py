@@ -5,7 +5,7 @@ from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, MethodNotAllowedError
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted, key_of, uid_of, version_of
-from modules.cloud.apiserver.api_lists import selected_objects
+from modules.cloud.apiserver.api_lists import list_objects
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.verbs.requests import kind_of, with_core_event
 from modules.cloud.apiserver.write_options import propagation_policy
@@ -58,9 +58,8 @@ def collection_to_delete(cluster: Cluster, request: ApiCall) -> list[JsonObject]
     kind = kind_of(cluster.storage.kinds, request)
     if kind.namespaced and not request.namespace:
         raise MethodNotAllowedError(f"{kind.plural} are deleted in one namespace at a time")
-    found = selected_objects(cluster, kind, request.namespace, request.options)
-    limit = request.options.get("limit")
-    return found[:limit] if isinstance(limit, int) and limit > 0 else found
+    found: list[JsonObject] = list_objects(cluster, kind, request.namespace, request.options)["items"]
+    return found
 
 
 def delete_collection(cluster: Cluster, kind: Kind, request: ApiCall, chosen: Sequence[JsonObject]) -> JsonObject:

@@ -1,7 +1,7 @@
 """Patches of objects, and server-side apply."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIE
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError
-from modules.cloud.apiserver.fields.validation import unknown_metadata, unknown_paths
+from modules.cloud.apiserver.fields.validation import STRICT, unknown_metadata, unknown_paths, yaml_error
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.verbs.requests import (
     LONGEST_SHOWN,
@@ -62,6 +62,9 @@ def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     )
     if unknown:
         raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
+    if request.duplicates and request.options.get("fieldValidation") == STRICT:
+        why = f"error strict decoding YAML: error converting YAML to JSON: {yaml_error(request.duplicates)}"
+        raise BadRequestError(why)
     if kind == _SECRET:
         encode_string_data(wanted)
     manager = Manager(name, APPLIED, request.subresource, stored_version(request))
@@ -75,6 +78,12 @@ def is_managed_apply(request: ApiCall) -> bool:
     return request.patch_type == APPLY and bool(request.options.get("fieldManager"))
 
 
+def shown_patch(request: ApiCall) -> str:
+    """Return a patch as an API server shows it in a refusal."""
+    body = request.body
+    return shown(go_text(body) if request.patch_type == STRATEGIC else msgspec.json.encode(body).decode())
+
+
 class UntypedPatchError(ApiError):
     """A manifest of a server-side apply does not have the schema of its kind. kube-apiserver calls it its own failure.
 
@@ -86,9 +95,15 @@ class UntypedPatchError(ApiError):
 
     def __init__(self, request: ApiCall, kind: Kind, faults: Sequence[str]) -> None:
         group, _, version = kind.api_version.rpartition("/")
-        of = f"{request.namespace}/{request.name}; {group}/{version}, Kind={kind.name}"
+        of = f"{_namespace_in(request.body)}/{request.name}; {group}/{version}, Kind={kind.name}"
         told = faults[0] if len(faults) == 1 else "\n  ".join(("errors:", *faults))
         super().__init__("cannot apply a manifest", f"failed to create typed patch object ({of}): {told}")
+
+
+def _namespace_in(manifest: Any) -> str:
+    """Return the namespace that a manifest itself names; "" for none."""
+    metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
+    return str(metadata.get("namespace") or "")[:LONGEST_SHOWN] if isinstance(metadata, dict) else ""
 
 
 def _check_object_type(manifest: JsonObject, kind: Kind) -> None:
@@ -136,8 +151,7 @@ def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     try:
         return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
     except DecodingError as error:
-        told = go_text(request.body) if request.patch_type == STRATEGIC else msgspec.json.encode(request.body).decode()
-        raise InvalidError("", "", "patch", f"Invalid value: {shown(told)}: {error.why}") from error
+        raise InvalidError("", "", "patch", f"Invalid value: {shown_patch(request)}: {error.why}") from error
 
 
 def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:

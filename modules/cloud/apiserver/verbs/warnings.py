@@ -3,17 +3,30 @@
 from typing import Final
 
 from modules.apimachinery.computed import computed
-from modules.apimachinery.kinds import JsonObject, key_for, key_kind, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_kind, kind_named
 from modules.apimachinery.resources import SCALE
+from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.structural_schema.rules import has_validations
 from modules.apimachinery.structural_schema.values import unknown_fields
-from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.apiextensions.kinds import CustomKind, ServedKinds
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.created_subresources import CREATED
 from modules.cloud.apiserver.fields.types import decoded
-from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN, check_fields, unknown_metadata
+from modules.cloud.apiserver.fields.validation import (
+    IGNORE,
+    STRICT,
+    WARN,
+    FieldFaults,
+    check_faults,
+    faults_of_object,
+    objects_of_patch,
+    operation_faults,
+    unknown_metadata,
+    unknown_paths,
+    untyped_faults,
+)
 from modules.cloud.apiserver.pod_scheduled import waits_because
-from modules.cloud.apiserver.verbs.patching import is_managed_apply
+from modules.cloud.apiserver.verbs.patching import is_managed_apply, shown_patch
 from modules.cloud.apiserver.verbs.requests import WITH_OBJECT, is_of, kind_of
 from modules.cloud.client.calls import APPLY, JSON_PATCH, ApiCall, ApiResult
 
@@ -37,6 +50,8 @@ _HALF_SERVED: Final = {
 }
 """The kinds that are only stored, each with its warning to clients."""
 _NODE: Final = kind_named("Node")
+_METADATA: Final = "metadata."
+"""The beginning of the paths of fields that come first, of those of a custom resource that no schema has."""
 
 
 def placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
@@ -90,20 +105,41 @@ def deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
 
 
 def field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
-    """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
+    """Return the warnings about the fields of a request's body. A node gets none unless it asks.
+
+    Raises:
+        BadRequestError, InvalidError: the request is strict, and there are some.
+    """
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    if mode == IGNORE:
-        return ()
     is_other = (request.api_version, request.plural, request.subresource) in CREATED or request.subresource == SCALE
-    is_checked = request.verb in WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
-    kind = kind_of(kinds, request)
-    custom = kinds.custom().get((kind.api_version, kind.plural))
-    is_whole = request.verb in ("create", "update")
-    if not is_checked:
+    if mode == IGNORE or request.verb not in WITH_OBJECT or is_other:
         return ()
-    unknown: tuple[str, ...] = ()
-    if custom is not None and not is_managed_apply(request):
-        unknown = computed(unknown_fields, request.body, custom.schema, unknown_metadata)
-    if is_whole and mode == STRICT and custom is None and isinstance(request.body, dict):
-        computed(decoded, kind, request.body)  # a wrong type is reported before an unknown field
-    return computed(check_fields, kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole)
+    if is_managed_apply(request):
+        return () if mode == STRICT else request.duplicates  # `apply` refuses them, after unknown fields
+    kind, is_whole = kind_of(kinds, request), request.verb in ("create", "update")
+    custom = kinds.custom().get((kind.api_version, kind.plural))
+    faults = computed(_faults_of_body, kind, custom, request, is_whole=is_whole)
+    if faults.told and is_whole and custom is None and isinstance(request.body, dict):
+        computed(decoded, kind, request.body)  # a wrong type is reported, and nothing else
+    if mode == STRICT:
+        check_faults(kind, faults, None if is_whole else shown_patch(request))
+    return faults.told
+
+
+def _faults_of_body(kind: Kind, custom: CustomKind | None, request: ApiCall, *, is_whole: bool) -> FieldFaults:
+    duplicates, bodies = request.duplicates, [request.body]
+    if request.patch_type == JSON_PATCH:
+        duplicates, bodies = operation_faults(request.body, request.document), objects_of_patch(request.body)
+    elif not is_whole:
+        bodies = [merge_json({}, request.body)] if isinstance(request.body, dict) else []  # nulls are gone
+    found = [each for each in bodies if isinstance(each, dict)]
+    if custom is None and is_whole and found:
+        return faults_of_object(kind, found[0], request.document, duplicates)
+    unknown = {
+        path
+        for body in found
+        for path in (
+            unknown_paths(kind, body) if custom is None else unknown_fields(body, custom.schema, unknown_metadata)
+        )
+    }
+    return untyped_faults(duplicates, sorted(unknown, key=lambda path: (custom is None or path[:9] != _METADATA, path)))

@@ -6,10 +6,10 @@ Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, 
 
 import json
 
-from edged.node.ownership import foreign_resources
-from edged.pods.pod_status.ownership import OURS, is_ours
 from modules.apimachinery.conversion import copied
+from modules.apimachinery.extended_resources import foreign_resources
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.node_conditions import OURS, is_ours
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 _TRANSITIONS_KEPT = ("Ready", "Initialized")

@@ -37,7 +37,6 @@ class _AddressInfo(Struct):
 
 
 class _Link(Struct):
-    ifname: str = ""
     addr_info: list[_AddressInfo] = []
 
 

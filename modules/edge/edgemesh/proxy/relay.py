@@ -9,12 +9,9 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from modules.edge.edgemesh.tables import Address
-
-if TYPE_CHECKING:
-    from modules.edge.edgemesh.proxy.plane import ProxyPlane
 
 CONNECT_SECONDS: Final = 2.0
 """Time for one endpoint; then the next one is tried."""
@@ -45,13 +42,23 @@ def _prepare(channel: socket.socket) -> None:
         channel.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
+class WatchedSockets(Protocol):
+    """The sockets of all connections, with the one poll that watches them."""
+
+    def watch_relay(self, relay: Relay, channel: socket.socket) -> None:
+        """Watch a socket of a connection for edges. Raises OSError."""
+
+    def forget_socket(self, channel: socket.socket) -> None:
+        """Stop watching a socket before it is closed."""
+
+
 class Relay:
     """A client's connection, and the one to an endpoint. The proxy's thread calls everything here.
 
     Args:
         client: the accepted connection.
         endpoints: in the order of the attempts.
-        plane: watches each try's socket for edges.
+        watched: watches each try's socket for edges.
         connected: called with the endpoint that has answered.
     """
 
@@ -59,12 +66,12 @@ class Relay:
         self,
         client: socket.socket,
         endpoints: Sequence[Address],
-        plane: ProxyPlane,
+        watched: WatchedSockets,
         connected: Callable[[Address], None],
     ) -> None:
         self._client = client
         self._endpoints = deque(endpoints[:MOST_TRIES])
-        self._plane = plane
+        self._watched = watched
         self._connected = connected
         self._server: socket.socket | None = None
         self._directions: tuple[_Direction, ...] = ()
@@ -81,7 +88,7 @@ class Relay:
         """Connect to the first endpoint; `now` is in monotonic seconds."""
         try:
             _prepare(self._client)
-            self._plane.watch_relay(self, self._client)
+            self._watched.watch_relay(self, self._client)
             self._try_next(now)
         except OSError:
             self.break_off()
@@ -111,7 +118,7 @@ class Relay:
         self.is_open = False
         for channel in (self._client, self._server):
             if channel is not None:
-                self._plane.forget_socket(channel)
+                self._watched.forget_socket(channel)
                 channel.close()
         for each in self._directions:
             each.close()
@@ -128,7 +135,7 @@ class Relay:
     def _try_next(self, now: float) -> None:
         while True:
             if self._server is not None:
-                self._plane.forget_socket(self._server)
+                self._watched.forget_socket(self._server)
                 self._server.close()
                 self._server = None
             if not self._endpoints:
@@ -140,7 +147,7 @@ class Relay:
             _prepare(server)
             if server.connect_ex(address) in (0, errno.EINPROGRESS):
                 self.deadline = now + CONNECT_SECONDS
-                self._plane.watch_relay(self, server)
+                self._watched.watch_relay(self, server)
                 return
 
     def _finish_connecting(self, now: float) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from modules.edge.edgemesh.proxy.affinity import ClientAffinity
 from modules.edge.edgemesh.tables import Address, PortTable
-
-if TYPE_CHECKING:
-    from modules.edge.edgemesh.proxy.plane import ProxyPlane
 
 SILENT_SECONDS: Final = 30.0
 """After which a client that sends nothing is forgotten."""
@@ -22,13 +20,26 @@ A_TURN: Final = 64
 _LARGEST: Final = 65535
 
 
+class WatchedClients(Protocol):
+    """The sockets of all clients, with the one poll that watches them."""
+
+    def has_room_for_client(self) -> bool:
+        """Return whether there may be one more client."""
+
+    def watch_client(self, client: socket.socket, answer: Callable[[], None]) -> None:
+        """Watch the socket of a client for answers of its endpoint. Raises OSError."""
+
+    def forget_client(self, client: socket.socket) -> None:
+        """Stop watching the socket of a client."""
+
+
 class UdpClients:
     """The clients of one port. The proxy's thread calls everything here.
 
     Args:
         listening: the socket that clients send to.
         table: of the port.
-        plane: watches the socket of each new client.
+        watched: watches the socket of each new client.
         affinity: chooses endpoints.
     """
 
@@ -36,12 +47,12 @@ class UdpClients:
         self,
         listening: socket.socket,
         table: PortTable,
-        plane: ProxyPlane,
+        watched: WatchedClients,
         affinity: ClientAffinity,
     ) -> None:
         self.listening = listening
         self.table = table
-        self._plane = plane
+        self._watched = watched
         self._affinity = affinity
         self._clients: dict[Any, tuple[socket.socket, Address, float]] = {}
 
@@ -99,7 +110,7 @@ class UdpClients:
         endpoints = self._affinity.order(self.table, source[0], now)
         if not endpoints:
             return None
-        has_room = self._plane.has_room_for_client()
+        has_room = self._watched.has_room_for_client()
         if len(self._clients) >= MOST_CLIENTS or (self._clients and not has_room):
             self._forget(self._least_needed())
         elif not has_room:
@@ -113,7 +124,7 @@ class UdpClients:
         client.settimeout(0)
         try:
             client.connect(to)
-            self._plane.watch_client(client, partial(self.answer, client, source))
+            self._watched.watch_client(client, partial(self.answer, client, source))
         except OSError:
             client.close()
             return None
@@ -131,5 +142,5 @@ class UdpClients:
     def _forget(self, source: Any) -> None:
         gone = self._clients.pop(source, None)
         if gone is not None:
-            self._plane.forget_client(gone[0])
+            self._watched.forget_client(gone[0])
             gone[0].close()

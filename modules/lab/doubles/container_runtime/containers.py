@@ -132,13 +132,6 @@ class FakeContainers(FakeCore):
         return container
 
     @call
-    def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        with self._lock:
-            self.configs[self._container("UpdateContainerResources", container_id).id].linux.resources.MergeFrom(
-                resources
-            )
-
-    @call
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
         container = self._container("ContainerStats", container_id)
         attributes = pb.ContainerAttributes(id=container.id, metadata=container.metadata, labels=container.labels)

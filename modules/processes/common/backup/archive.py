@@ -43,11 +43,12 @@ _SPARE: Final = 16 * 1024 * 1024
 """Bytes of the disk that a restore leaves free."""
 _PIECE: Final = 256 * 1024
 _BUSY_SECONDS: Final = 30.0
-_ANY_SIZE: Final = UnpackLimits(size=1 << 62, ratio=1 << 62)
-"""The manifest has the sizes of the parts."""
+ANY_SIZE: Final = UnpackLimits(size=1 << 62, ratio=1 << 62)
+"""No limits: the manifest has the sizes of the parts."""
 _MOST_PADDING: Final = 1024 * 1024
 """Bytes after the last part."""
-_DAMAGED: Final = (ImageWorkError, UnicodeError, ValueError)
+DAMAGED: Final = (ImageWorkError, UnicodeError, ValueError)
+"""Errors of a tar that is damaged."""
 
 
 class Part(NamedTuple):
@@ -128,16 +129,16 @@ def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str],
     """
     try:
         with source.open("rb") as file:
-            tar = TarStream(PlainBytes(file.read), _ANY_SIZE, lambda: None)
+            tar = TarStream(PlainBytes(file.read), ANY_SIZE, lambda: None)
             members = iter(TarEntries(tar, 2 * _MOST_PARTS))
             manifest = _manifest(tar, next(members, None), source)
             _check(manifest, source, program, wanted)
             check_room(into, sum(part.size for part in manifest.parts))
-            _extract(tar, members, {part.name: part for part in manifest.parts}, into)
-            _end(tar)
+            extract_parts(tar, members, manifest.parts, into)
+            read_end(tar)
     except OSError as error:
         raise BackupError("cannot read the backup", str(error.filename or source), advice(error)) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _refused(source, f"it is truncated or damaged: {error}") from error
     return manifest
 
@@ -151,7 +152,7 @@ def check_room(directory: Path, size: int) -> None:
     free = shutil.disk_usage(directory).free
     if size + _SPARE > free:
         hint = f"{size + _SPARE >> 20} MiB are needed and {free >> 20} are free; nothing was changed"
-        raise BackupError("there is no room for the backup's files", str(directory), hint)
+        raise BackupError("there is no room for the files", str(directory), hint)
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -212,7 +213,7 @@ def _add(tar: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None
 def _manifest(tar: TarStream, first: Entry | None, source: Path) -> BackupManifest:
     if first is None:
         raise ValueError("it has no member")
-    if not _is_file(first) or first.name != _MANIFEST.encode() or first.stored > _LARGEST_MANIFEST:
+    if not is_plain_file(first) or first.name != _MANIFEST.encode() or first.stored > _LARGEST_MANIFEST:
         raise _refused(source, "it is no backup of edgecore or cloudcore")
     try:
         return decode_json(b"".join(tar.chunks(first.stored)), BackupManifest)
@@ -237,24 +238,33 @@ def _largest(name: str) -> int:
     return LARGEST_DATABASE if name.endswith(".db") else LARGEST_FILE
 
 
-def _is_file(member: Entry) -> bool:
+def is_plain_file(member: Entry) -> bool:
+    """Return whether a member is a file with content, and no link, directory or sparse file."""
     return member.kind == FILE and member.layout is None
 
 
-def _extract(tar: TarStream, members: Iterable[Entry], missing: dict[str, PartEntry], into: Path) -> None:
+def extract_parts(tar: TarStream, members: Iterable[Entry], parts: Iterable[PartEntry], into: Path) -> None:
+    """Write each member to its own path below a directory, which must be exactly these parts.
+
+    Raises:
+        ValueError: a member is missing, there is another one, or its content differs.
+        ImageWorkError: the tar is damaged.
+        OSError: a file cannot be written.
+    """
+    missing = {part.name: part for part in parts}
     for member in members:
         name = os.fsdecode(member.name)
         entry = missing.pop(name, None)
-        if entry is None or not _is_file(member) or member.stored != entry.size:
+        if entry is None or not is_plain_file(member) or member.stored != entry.size:
             raise ValueError(f"unexpected member {name[:100]!r}")
         if _copy(tar.chunks(entry.size), into / entry.name) != entry.sha256:
-            raise ValueError(f"{entry.name} is not what was backed up")
+            raise ValueError(f"{entry.name} differs from its SHA-256")
     if missing:
         raise ValueError(f"{next(iter(missing))} is missing")
 
 
-def _end(tar: TarStream) -> None:
-    """Read the padding, after which gzip has its checksum."""
+def read_end(tar: TarStream) -> None:
+    """Read the padding, after which gzip has its checksum. Raises ValueError if it has no end."""
     padding = 0
     while not tar.at_end():
         padding += len(tar.exactly(BLOCK))

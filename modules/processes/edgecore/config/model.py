@@ -27,11 +27,20 @@ from modules.processes.edgecore.config.names import (
     OCI_ENDPOINT,
     OPTIONAL_PATH,
     PROCESS_ENDPOINT,
+    PUBLIC_KEY,
     host_name,
     node_name_from,
 )
 from modules.processes.edgecore.config.section import Section
-from modules.processes.edgecore.config.value_kinds import AbsolutePath, Choice, Secret, SecretText, Switch, Whole
+from modules.processes.edgecore.config.value_kinds import (
+    AbsolutePath,
+    Choice,
+    Secret,
+    SecretText,
+    Switch,
+    TextList,
+    Whole,
+)
 
 
 class ServiceBusOptions(Section, frozen=True, kw_only=True):
@@ -123,6 +132,14 @@ class MetaManager(Section, frozen=True, kw_only=True):
     """Longest wait for the cloud's answer to a question that the store cannot answer."""
 
 
+class UpgradeOptions(Section, frozen=True, kw_only=True):
+    """Upgrades of edgecore on this node. Ours."""
+
+    trusted_keys: Annotated[tuple[str, ...], TextList(PUBLIC_KEY, 16)] = ()
+    """Public keys of those who may sign a bundle for `edgecore upgrade`; the signer's code runs on this node. Default
+    none: no bundle is accepted."""
+
+
 class TestManagerOptions(Section, frozen=True, kw_only=True):
     """Pods, configmaps, secrets and devices by HTTP, for tests of a node without a cloud (KubeEdge's testManager)."""
 
@@ -184,6 +201,9 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
 
     modules: Modules = field(default_factory=Modules)
     """Settings of each module."""
+
+    upgrade: UpgradeOptions = UpgradeOptions()
+    """Who may replace edgecore."""
 
     @classmethod
     def default(cls) -> EdgeCoreConfig:

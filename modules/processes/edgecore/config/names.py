@@ -55,6 +55,8 @@ RESOURCE: Final = Text(
     r"cpu|memory|ephemeral-storage|pid|hugepages-[1-9][0-9]*[KMG]i",
 )
 
+PUBLIC_KEY: Final = Text("an Ed25519 public key in base64 (44 characters)", r"[A-Za-z0-9+/]{43}=")
+
 QUANTITY: Final = Text("quantities such as 500m or 1Gi", r"[0-9]+(?:\.[0-9]+)?(?:m|k|[MGTPE]|[KMGTPE]i)?", most=32)
 
 ENFORCED: Final = Text("pods, kube-reserved, system-reserved or none", r"pods|kube-reserved|system-reserved|none")

@@ -19,6 +19,7 @@ from modules.processes.edgecore.doctor.facts import (
     MeshNeeds,
     OciNeeds,
     PodNetworkNeeds,
+    RootlessNeeds,
     Running,
     Runtime,
     UnservedDevices,
@@ -112,6 +113,8 @@ def check_all(facts: Facts) -> list[CheckResult]:
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
     if facts.oci is not None:
         found += check_oci(facts.oci)
+    if facts.rootless is not None:
+        found += check_rootless(facts.rootless)
     if facts.docker is not None:
         found += check_docker(facts.docker, facts.configured)
     if facts.pod_network is not None:
@@ -251,6 +254,9 @@ def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult
     if not configured.isolated:
         yield ok("kernel", "the process runtime needs nothing of it")
         return
+    if configured.rootless:
+        yield ok("cgroups", "limits of CPU, memory and processes are not enforced without root")
+        return
     if not kernel.root:
         yield failed("permissions", "this user is not root", "real containers need it: run with sudo")
     if not kernel.cgroups:
@@ -322,6 +328,17 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
         yield warning("overlayfs", what, "`modprobe overlay`, or a kernel with it")
     if needs.old:
         yield warning("crun", needs.old, "a newer one is among its releases on GitHub, as one static file")
+
+
+def check_rootless(needs: RootlessNeeds) -> Iterator[CheckResult]:
+    """Check the requirements of containers that an ordinary user isolates."""
+    for each in needs.shortages:
+        yield failed(each.name, each.reason, each.hint)
+    if not needs.shortages:
+        yield ok("without root", f"{needs.user} may isolate containers, with a network and users of their own")
+    if needs.ends_at_log_out:
+        text = f"systemd ends containers when {needs.user} logs out"
+        yield warning("linger", text, f"loginctl enable-linger {needs.user}")
 
 
 def check_docker(needs: DockerNeeds, configured: Configured) -> Iterator[CheckResult]:

@@ -163,6 +163,24 @@ class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """Why the OCI runtime's release is not good enough; empty if it is."""
 
 
+class Shortage(msgspec.Struct, frozen=True):
+    """A requirement that is not fulfilled, by the name of its check."""
+
+    name: str
+    reason: str
+    hint: str
+    """The command that fulfils it."""
+
+
+class RootlessNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine's facts about the requirements of the OCI runtime for an ordinary user."""
+
+    shortages: tuple[Shortage, ...] = ()
+    user: str = ""
+    ends_at_log_out: bool = False
+    """Whether systemd ends the user's processes, containers too, when the user logs out."""
+
+
 class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's facts about the requirements of embedded://docker."""
 
@@ -241,6 +259,8 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the container runtime is inside edgecore."""
     isolated: bool = True
     """Whether containers are isolated."""
+    rootless: bool = False
+    """Whether an ordinary user isolates them."""
     cgroup_driver: str = "cgroupfs"
     own_cgroups: bool = False
     warnings: tuple[tuple[str, str], ...] = ()
@@ -262,6 +282,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Runtime | None = None
     kernel: Kernel | None = None
     oci: OciNeeds | None = None
+    rootless: RootlessNeeds | None = None
     """None also where another runtime is configured."""
     docker: DockerNeeds | None = None
     """The same."""

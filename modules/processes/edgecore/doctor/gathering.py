@@ -16,8 +16,9 @@ from beehive import Clock
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
-from modules.processes.edgecore.doctor import databases, machine, mesh, network, node, oci, pod_network
+from modules.processes.edgecore.doctor import databases, machine, mesh, network, node, oci, pod_network, rootless
 from modules.processes.edgecore.doctor.facts import Configured, Facts
+from modules.processes.edgecore.rootless import is_rootless
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import edged_settings
 
@@ -46,6 +47,8 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
     }
     if config.uses_oci_runtime:
         parts["oci"] = oci.needs
+    if is_rootless(config):
+        parts["rootless"] = rootless.needs
     if config.uses_docker_runtime:
         docker_address = config.modules.edged.docker_address
         parts["docker"] = lambda: node.docker_needs(Path(docker_address.removeprefix("unix://")), clock)
@@ -97,6 +100,7 @@ def _configured(loaded: LoadResult, options: str) -> Configured:
         node=config.node_name,
         runs_container_runtime=config.runs_container_runtime,
         isolated=not config.uses_process_runtime,
+        rootless=is_rootless(config),
         cgroup_driver=str(cgroups.driver),
         own_cgroups=cgroups.per_qos,
         warnings=tuple((each.check, each.render(loaded.source)) for each in loaded.warnings),

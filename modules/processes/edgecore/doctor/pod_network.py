@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import PodNetworkNeeds
 from modules.processes.edgecore.doctor.oci import SEARCHED
+from modules.processes.edgecore.rootless import is_rootless
 
 if TYPE_CHECKING:
     from modules.runtimes.oci.network.configuration import NetworkConfiguration
@@ -49,6 +50,8 @@ def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUGINS, searched: s
     absent = [kind for kind in programs_of(network) if find_plugin(kind, plugins) is None]
     if absent:
         missing = (*missing, f"CNI plug-ins ({', '.join(absent)})")
+    if is_rootless(config):
+        return PodNetworkNeeds(source=source, missing=missing)
     bridge = _bridge(network)
     versions = {each.version for each in addresses_of_bridge(bridge)} if bridge else set()
     return PodNetworkNeeds(
@@ -65,7 +68,7 @@ def _network(config: EdgeCoreConfig) -> "tuple[str, NetworkConfiguration]":
     from modules.runtimes.oci.network.configuration import find_configuration, read_configuration  # noqa: PLC0415
     from modules.runtimes.oci.network.default_network import default_configuration  # noqa: PLC0415
 
-    path = find_configuration(config.modules.edged.cni_conf_dir)
+    path = None if is_rootless(config) else find_configuration(config.modules.edged.cni_conf_dir)
     ranges = config.modules.edged.tailored_kubelet_config.pod_cidr
     return (str(path), read_configuration(path)) if path else ("", default_configuration(ranges))
 

@@ -58,7 +58,6 @@ ANSWERS: Final[dict[str, str]] = {
     "system": "`edgecore doctor` checks the node; images and dead containers are removed by themselves",
     "server": "the cloud is another program: `cloudcore run`",
     "agent": "`edgecore run`",
-    "upgrade": "`pip install --upgrade`, then a restart; containers run on meanwhile",
 }
 """For commands of kubectl, podman, k3s, keadm and iotedge that are not here."""
 _HERE: Final = __name__

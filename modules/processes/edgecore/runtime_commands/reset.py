@@ -15,6 +15,7 @@ from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.rootless import enter_namespaces
 from modules.processes.edgecore.runtime_kinds import (
     RuntimeKind,
     configured_kind,
@@ -53,6 +54,8 @@ def reset_runtime(chosen: argparse.Namespace) -> None:
     if not found:
         print_error("edgecore", f"nothing is there: {_listed(list(directories.values()))}")
     else:
+        if RuntimeKind.OCI in found:
+            enter_namespaces(of_kind(config, RuntimeKind.OCI))
         with ExitStack() as stack:
             lock_root_directory(config.modules.edged.root_directory, stack)
             if not chosen.yes:

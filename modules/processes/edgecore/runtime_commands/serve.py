@@ -13,6 +13,7 @@ from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.logs import set_up
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.rootless import enter_namespaces
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, configured_kind, of_kind
 
 
@@ -24,6 +25,7 @@ def serve(chosen: argparse.Namespace) -> None:
     if kind is None:
         hint = f"choose one: --kind {'|'.join(RuntimeKind)}"
         raise EdgedError("serve a container runtime", "the configured one is not inside edgecore", hint)
+    enter_namespaces(of_kind(config, kind))
     set_up("info")
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     with ExitStack() as stack:

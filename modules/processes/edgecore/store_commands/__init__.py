@@ -1,4 +1,4 @@
-"""Arguments of the commands of `edgecore store`, which print the node's database whether edgecore runs or not.
+"""Arguments of the commands of `edgecore store`, most of which print the node's database whether edgecore runs or not.
 
 The command line is parsed before anything else is loaded; each command is given as the name of its function.
 """
@@ -32,6 +32,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "new", nargs="?", type=int, metavar="NEW", help="a later one (default: the last two that are kept)"
     )
     _finish(diff, "diff", json=False)
+    migrate = commands.add_parser("migrate", help="give a copy of a database the schema of this edgecore")
+    migrate.add_argument("file", type=Path, metavar="FILE", help="an SQLite file that no edgecore uses; it is changed")
+    migrate.set_defaults(command=f"{_COMMANDS}:migrate")
 
 
 def _add_key(parser: argparse.ArgumentParser) -> None:

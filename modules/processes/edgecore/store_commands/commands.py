@@ -1,4 +1,4 @@
-"""The commands `edgecore store list|get|history|diff`.
+"""The commands `edgecore store list|get|history|diff|migrate`.
 
 Secrets are shown as marks, also inside other objects; equal values have equal marks.
 """
@@ -6,6 +6,7 @@ Secrets are shown as marks, also inside other objects; equal values have equal m
 import argparse
 import difflib
 from collections.abc import Sequence
+from contextlib import closing
 
 import msgspec
 import yaml
@@ -14,6 +15,7 @@ from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
+from metamanager.sqlite_open import open_file
 from modules.apimachinery.printing.terminal import print_json, print_lines, print_yaml
 from modules.processes.edgecore.store_commands.database import HistoryRow, StoredObject, StoreReadError, opened
 from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
@@ -65,6 +67,16 @@ def diff(chosen: argparse.Namespace) -> None:
         old, new = _pair(database.changes(chosen.key), chosen)
     lines = difflib.unified_diff(_lines(old), _lines(new), _title(old), _title(new), lineterm="")
     print_lines(lines)
+
+
+@database_command
+def migrate(chosen: argparse.Namespace) -> None:
+    """Give a copy of a database the newest schema, and print its version."""
+    if not chosen.file.is_file():
+        raise StoreReadError("migrate the database", str(chosen.file), "there is no such file")
+    with closing(open_file(chosen.file)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    print_lines([f"schema {version}"])
 
 
 def _pair(changes: Sequence[HistoryRow], chosen: argparse.Namespace) -> tuple[HistoryRow, HistoryRow]:

@@ -22,6 +22,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", type=_speed, default="max", metavar="1x|10x|max", help="default: max")
     parser.add_argument("--until", type=_seconds, metavar="SECONDS", help="since the trace began; default: to its end")
     parser.add_argument("--check", action="store_true", help="exit status 7 when anything is different")
+    parser.add_argument("--names", action="store_true", help="print only the kinds of decisions that differ")
     parser.set_defaults(command=f"{COMMANDS}:run")
 
 

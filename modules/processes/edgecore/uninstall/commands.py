@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import RealClock
+from beehive.node_namespaces import is_machine_root
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
@@ -21,6 +22,7 @@ from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryInUseError, lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.rootless import enter_namespaces, is_rootless, leave_no_namespaces
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
@@ -44,7 +46,7 @@ def remove_service_rules(
         addresses: for tests.
     """
     mesh = config.modules.edge_mesh
-    if not mesh.enable or os.geteuid() != 0:
+    if not mesh.enable or not is_machine_root():
         return
     addresses = addresses or HostAddresses()
     try:
@@ -82,6 +84,7 @@ def uninstall(chosen: argparse.Namespace) -> None:
         return
     if not chosen.yes:
         _ask(location)
+    _enter_namespaces(config)
     with ExitStack() as stack:
         if has_run:
             if chosen.stop:
@@ -99,7 +102,14 @@ def uninstall(chosen: argparse.Namespace) -> None:
             if not chosen.keep_data:
                 _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)
+    leave_no_namespaces(config)
     _print_rest(config, left, kept=chosen.keep_data)
+
+
+def _enter_namespaces(config: EdgeCoreConfig) -> None:
+    """Enter the namespaces where an ordinary user may remove the files of containers. Raises EdgedError."""
+    if is_rootless(config) or RuntimeKind.OCI in kinds_with_records(config):
+        enter_namespaces(of_kind(config, RuntimeKind.OCI))
 
 
 def _check_stopped(root: Path) -> None:

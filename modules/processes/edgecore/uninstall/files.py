@@ -34,6 +34,7 @@ _FILES: Final = (
     "device-plugins/kubelet.sock",
     "device-plugins/kubelet_internal_checkpoint",
     LOCK_FILE,
+    "oci-namespaces",
     "chains",
     ".chains.new",
 )

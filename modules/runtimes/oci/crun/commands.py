@@ -16,10 +16,10 @@ from typing import Any, Final, Self
 
 from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
-from modules.runtimes.oci.crun.conmon import read_pid
+from modules.runtimes.oci.crun.conmon import conmon_pid, init_pid, read_pid
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher, Stream
 from modules.runtimes.oci.crun.runtime_command import RuntimeCommand
-from modules.runtimes.shim.procfs import all_processes, descendants
+from modules.runtimes.shim.procfs import all_processes, descendants, read_stat
 from modules.runtimes.shim.protocol import Pid
 
 _COMMANDS: Final = "commands"
@@ -109,7 +109,7 @@ class Command:
         """Kill the command and its child processes, if it has not ended, and wait for its end."""
         if self._child is not None and self._child.poll() is None:
             self._await_pid(self._child)
-            _kill_command(_pid(self.files), self._container)
+            _kill_command(_pid(self.files), self._container, self._directory)
             self._reap(self._child)
 
     @property
@@ -141,7 +141,7 @@ def kill_commands(directory: Path, container: str) -> None:
     Raises OSError for a shortage of the process or machine: then none is forgotten.
     """
     for files in list_directory(directory / _COMMANDS):
-        _kill_command(read_pid(files / _PID), container)
+        _kill_command(read_pid(files / _PID), container, directory)
         _remove(files)
 
 
@@ -163,9 +163,10 @@ def _remove(files: Path) -> None:
             remove_tree(files)
 
 
-def _kill_command(pid: int | None, container: str) -> None:
-    """Kill a command and its descendants, as far as they are in the control group of the container."""
-    if pid is None or not _is_in(pid, container):
+def _kill_command(pid: int | None, container: str, directory: Path) -> None:
+    """Kill a command and its descendants, as far as they are in the container."""
+    processes = _processes_of(directory)
+    if pid is None or not _is_in(pid, container, processes):
         return
     stopped: set[int] = set()
     for _ in range(_MOST_ROUNDS):
@@ -173,24 +174,39 @@ def _kill_command(pid: int | None, container: str) -> None:
         if not found:
             break
         for each in found:
-            _send(each, container, signal.SIGSTOP)
+            _send(each, container, processes, signal.SIGSTOP)
         stopped |= found
     for each in stopped:
-        _send(each, container, signal.SIGKILL)
+        _send(each, container, processes, signal.SIGKILL)
 
 
-def _send(pid: int, container: str, number: int) -> None:
+def _send(pid: int, container: str, processes: str, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:
-            if _is_in(pid, container):
+            if _is_in(pid, container, processes):
                 signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)
 
 
-def _is_in(pid: int, container: str) -> bool:
+def _processes_of(directory: Path) -> str:
+    """Return the process namespace of a container's living first process; empty if it shares the machine's."""
+    pid, conmon = init_pid(directory), conmon_pid(directory)
+    with contextlib.suppress(OSError):
+        first = read_stat(pid) if pid is not None else None
+        if first is not None and first.parent == conmon and (found := _namespace(first.pid)) != _namespace("self"):
+            return found
+    return ""
+
+
+def _namespace(pid: int | str) -> str:
+    return str(Path(f"/proc/{pid}/ns/pid").readlink())
+
+
+def _is_in(pid: int, container: str, processes: str) -> bool:
+    """Return whether a process is in a container, by its control group or, where there are none, its namespace."""
     try:
-        return container in Path(f"/proc/{pid}/cgroup").read_text()
+        return container in Path(f"/proc/{pid}/cgroup").read_text() or _namespace(pid) == processes
     except OSError:
         return False

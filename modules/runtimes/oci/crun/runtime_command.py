@@ -52,6 +52,7 @@ class RuntimeCommand:
         root: its directory; other users of the same program do not see the containers in it.
         systemd: whether systemd makes the control groups.
         mounted: the program on a read-only mount, if it is to be executed from there.
+        has_groups: whether it may make control groups.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class RuntimeCommand:
         *,
         systemd: bool = False,
         mounted: ReadOnlyProgram | None = None,
+        has_groups: bool = True,
     ) -> None:
         self._launcher = launcher
         self.program = program
         self._root = root
         self._systemd = systemd
         self._mounted = mounted
+        self.has_groups = has_groups
 
     @property
     def is_crun(self) -> bool:
@@ -82,7 +85,10 @@ class RuntimeCommand:
     @property
     def options(self) -> list[str]:
         """The options before every command; conmon gets them too."""
-        return [f"--root={self._root}", "--log-format=json", *(["--systemd-cgroup"] if self._systemd else [])]
+        groups = ["--systemd-cgroup"] if self._systemd else []
+        if not self.has_groups:
+            groups = ["--cgroup-manager=disabled"]
+        return [f"--root={self._root}", "--log-format=json", *groups]
 
     def argv(self, *arguments: str) -> list[str]:
         """Return the command line of an operation."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.files.removal import remove_tree
-from modules.runtimes.oci.images.worker.attributes import set_attributes
+from modules.runtimes.oci.images.worker.attributes import MARKS, set_attributes
 from modules.runtimes.oci.images.worker.inside import is_whiteout
 
 _NEW: Final = ".new"
-_OPAQUE: Final = "trusted.overlay.opaque"
+_OPAQUE: Final = f"{MARKS}opaque"
 _FICLONE: Final = 0x40049409
 _CHUNK: Final = 1 << 30
 _SECTOR: Final = 512

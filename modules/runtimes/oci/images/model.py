@@ -38,8 +38,6 @@ class StoredImage(Struct, frozen=True):
     """Bytes of the layers as they came, by digest, if the store keeps them."""
     size: int = 0
     """Bytes of the unpacked layers and the blobs."""
-    pulled_at: int = 0
-    """Nanoseconds since the epoch."""
     removed: bool = False
     """It is kept for its containers only: no request finds it."""
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
+from beehive.node_namespaces import namespaces_id
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import DECLARED
 from modules.runtimes.oci.images.errors import RunFailedError
@@ -235,11 +236,17 @@ def _mount_overlay(
 
 
 def _options(paths: list[str], *, is_writable: bool) -> str:
-    """Return the options for layers and, last, the directory with the writable layer."""
+    """Return the options for layers and, last, the directory with the writable layer.
+
+    In a user namespace overlayfs takes no `metacopy`. Without `userxattr` it would mount as well, and overlook its
+    marks.
+    """
     if not is_writable:
-        return "lowerdir=" + ":".join(paths)
+        return "lowerdir=" + ":".join(paths) + (",userxattr" if namespaces_id() else "")
     *lower, own = paths
-    return f"lowerdir={':'.join(lower)},upperdir={own}/upper,workdir={own}/work,index=off,metacopy=off"
+    return f"lowerdir={':'.join(lower)},upperdir={own}/upper,workdir={own}/work,index=off" + (
+        ",userxattr" if namespaces_id() else ",metacopy=off"
+    )
 
 
 def _named(path: Path, opened: ExitStack) -> str:

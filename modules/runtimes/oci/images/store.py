@@ -299,12 +299,7 @@ class ImageStore:
     def _added(self, images: Iterable[StoredImage]) -> tuple[StoredImage, ...]:
         with self._lock:
             complete = [
-                replace(
-                    image,
-                    size=self._layers.usage(image.chain) + sum(image.blobs.values()),
-                    pulled_at=self._clock.now_ns(),
-                )
-                for image in images
+                replace(image, size=self._layers.usage(image.chain) + sum(image.blobs.values())) for image in images
             ]
             self._index.add(complete)
             return tuple(self._index.by_id(image.id) or image for image in complete)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, Final
 
 from modules.runtimes.engine.errors import BadRequestError
@@ -14,6 +15,11 @@ PORT_MAPPINGS: Final = "portMappings"
 """Capability of the plug-in portmap."""
 
 _BANDWIDTH: Final = "bandwidth"
+OF_UNKNOWN: Final = {PORT_MAPPINGS: [{"hostPort": 1, "containerPort": 1, "protocol": "tcp"}]}
+"""Values for detaching a sandbox whose requests are not known: portmap removes all rules of a sandbox, by its id, if it
+is told of a port of it.
+"""
+
 _OPTIONAL: Final = {"portmap": PORT_MAPPINGS, "bandwidth": _BANDWIDTH}
 """Plug-ins that only hand on the result when a pod does not ask for their capability."""
 
@@ -25,6 +31,7 @@ _LEAST_RATE, _MOST_RATE = 1_000, 10**15
 """Bits per second that a pod may ask for (kubelet)."""
 _BURST: Final = (2**31 - 1) * 8
 """Bits; the plug-in wants a number."""
+_LARGEST_PORT: Final = 65535
 _PROTOCOLS: Final = {cri.TCP: "tcp", cri.UDP: "udp", cri.SCTP: "sctp"}
 
 
@@ -36,7 +43,7 @@ def capability_arguments(config: cri.PodSandboxConfig, ranges: Sequence[str] = (
         ranges: the node's ranges of addresses for pods, as CIDR; empty to leave them to the configuration.
 
     Raises:
-        BadRequestError: a bandwidth cannot be read.
+        BadRequestError: a bandwidth or an address cannot be read, or there is no such port.
     """
     dns = config.dns_config
     values = {
@@ -69,12 +76,24 @@ def has_nothing_to_do(plugin: Plugin, values: Mapping[str, Any]) -> bool:
 
 
 def _port_mapping(mapping: cri.PortMapping) -> dict[str, Any]:
+    """Return a host port for portmap, which would refuse an impossible one when the pod is detached, too."""
+    for port in (mapping.host_port, mapping.container_port):
+        if not 0 < port <= _LARGEST_PORT:
+            raise BadRequestError("give the pod a port of the machine", f"{port} is no port", "ports are 1 to 65535")
     found: dict[str, Any] = {
         "hostPort": mapping.host_port,
         "containerPort": mapping.container_port,
         "protocol": _PROTOCOLS.get(mapping.protocol, "tcp"),
     }
-    return {**found, "hostIP": mapping.host_ip} if mapping.host_ip else found
+    return {**found, "hostIP": _host_ip(mapping.host_ip)} if mapping.host_ip else found
+
+
+def _host_ip(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        attempt = "give the pod a port of the machine"
+        raise BadRequestError(attempt, f"{text[:100]!r} is no IP address", "mend hostIP") from None
 
 
 def _bandwidth(annotations: Mapping[str, str]) -> dict[str, int]:

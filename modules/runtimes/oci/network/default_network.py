@@ -50,9 +50,12 @@ class DefaultNetwork:
         cidrs: addresses of pods, one range for each IP version; empty for `POD_CIDR`.
         bridge: name of the bridge.
         leases: directory of the addresses in use.
+        mtu: of the bridge; 0 for the kernel's choice.
     """
 
-    def __init__(self, clock: Clock, cidrs: Sequence[str] = (), bridge: str = BRIDGE, leases: Path = LEASES) -> None:
+    def __init__(
+        self, clock: Clock, cidrs: Sequence[str] = (), bridge: str = BRIDGE, leases: Path = LEASES, mtu: int = 0
+    ) -> None:
         self._clock = clock
         self._ranges = [ipaddress.ip_network(each) for each in cidrs or (POD_CIDR,)]
         self._bridge = bridge
@@ -62,7 +65,7 @@ class DefaultNetwork:
         self._is_settled = False
         self.senders = Senders()
         """Binds the pods to their addresses."""
-        self.configuration = default_configuration(cidrs, bridge, leases)
+        self.configuration = default_configuration(cidrs, bridge, leases, mtu)
 
     def is_of(self, network: NetworkConfiguration) -> bool:
         """Return whether a sandbox that was attached to a network is on this bridge."""
@@ -180,7 +183,7 @@ class DefaultNetwork:
 
 
 def default_configuration(
-    cidrs: Sequence[str] = (), bridge: str = BRIDGE, leases: Path = LEASES
+    cidrs: Sequence[str] = (), bridge: str = BRIDGE, leases: Path = LEASES, mtu: int = 0
 ) -> NetworkConfiguration:
     """Return the configuration of the network, as a file would have it.
 
@@ -188,13 +191,15 @@ def default_configuration(
         cidrs: addresses of pods, one range for each IP version; empty for the ranges of a node that configures none.
         bridge: name of the bridge.
         leases: directory of the addresses in use.
+        mtu: of the bridge; 0 for the kernel's choice.
     """
     chosen = cidrs or (POD_CIDR,)
     routes = [{"dst": "::/0" if ":" in each else "0.0.0.0/0"} for each in chosen]
     ranges = [[{"subnet": each}] for each in chosen]
     ipam = {"type": "host-local", "dataDir": str(leases), "ranges": ranges, "routes": routes}
     plugins: list[Plugin] = [
-        {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": False, "hairpinMode": True, "ipam": ipam},
+        {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": False, "hairpinMode": True, "mtu": mtu}
+        | {"ipam": ipam},
         {"type": "portmap", "snat": True, "capabilities": {"portMappings": True}},
         {"type": "bandwidth", "capabilities": {"bandwidth": True}},
     ]

@@ -259,12 +259,16 @@ class PluginChain:
     def delete(self, attachment: Attachment, netns: str) -> None:
         """Detach a sandbox. All plug-ins run, also after one has failed, so that an address is freed in any case.
 
+        Where the requests of the pod are not known, or it was attached in part, nothing says which plug-ins have
+        something to undo, and each one is run.
+
         Raises:
             PodNetworkError: one has failed, the first one to do so.
         """
         before = attachment.result if attachment.network.at_least(_RESULT_IN_DEL) else None
         failures: list[PodNetworkError] = []
-        for plugin in reversed(_needed(attachment)):
+        plugins = attachment.network.plugins if attachment.result is None else _needed(attachment)
+        for plugin in reversed(plugins):
             try:
                 self._run("DEL", attachment, netns, plugin, before)
             except PodNetworkError as error:

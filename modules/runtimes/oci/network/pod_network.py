@@ -18,7 +18,7 @@ from modules.runtimes.oci.network.attachment import (
     remove_attachment,
     write_attachment,
 )
-from modules.runtimes.oci.network.capabilities import capability_arguments
+from modules.runtimes.oci.network.capabilities import OF_UNKNOWN, capability_arguments
 from modules.runtimes.oci.network.configuration import (
     NetworkConfiguration,
     find_configuration,
@@ -28,7 +28,7 @@ from modules.runtimes.oci.network.configuration import (
 )
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.errors import NetworkConfigurationError, PodNetworkError
-from modules.runtimes.oci.network.host_ports import PORTMAP
+from modules.runtimes.oci.network.host_ports import PORTMAP, check_host_ports
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.leases import leases_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 BINARY_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
-_NOT_READY: Final = "NetworkPluginNotReady"
+NOT_READY: Final = "NetworkPluginNotReady"
 """Reason of the NetworkReady condition, as all runtimes have it."""
 _BOOT_TIME: Final = b"btime "
 
@@ -73,6 +73,7 @@ class PodNetwork:
         owner: letters and digits that tell the sandboxes of this runtime from another agent's on the machine,
             which shares the default network; empty where this runtime is the only one.
         runner: runs a plug-in.
+        namespace: network namespace of the bridge and the rules, which callers are in; None for the machine's.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class PodNetwork:
         ranges: Sequence[str] = (),
         owner: str = "",
         runner: PluginRunner | None = None,
+        namespace: Path | None = None,
     ) -> None:
         self._configurations = _Configurations(configuration_directory, default)
         self._binaries = tuple(binary_directories)
@@ -96,7 +98,7 @@ class PodNetwork:
         self._turns = Turns()
         self._loopback = LoopbackFirewall(clock)
         self._complaint = ""
-        self._rules = RuleWatch(clock, default, self._loopback, self)
+        self._rules = RuleWatch(clock, default, self._loopback, self._repeat_ports, namespace)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
@@ -108,13 +110,13 @@ class PodNetwork:
         try:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
-            return NetworkStatus(ready=False, reason=_NOT_READY, message=str(error))
+            return NetworkStatus(ready=False, reason=NOT_READY, message=str(error))
         missing = [kind for kind in programs_of(network) if find_plugin(kind, self._binaries) is None]
         if not missing:
             return NetworkStatus(ready=True)
         where = ", ".join(map(str, self._binaries))
         said = f"not in {where}: the CNI plug-ins {', '.join(missing)} (apt-get install containernetworking-plugins)"
-        return NetworkStatus(ready=False, reason=_NOT_READY, message=said)
+        return NetworkStatus(ready=False, reason=NOT_READY, message=said)
 
     def attach(self, sandbox_id: str, directory: Path, netns: Path, config: cri.PodSandboxConfig) -> PodAddresses:
         """Attach a sandbox to the network; when that fails, it is detached again.
@@ -129,6 +131,7 @@ class PodNetwork:
             NetworkConfigurationError: there is no usable configuration.
             PodNetworkError: a plug-in failed; TryAgainLaterError if it asks for another attempt.
             BadRequestError: the pod asks for something impossible.
+            WrongStateError: a program of the machine listens on a host port of the pod.
             OSError: the directory cannot be written.
         """
         with self._turns.to_attach(sandbox_id):
@@ -137,6 +140,7 @@ class PodNetwork:
             demands = capability_arguments(config, self._ranges)
             name = self._name(sandbox_id, network)
             attachment = Attachment(network, name, _arguments(sandbox_id, config), demands)
+            check_host_ports(attachment)
             write_attachment(directory, attachment)
             try:
                 result = self._chain.add(attachment, str(netns))
@@ -222,7 +226,7 @@ class PodNetwork:
             _log.info("sandbox %s no longer exists; its address is freed", printable(container_id))
             try:
                 with self._turns.to_detach(container_id):
-                    self._chain.delete(Attachment(network, container_id, _ARGUMENTS, {}), "")
+                    self._chain.delete(Attachment(network, container_id, _ARGUMENTS, OF_UNKNOWN), "")
             except PodNetworkError as error:
                 _log.warning("%s", error)
 
@@ -249,7 +253,7 @@ class PodNetwork:
         """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
         self._rules.check()
 
-    def repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
         """Make the rules for host ports of a sandbox again, if it is still attached.
 
         Raises:
@@ -273,7 +277,7 @@ class PodNetwork:
             _log.warning("what was kept of the network of sandbox %s is damaged: %s", sandbox_id, error)
         try:
             network = self._configurations.current()
-            return Attachment(network, self._name(sandbox_id, network), _ARGUMENTS, {})
+            return Attachment(network, self._name(sandbox_id, network), _ARGUMENTS, OF_UNKNOWN)
         except NetworkConfigurationError as error:
             _log.warning("%s; nothing can be detached", error)
             remove_attachment(directory)

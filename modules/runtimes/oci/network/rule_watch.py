@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.clock import Timer
@@ -21,11 +21,9 @@ from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules
 from modules.runtimes.oci.network.host_ports import HostPorts, host_ports_of
+from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.senders import Sender
-
-if TYPE_CHECKING:
-    from modules.runtimes.oci.network.pod_network import PodNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +53,9 @@ class RuleWatch:
         clock: for the interval.
         default: edgecore's own network; None without one.
         loopback: the rule for the machine's 127.0.0.0/8, which all networks need.
-        network: makes the rules for host ports of a sandbox again.
+        repeat_ports: makes the rules for host ports of a sandbox again, if it is still attached; raises
+            RequestRefusedError.
+        namespace: network namespace that has the rules; None for that of the calling thread.
     """
 
     def __init__(
@@ -63,12 +63,14 @@ class RuleWatch:
         clock: Clock,
         default: DefaultNetwork | None,
         loopback: LoopbackFirewall,
-        network: PodNetwork,
+        repeat_ports: Callable[[str, AttachedSandbox], None],
+        namespace: Path | None = None,
     ) -> None:
         self._clock = clock
         self._default = default
         self._loopback = loopback
-        self._network = network
+        self._repeat_ports = repeat_ports
+        self._namespace = namespace
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._timer: Timer | None = None
@@ -114,8 +116,14 @@ class RuleWatch:
         with self._lock:
             if self._closed or not self._watched or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self.check, name=_THREAD, daemon=True)
+            self._thread = threading.Thread(target=self._look, name=_THREAD, daemon=True)
             self._thread.start()
+
+    def _look(self) -> None:
+        if self._namespace is None:
+            self.check()
+        else:
+            in_network_namespace(self._namespace, self.check)
 
     def check(self) -> None:
         """Look for the rules, and restore missing ones. A failure is logged once, and tried again."""
@@ -143,7 +151,7 @@ class RuleWatch:
         for sandbox_id, each in lost.items():
             _log.warning("firewall rules for host ports of sandbox %s are missing, and are restored", sandbox_id)
             try:
-                self._network.repeat_ports(sandbox_id, each.sandbox)
+                self._repeat_ports(sandbox_id, each.sandbox)
             except (RequestRefusedError, ValueError, OSError) as error:
                 failures.append(error)
         if failures:

@@ -14,8 +14,8 @@ from modules.runtimes.oci.spec import sysctl_parts
 INTERFACE: Final = "eth0"
 """Name of a pod's interface. Its own parameters (`net.ipv4.conf.eth0.…`) exist when the pod has a network."""
 
-_DEFAULTS: Final = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
-"""Values for pods with a network of their own that set none: port 80 and ping need no capability (containerd 2)."""
+_LARGEST_GROUP: Final = 2147483647
+"""The largest that the kernel takes for `ping_group_range`."""
 
 _ROOT: Final = Path("/proc/sys")
 
@@ -27,9 +27,21 @@ def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
         PodNamespaceError: the kernel refuses one.
     """
     wanted = _by_path(sysctls)
-    for path, (name, value) in {**(_by_path(_DEFAULTS) if network else {}), **wanted}.items():
+    for path, (name, value) in {**(_by_path(_defaults()) if network else {}), **wanted}.items():
         if INTERFACE not in path.parts:
             _write(path, name, value, required=path in wanted)
+
+
+def _defaults() -> dict[str, str]:
+    """Return values for pods with a network of their own that set none: port 80 and ping need no capability
+    (containerd 2). Groups count only as far as this user namespace has them.
+    """
+    groups = [line.split() for line in Path("/proc/self/gid_map").read_text().splitlines()]
+    largest = max(int(first) + int(count) - 1 for first, _, count in groups)
+    return {
+        "net.ipv4.ip_unprivileged_port_start": "0",
+        "net.ipv4.ping_group_range": f"0 {min(largest, _LARGEST_GROUP)}",
+    }
 
 
 def interface_sysctls(sysctls: Mapping[str, str]) -> dict[str, str]:

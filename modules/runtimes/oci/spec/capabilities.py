@@ -1,22 +1,12 @@
 """Capabilities of a container's process, from CRI's lists of additions and removals."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
+from modules.runtimes.oci.spec.capability_names import NAMES
+from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
-
-if TYPE_CHECKING:
-    from modules.runtimes.oci.spec.machine import Machine
-
-_IN_ORDER: Final = (
-    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE "
-    "NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN "
-    "SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE "
-    "MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"
-)
-NAMES: Final = tuple(_IN_ORDER.split())
-"""Names of capabilities, in the order of the kernel's numbers (include/uapi/linux/capability.h)."""
 
 _USUAL: Final = (
     "CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL "
@@ -28,12 +18,7 @@ DEFAULT: Final = frozenset(_USUAL.split())
 _ALL: Final = "ALL"
 
 
-def names_in(mask: int) -> Iterator[str]:
-    """Yield the names of a set as /proc/PID/status shows it."""
-    return (name for number, name in enumerate(NAMES) if mask >> number & 1)
-
-
-def check_capabilities(attempt: str, asked: cri.Capability, machine: "Machine") -> None:
+def check_capabilities(attempt: str, asked: cri.Capability, machine: Machine) -> None:
     """Refuse names that the runtimes would drop silently, and capabilities that cannot be given.
 
     Raises:
@@ -49,7 +34,7 @@ def check_capabilities(attempt: str, asked: cri.Capability, machine: "Machine") 
             raise WrongStateError(attempt, f"{whose} does not have the capability {name}")
 
 
-def container_capabilities(security: cri.LinuxContainerSecurityContext, machine: "Machine") -> dict[str, list[str]]:
+def container_capabilities(security: cri.LinuxContainerSecurityContext, machine: Machine) -> dict[str, list[str]]:
     """Return OCI's `process.capabilities`: additions before removals, ALL first among each.
 
     Ambient ones are inheritable too, as the kernel demands; all others are neither.
@@ -64,7 +49,7 @@ def container_capabilities(security: cri.LinuxContainerSecurityContext, machine:
     return {"bounding": given, "permitted": given, "effective": given, "inheritable": ambient, "ambient": ambient}
 
 
-def _granted(security: cri.LinuxContainerSecurityContext, machine: "Machine") -> frozenset[str]:
+def _granted(security: cri.LinuxContainerSecurityContext, machine: Machine) -> frozenset[str]:
     if security.privileged:
         return machine.capabilities
     added = frozenset(_plainly(security.capabilities.add_capabilities))

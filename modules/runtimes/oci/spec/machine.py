@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from modules.runtimes.oci.spec.capabilities import names_in
+from modules.runtimes.oci.spec.capability_names import names_in
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _APPARMOR: Final = Path("/sys/kernel/security/apparmor/profiles")
@@ -56,20 +56,22 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Whether pods can have users of their own: id-mapped mounts below overlays, and crun."""
     apparmor_profiles: Path | None = None
     """The kernel's list of loaded AppArmor profiles; None where AppArmor is off."""
+    rootless: bool = False
+    """Whether edgecore is in the namespaces of an ordinary user, who may change no control group."""
     mountinfo: Path = Path("/proc/self/mountinfo")
     devices: Path = Path("/dev")
     cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of vendors' descriptions of devices (CDI); for a device in both, the last counts."""
 
     @classmethod
-    def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True) -> "Machine":
+    def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True, rootless: bool = False) -> "Machine":
         """Read this machine. Raises OSError where /proc is not mounted."""
         layout, uname = _layout(), os.uname()
         return cls(
             capabilities=frozenset(names_in(int(_own_status("CapBnd"), 16))),
             known_capabilities=frozenset(names_in((2 << int(Path("/proc/sys/kernel/cap_last_cap").read_text())) - 1)),
             cgroup_layout=layout,
-            cgroup_controllers=frozenset(_controllers(layout)),
+            cgroup_controllers=frozenset(() if rootless else _controllers(layout)),
             swap_accounting=_has_swap_accounting(layout),
             kernel=kernel_version(uname.release),
             architecture=uname.machine,
@@ -77,9 +79,10 @@ class Machine(Struct, frozen=True, kw_only=True):
             oom_score_adj=int(Path("/proc/self/oom_score_adj").read_text()),
             has_seccomp=_SECCOMP.exists(),
             systemd_cgroups=systemd_cgroups,
-            selinux=_SELINUX.exists(),
-            user_namespaces=has_crun and _has_user_namespaces(uname.release),
-            apparmor_profiles=_APPARMOR if _APPARMOR.exists() else None,
+            selinux=_SELINUX.exists() and not rootless,
+            user_namespaces=has_crun and not rootless and _has_user_namespaces(uname.release),
+            apparmor_profiles=_APPARMOR if _APPARMOR.exists() and not rootless else None,
+            rootless=rootless,
         )
 
 

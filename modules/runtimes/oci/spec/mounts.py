@@ -96,12 +96,12 @@ def container_mounts(
     is_unified = machine.cgroup_layout is CgroupLayout.UNIFIED
     kept = [
         mount
-        for mount in _kernel_mounts(is_privileged=is_privileged, is_unified=is_unified)
+        for mount in _kernel_mounts(is_privileged=is_privileged, is_unified=is_unified, has_groups=not machine.rootless)
         if mount["destination"] not in taken and not is_below_any(mount["destination"], taken)
     ]
     users = config.linux.security_context.namespace_options
     has_users = users.HasField("userns_options") and users.userns_options.mode == cri.POD
-    if not (is_privileged or is_unified or has_users) and machine.kernel >= RECURSIVE_READ_ONLY:
+    if not (is_privileged or is_unified or has_users or machine.rootless) and machine.kernel >= RECURSIVE_READ_ONLY:
         kept += _closed_groups(rootfs, kept, asked)
     others = [
         *_sandbox_mounts(
@@ -137,7 +137,7 @@ def rootfs_propagation(config: cri.ContainerConfig) -> str:
     return "rslave" if cri.PROPAGATION_HOST_TO_CONTAINER in kinds else ""
 
 
-def _kernel_mounts(*, is_privileged: bool, is_unified: bool) -> Iterator[Json]:
+def _kernel_mounts(*, is_privileged: bool, is_unified: bool, has_groups: bool) -> Iterator[Json]:
     """Yield the mounts of the kernel's file systems.
 
     A privileged container is in the machine's cgroup namespace. A new mount of cgroup v2 from there would take the
@@ -151,6 +151,8 @@ def _kernel_mounts(*, is_privileged: bool, is_unified: bool) -> Iterator[Json]:
     yield _mount("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev")
     yield _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", access)
     groups = ("nosuid", "noexec", "nodev", "relatime", access)
+    if not has_groups:
+        return
     if is_privileged and is_unified:
         yield _bind(_GROUPS, _GROUPS, "rprivate", *groups)
     else:

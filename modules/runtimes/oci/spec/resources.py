@@ -66,6 +66,8 @@ def _cpu_problems(resources: cri.LinuxContainerResources) -> Iterator[str]:
 def container_resources(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
     """Return OCI's `linux.resources` without devices. A limit of 0 means no limit."""
     limits: Json = {}
+    if machine.rootless:
+        return limits
     if memory := _memory(resources, machine):
         limits["memory"] = memory
     if cpu := _cpu(resources):
@@ -135,7 +137,8 @@ def oom_score_adj(config: cri.ContainerConfig, machine: Machine) -> int | None:
     """Return the score that the container's process gets; None to inherit edgecore's."""
     if not config.linux.HasField("resources"):
         return None
-    least = _SCORES[0] if "SYS_RESOURCE" in machine.capabilities else machine.oom_score_adj
+    may_lower = "SYS_RESOURCE" in machine.capabilities and not machine.rootless
+    least = _SCORES[0] if may_lower else machine.oom_score_adj
     return min(max(config.linux.resources.oom_score_adj, least), _SCORES[1])
 
 

@@ -2,13 +2,10 @@
 
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from beehive import Clock
 from beehive.http.lingering_close import linger_for_reader, reset_at_close
-
-if TYPE_CHECKING:
-    from modules.runtimes.oci.streaming.web_socket import WebSocketLink
 
 READ_BYTES: Final = 64 * 1024
 
@@ -114,10 +111,31 @@ class SocketLink:
         reset_at_close(self._connection)
 
 
+class MessageLink(Protocol):
+    """Messages over a connection."""
+
+    @property
+    def link(self) -> SocketLink:
+        """The connection."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the client has closed."""
+
+    def receive(self) -> list[bytes] | None:
+        """Return the messages that have come; None when the client has ended."""
+
+    def queue(self, message: bytes) -> None:
+        """Have a message sent."""
+
+    def close(self) -> None:
+        """Say that no more messages come."""
+
+
 class TunnelLink:
     """The bytes of another protocol in binary messages (`ByteLink`)."""
 
-    def __init__(self, messages: "WebSocketLink") -> None:
+    def __init__(self, messages: MessageLink) -> None:
         self._messages = messages
         self._link = messages.link
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines, print_text, print_yaml
@@ -40,6 +40,7 @@ def test_own_colours_stay_and_no_others(capsys: pytest.CaptureFixture[str]) -> N
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
+@example("\U000e0041\U000e007f\u3164 \U0001f600")
 def test_json_and_yaml_say_the_same_as_before(value: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         written: list[str] = []

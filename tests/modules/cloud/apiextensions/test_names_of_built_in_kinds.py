@@ -14,6 +14,7 @@ from beehive.clock import Clock
 from modules.apimachinery.kinds import KINDS, Kind
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -155,7 +156,7 @@ class LookAlikes(World):
 
 def with_plugins(clock: Clock) -> Cluster:
     """Return a cluster with all admission plug-ins that look at objects alone."""
-    return Cluster(clock, default_node="n1", plugins=PLUGINS)
+    return Cluster(clock, Scheduling("n1"), plugins=PLUGINS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

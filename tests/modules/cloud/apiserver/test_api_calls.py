@@ -15,6 +15,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage.object_storage import OBJECT_LEVELS
 from tests.modules.cloud.apiserver.updates.samples import sample
@@ -24,7 +25,7 @@ class Api:
     """A cluster and its verbs."""
 
     def __init__(self) -> None:
-        self._cluster = Cluster(Simulation(0).clock, default_node="n1")
+        self._cluster = Cluster(Simulation(0).clock, Scheduling("n1"))
 
     def __call__(
         self, verb: str, name: str = "", body: Any = None, plural: str = "configmaps", **fields: Any

@@ -19,6 +19,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.full_disk import FULL_SECONDS
 from modules.cloud.apiserver.kubernetes_service import KubernetesService
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import APPLY, ApiCall
@@ -137,7 +138,7 @@ class OtherCloudcore:
     """Another cloudcore at the same database, without reconcilers."""
 
     def __init__(self, path: Path, bee: Harness) -> None:
-        self._cluster = Cluster(bee.clock, schedules=False)
+        self._cluster = Cluster(bee.clock, Scheduling(is_enabled=False))
         self.database = Database(str(path), "other", durable=False)
         self._transactions = Transactions(self._cluster.storage, self.database, self)
 

@@ -137,12 +137,6 @@ class Server:
         return told
 
 
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as bee:
-        yield bee
-
-
 def shown(told: list[News]) -> list[tuple[str, str]]:
     """The changes among what a client was told."""
     return [(type(one).__name__, one.object.name) for one in told if isinstance(one, Added | Modified | Deleted)]

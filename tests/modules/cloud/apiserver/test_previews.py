@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,12 +31,6 @@ Json = dict[str, Any]
 _EVERYTHING = 0
 _NOTHING = 1 << 60
 _GROUP = "example.org"
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as bee:
-        yield bee
 
 
 def large(name: str = "large", value: str = "v") -> Json:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from modules.cloud.audit.log_file import AuditLog, AuditLogError
 from tests.end_to_end.processes import wait_until
 
 _BACKUP = re.compile(r"audit-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    """Give the clock."""
-    with Harness() as made:
-        yield made
 
 
 def event(number: int) -> AuditEvent:

@@ -205,55 +205,6 @@ def test_a_connection_that_the_server_wants_to_close_is_not_kept() -> None:
         assert server.connections == 2
 
 
-def test_a_stream_comes_piece_by_piece() -> None:
-    """Each piece of a watch is passed on as it comes, and then its end."""
-    go_on = threading.Event()
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
-        assert go_on.wait(TIMEOUT)
-        peer.raw(b"4\r\ntwo\n\r\n0\r\n\r\n")
-
-    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        heard = api.start("/watch", stream=True)
-        head = heard.next()
-        assert (head.status, head.header("transfer-encoding")) == (200, "chunked")
-        assert heard.next() == b"one\n"
-        go_on.set()
-        assert [heard.next(), heard.next()] == [b"two\n", "end"]
-
-
-def test_a_silent_stream_is_broken() -> None:
-    """Each byte gives a stream new time; `silence` seconds without one end it."""
-    go_on = threading.Event()
-    was_closed = threading.Event()
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        assert go_on.wait(TIMEOUT)
-        peer.raw(b"1\r\nb\r\n")
-        peer.closed()
-        was_closed.set()
-
-    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        heard = api.start("/watch", stream=True, silence=60.0, timeout=30.0)
-        assert [heard.next().status, heard.next()] == [200, b"a"]
-        api.clock.wait_for_timer(60.0)
-        api.clock.go(45.0)
-        go_on.set()
-        assert heard.next() == b"b"
-        api.clock.go(50.0)
-        assert heard.is_silent
-        api.clock.wait_for_timer(60.0)
-        api.clock.go(60.0)
-        error = heard.next()
-        assert isinstance(error, KubeDeadlineError)
-        assert "60 s" in str(error)
-        assert was_closed.wait(TIMEOUT)
-
-
 def test_a_paused_stream_is_not_silent() -> None:
     """Nothing is read from it; once it goes on, its server has the whole time again."""
     go_on = threading.Event()
@@ -380,49 +331,6 @@ class Pausing(Heard):
         super().on_head(head)
 
 
-def test_a_cancelled_request_gets_nothing_more() -> None:
-    """Its connection is closed, and others are served."""
-    was_closed = threading.Event()
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        peer.closed()
-        was_closed.set()
-
-    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        heard = Heard()
-        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
-        assert heard.next().status == 200
-        started.cancel()
-        assert was_closed.wait(TIMEOUT)
-        assert api.ask() == (200, b"{}")
-        assert heard.is_silent
-
-
-def test_a_listener_that_fails_ends_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
-    """The failure is logged; the transport serves on."""
-
-    class Failing(Heard):
-        def on_data(self, data: bytes) -> None:
-            raise ValueError("of this test")
-
-    was_closed = threading.Event()
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
-        peer.closed()
-        was_closed.set()
-
-    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        api.transport.start(ApiRequest(method="GET", path="/api?secret", stream=True), Failing())
-        assert was_closed.wait(TIMEOUT)
-        assert api.ask() == (200, b"{}")
-    assert "what listens to GET /api failed" in caplog.text
-    assert "secret" not in caplog.text
-
-
 @pytest.mark.parametrize("ends", [True, False])
 def test_an_answer_may_come_before_the_request_was_read(ends: bool) -> None:
     """A server that refuses a long body by its head is understood, and its connection is not kept, whether it ends its
@@ -497,16 +405,6 @@ def test_other_bytes_than_http_are_an_error() -> None:
         error = api.start().error()
         assert isinstance(error, KubeProtocolError)
         assert "not HTTP/1.1: check the server's URL" in str(error)
-
-
-def test_a_request_that_is_not_http_is_an_error() -> None:
-    """A line feed in a header is refused here."""
-    with ScriptedServer(answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        error = api.start(headers=(("X", "a\nInjected: b"),)).error()
-        assert isinstance(error, KubeProtocolError)
-        assert "Injected" not in str(error)
-        assert isinstance(api.start("/a b").error(), KubeProtocolError)
-        assert api.ask() == (200, b"{}")
 
 
 def test_nobody_listens() -> None:

@@ -18,7 +18,7 @@ from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
-from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList
+from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList, Requester
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.client.calls import ApiCall
@@ -117,7 +117,11 @@ class Both:
         def service(name: str) -> ApiService:
             by = NodeCaller(caller, name) if name else caller
             return ApiService(
-                by, self.embedded.subscriptions, "v1.32.10", self.clock, definitions=CustomResourceList(caller)
+                Requester(by),
+                self.embedded.subscriptions,
+                "v1.32.10",
+                self.clock,
+                definitions=CustomResourceList(caller),
             )
 
         class Administrator:

@@ -120,10 +120,11 @@ def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> 
     client.call(
         RequestLane.NODE, ApiCall(verb="get", api_version="v1", plural="nodes", name="n1"), ends.append, idempotent=True
     )
-    assert counters.depth(RequestLane.NODE) == (0, 1)
+    depth = counters.depths[RequestLane.NODE]
+    assert (depth.waiting, depth.in_flight) == (0, 1)
     transport.started[-1][1].on_error(OSError("cut"))
     thread.run()
-    assert counters.depth(RequestLane.NODE) == (1, 0)
+    assert (depth.waiting, depth.in_flight) == (1, 0)
     for status in (429, 200):
         sent = len(transport.started)
         while len(transport.started) == sent:
@@ -172,21 +173,21 @@ def test_lists_failures_and_the_last_news_of_a_watch_are_counted() -> None:
     client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random, counters)
     client.watch(Selection(kind=kind_named("Pod")), lambda _news: None, "Pod")
     watch = counters.watches["Pod"]
-    assert (watch.lists, watch.failures, watch.heard_at()) == (0, 0, 0.0)
+    assert (watch.lists, watch.failures, watch.heard_at) == (0, 0, 0.0)
     _, page = transport.started[-1]
     page.on_head(ResponseHead(200))
     page.on_data(PAGE)
     page.on_end()
     thread.run()
     listed_at = thread.clock.monotonic()
-    assert (watch.lists, watch.failures, watch.heard_at()) == (1, 0, listed_at)
+    assert (watch.lists, watch.failures, watch.heard_at) == (1, 0, listed_at)
     simulation.run_for(7.0)
     _, stream = transport.started[-1]
     stream.on_head(ResponseHead(200))
     stream.on_data(EVENT + b"\n")
     stream.on_error(OSError("cut"))
     thread.run()
-    assert (watch.lists, watch.failures, watch.heard_at()) == (1, 1, listed_at + 7.0)
+    assert (watch.lists, watch.failures, watch.heard_at) == (1, 1, listed_at + 7.0)
 
 
 def test_a_call_that_the_end_of_another_makes_has_its_own_deadline() -> None:

@@ -222,6 +222,7 @@ def test_a_silent_watch_is_broken(api: Api) -> None:
     error = heard.next()
     assert isinstance(error, KubeDeadlineError)
     assert "60 s" in str(error)
+    assert api.service.ended.get(timeout=TIMEOUT) == "watch"
 
 
 def test_a_paused_watch_goes_on_later(api: Api) -> None:
@@ -259,6 +260,7 @@ def test_a_request_that_is_not_http_is_an_error(api: Api) -> None:
         assert isinstance(error, KubeProtocolError)
         assert not error.is_unanswered
         assert "Injected" not in str(error)
+    assert api.start().response()[0] == 200
 
 
 def test_closing_ends_everything(api: Api) -> None:

@@ -46,7 +46,7 @@ class Site:
         self.authority = open_authority(self.files, ["127.0.0.1"], clock.now())
         self.tunnels = Tunnels(clock)
         context = websocket_context(self.files)
-        self.server = TunnelServer("127.0.0.1", 0, 10, self.tunnels, clock, context)
+        self.server = TunnelServer("127.0.0.1", 0, 10, self.tunnels, lambda _: None, clock, ssl_context=context)
         self.tunnels.port = self.server.address[1]
         self.server.start()
         service = StreamService(Pods(), NodeStreams(self.tunnels, clock, others), self.tunnels, [API_SERVER])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -62,6 +62,7 @@ class Bus:
         """A node opens its tunnel."""
         link = WebsocketLink(lambda _: None)
         self.tunnels.add(node, "", link)
+        self._opened(node)
         self.bee.settle()
         return link
 
@@ -71,8 +72,9 @@ class Bus:
         told = self.bee.message(KUBELET_PORTS_RESOURCE, KUBELET_PORTS, ports, source=source)
         self.bee.send(ModuleName.CLOUDSTREAM, told)
 
-    def _make(self, port: int) -> Server:
+    def _make(self, port: int, opened: Callable[[str], None]) -> Server:
         self.ports.append(port)
+        self._opened = opened
         return self.server
 
     def _answer(self, message: Message) -> Message | None:
@@ -82,12 +84,6 @@ class Bus:
         if self.sees_at_calls:
             self.see(n1=self.sees_at_calls.pop(0))
         return message.reply(self.bee.clock, self.result)
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def test_a_nodes_port_is_written_once_when_its_tunnel_opens(bee: Harness) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
+from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
 from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
-from modules.cloud.cloudstream.tunnel import LEAST_BYTES, MOST_STREAMS, QUEUE_BYTES, QueueMemory
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import StreamRequest

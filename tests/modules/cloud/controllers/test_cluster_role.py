@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
@@ -20,12 +17,6 @@ from tests.modules.cloud.controllers.test_module import Cloud
 GROUP = "rbac.authorization.k8s.io"
 CAKES = {"apiGroups": ["kitchen.example"], "resources": ["cakes"], "verbs": ["get"]}
 PIES = {"apiGroups": ["kitchen.example"], "resources": ["pies"], "verbs": ["get"]}
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def role(name: str, *rules: JsonObject, selects: str = "", **labels: str) -> JsonObject:

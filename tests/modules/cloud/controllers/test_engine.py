@@ -215,9 +215,9 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     for version, name in enumerate(("bad", "good", "refused", "written"), start=1):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "resourceVersion": str(version)}}
         engine.handle(ObjectChanged("ADDED", node))
-    assert meter.depths() == {"Node": 4}
+    assert engine.queue.depths() == {"Node": 4}
     engine.run()
-    assert meter.depths() == {}
+    assert meter.depths == {}
     durations = meter.syncs["Node"]
     assert (durations.buckets()[-1][1], meter.retries["Node"]) == (2, 1)
     simulation.run_for(3.0)
@@ -226,8 +226,10 @@ def test_the_work_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     written(ApiResult(object={"kind": "Status"}))
     assert (durations.buckets()[-1][1], durations.total, meter.retries["Node"]) == (4, 6.0, 2)
     engine.handle(ObjectChanged("ADDED", {**node, "metadata": {"name": "late", "resourceVersion": "9"}}))
+    engine.run()
+    assert meter.depths == {}
     engine.stop()
-    assert meter.depths() == {}
+    assert meter.depths == {}
     caplog.clear()
 
 

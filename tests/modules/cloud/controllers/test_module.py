@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -55,12 +54,6 @@ class Cloud:
         assert found is not None
         items: list[JsonObject] = found["items"]
         return items
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(bee: Harness) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.access.service import AccessService, UserAccess
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.applications import EDGE_APPLICATION
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -79,7 +78,7 @@ class Tenant:
                 {"kind": "RoleBinding", "apiVersion": of, "metadata": place, "roleRef": reference, "subjects": [alice]},
             ]
         )
-        service = ApiService(self, self.cloud.subscriptions, "v1.32.0", bee.clock)
+        service = ApiService(Requester(self), self.cloud.subscriptions, "v1.32.0", bee.clock)
         users = UserAccess(rights, lambda _: service)
         self._access = AccessService(Alice(), service, lambda _: service, not_asked, users=users)
 
@@ -107,12 +106,6 @@ class Tenant:
         found = self.cloud.call("list", plural, api_version=version, namespace="").object
         assert found is not None
         return sorted((each["metadata"]["namespace"], each["metadata"]["name"]) for each in found["items"])
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as harness:
-        yield harness
 
 
 def overridden(path: str, value: str = "bank", component: str = "Repository") -> JsonObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from modules.cloud.devicecontroller.later_values import later_values
 from modules.cloud.devicecontroller.reports import Report, ReportedValue
 from modules.cloud.devicecontroller.status_writer import INTERVAL
 from tests.modules.cloud.devicecontroller.test_module import answers, device, report, started, value
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def test_a_report_with_an_earlier_time_is_answered_with_the_stored_one(bee: Harness) -> None:

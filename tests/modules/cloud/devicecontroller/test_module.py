@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -129,12 +129,6 @@ class ApiServer:
         made["metadata"] = {**made["metadata"], "uid": "s", "resourceVersion": str(self._version)}
         self.statuses[made["metadata"]["name"]] = made
         return ApiResult(made)
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def started(bee: Harness, *devices: Json, known: KnownCloudcores | None = None, in_cluster: bool = False) -> ApiServer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,12 +19,6 @@ from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import pod, secret
 
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def asked(core: Controller, verb: str, api_version: str, plural: str, **fields: Any) -> ApiResult:

@@ -1,6 +1,5 @@
 """What edgecontroller remembers beside the mirror: versions that were told, ended pods, missed connections."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -20,13 +19,6 @@ from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 from modules.cloud.messages import ConnectEvent, NodeConnection
 from modules.cloud.storage.object_sync import ObjectSync
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
-
 
 ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
 

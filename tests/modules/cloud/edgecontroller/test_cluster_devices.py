@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ from tests.modules.processes.cloudcore.devices import device, model
 INSERTED = ["insert node/n1/default/devicemodel/thermo-model", "insert node/n1/default/device/thermo"]
 
 GONE = ["delete node/n1/default/device/thermo", "delete node/n1/default/devicemodel/thermo-model"]
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def new(obj: dict[str, Any], version: str = API_VERSION) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from tests.modules.cloud.edgecontroller.cluster_server import DISCOVERY, Cluster
 from tests.modules.cloud.edgecontroller.controller import Controller
 
 WHERE: dict[str, Any] = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default"}
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def server_with(bee: Harness, *objects: dict[str, Any], allowed: bool = True) -> ClusterServer:

@@ -298,10 +298,25 @@ def test_a_waiting_pod_is_placed_when_there_is_room(controller: Controller) -> N
     controller.apply(pod("first", nodeName="", containers=port))
     controller.apply(pod("second", nodeName="", containers=port))
     controller.down()
-    (event,) = controller.cluster.storage.list(kind_named("Event"))
-    assert (event["reason"], event["involvedObject"]["name"]) == ("FailedScheduling", "second")
+
+    def events() -> list[tuple[str, str, str]]:
+        found = controller.cluster.storage.list(kind_named("Event"))
+        assert {event["source"]["component"] for event in found} == {"default-scheduler"}
+        return [(event["type"], event["reason"], event["message"]) for event in found]
+
+    first = ("Normal", "Scheduled", "Successfully assigned default/first to n1")
+    assert [event[:2] for event in events()] == [first[:2], ("Warning", "FailedScheduling")]
+    assert events()[0] == first
     controller.remove("pod", "first", grace=0)
     assert "insert node/n1/default/pod/second" in controller.down()
+    assert events()[-1] == ("Normal", "Scheduled", "Successfully assigned default/second to n1")
+
+
+def test_a_pod_that_names_its_node_is_not_scheduled(controller: Controller) -> None:
+    controller.asks("null/node/n1", "insert", node())
+    controller.apply(pod("named", nodeName="n1"))
+    controller.down()
+    assert controller.cluster.storage.list(kind_named("Event")) == []
 
 
 def test_a_dry_run_changes_nothing_and_reaches_no_node(controller: Controller) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -124,12 +124,6 @@ class ApiServer:
 def _observed(obj: JsonObject) -> ObservedObject:
     metadata = obj["metadata"]
     return ObservedObject("kubeedge", metadata["name"], metadata["name"], metadata["resourceVersion"], shared=obj)
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def started(bee: Harness, server: ApiServer) -> KnownIdentities:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,13 +40,6 @@ class SlowServer(RuleServer):
         self.is_open = True
         for each in self._held:
             super().start(*each)
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    """The bus."""
-    with Harness() as made:
-        yield made
 
 
 def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

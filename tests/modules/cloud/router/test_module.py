@@ -134,12 +134,6 @@ def result(future: Future[Message]) -> tuple[int, str]:
     return answer.status, answer.body.decode().strip()
 
 
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
-
-
 Server = Callable[[HttpCall], HttpReply]
 
 

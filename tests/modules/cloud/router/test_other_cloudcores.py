@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -48,12 +47,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     made = Asked()
     monkeypatch.setattr(other_cloudcores, "perform", made.perform)
     return made
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def others(router: str = "10.0.0.2:9443", context: ssl.SSLContext | None = None) -> OtherCloudcores:

@@ -7,6 +7,7 @@ from random import Random
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.stored_changes import StoredChange, StoredHistory, stored_change
 from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod, secret
@@ -61,7 +62,7 @@ def test_a_watch_from_before_the_history_or_from_the_future_lists_again() -> Non
 
 def test_a_watch_from_before_the_first_version_lists_again() -> None:
     """A cloud without a durable database has forgotten what it has sent before; its new database says nothing of it."""
-    storage = Cluster(Simulation(0).clock, first_version=1000).storage
+    storage = Storage(Simulation(0).clock, first_version=1000)
     history = WatchHistory(storage, StoredHistory([], {"": 0}))
     refusal = history.start(WatchQuery("ConfigMap", 999)).refusal
     assert refusal is not None

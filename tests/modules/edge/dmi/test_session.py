@@ -106,6 +106,16 @@ def test_objects_beyond_the_answers_size_are_sent_by_calls(node: Node, monkeypat
     assert node.calls() == ["UpdateDevice"]
 
 
+def test_of_many_parts_that_are_left_out_some_are_logged(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """Hundreds of thousands fit into a Device, and would hold up all mappers."""
+    changed = device()
+    changed["spec"]["properties"][0]["visitors"]["configData"] = {f"key{number}": [] for number in range(1000)}
+    node.catalogue.put_device(read_mapped_device(_text(changed)))
+    node.session.register(ROW, with_data=True)
+    assert len(caplog.messages) == 11
+    assert caplog.messages[-1] == "ns/thermo: 990 further parts are left out"
+
+
 def test_an_answer_that_takes_too_long_is_cut_short(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "MOST_SECONDS", -1.0)
     assert node.session.register(ROW, with_data=True).ByteSize() == 0

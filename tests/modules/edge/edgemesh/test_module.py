@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -98,12 +98,6 @@ class Mesh:
         kind = request.route.resource.split("/")[1]
         values = [encode(each).decode() for each in self.stored.get(kind, [])]
         return request.reply(self.bee.clock, values, source="metamanager")
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def test_services_come_from_the_store_and_from_the_cloud(bee: Harness) -> None:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -353,7 +352,7 @@ def test_many_streams_share_the_memory() -> None:
 def test_a_container_that_writes_single_bytes_becomes_so_many_frames() -> None:
     """Two hundred at a time; then its bytes gather, while another stream goes on."""
     clock, link = StandingClock(), _Sent()
-    tunnel = TunnelSession(link, lambda: pairs.pop()[0], clock, StreamCounters(), 9, cast("Any", None))
+    tunnel = TunnelSession(link, lambda: pairs.pop()[0], clock, StreamCounters(), 9, lambda: None)
     ends = [socket.socketpair() for _ in range(2)]
     pairs = list(ends)
     for local, _ in ends:
@@ -432,7 +431,7 @@ class _Sent:
 
 
 def _tunnel(link: _Sent, dial: Callable[[], socket.socket], counters: StreamCounters) -> TunnelSession:
-    return TunnelSession(link, dial, RealClock(), counters, MOST_STREAMS, cast("EdgeStream", None))
+    return TunnelSession(link, dial, RealClock(), counters, MOST_STREAMS, lambda: None)
 
 
 def _serve(dial: Callable[[], socket.socket], *frames: Frame) -> tuple[list[Frame], StreamCounters]:

@@ -408,12 +408,6 @@ class Stored:
         return urls
 
 
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
-
-
 def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = Stored(bee, monkeypatch, "http://old.example/")
     stored.is_broken = True

@@ -2,7 +2,8 @@
 
 import pytest
 
-from modules.insight.fleet.facts import HeldLink, LinkKnowledge, LinkPeriod, linked_row
+from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.rows import NodeRow, PodCount
 from modules.insight.fleet.states import LinkFacts, NodeLinkFacts, NodeLinkState, state_of
 
@@ -67,10 +68,10 @@ def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
     node: dict[str, object] = {"status": {"conditions": [{"type": "Other"}, READY]}}
     found = row(node)
     assert (found.state, found.since) == ("away", 99_960.0), "by its last heartbeat"
-    found = row(node, sessions=[LinkPeriod(1.0, seen=99_000.0, cloudcore="a", certificate_ends=5.0)])
+    found = row(node, sessions=[LinkSession("n1", "c", "a", 1.0, seen=99_000.0, certificate_ends=5.0)])
     assert (found.state, found.since, found.certificate_ends) == ("away", 99_000.0, 5.0)
-    held = HeldLink("n1", 60.0, 1.0, 2, 3, 9.0, clock_ahead_seconds=-3599.9, certificate_ends=7.0)
-    found = row(node, held=held, sessions=[LinkPeriod(1.0, certificate_ends=5.0)])
+    held = NodeConnection("n1", 60.0, 1.0, 2, 3, 9.0, clock_ahead_seconds=-3599.9, certificate_ends=7.0)
+    found = row(node, held=held, sessions=[LinkSession("n1", "c", "a", 1.0, certificate_ends=5.0)])
     assert (found.state, found.waiting, found.oldest, found.clock_ahead) == ("connected", 5, NOW - 9.0, -3600)
     assert found.certificate_ends == 7.0
     assert row(None).state == row({"status": {"conditions": "odd"}}).state == "never"
@@ -86,19 +87,19 @@ def test_a_node_that_was_never_heard_of_stays_so_once_the_node_lifecycle_has_mar
 
 
 def test_a_refusal_is_the_reason_of_a_node_that_is_away() -> None:
-    sessions = [LinkPeriod(1.0, NOW - 90.0, "closed")]
+    sessions = [LinkSession("n1", "c", "a", 1.0, NOW - 90.0, "closed")]
     found = row(None, refused="its certificate is revoked", sessions=sessions)
     assert (found.state, found.reason) == ("away", "its connection is refused: its certificate is revoked")
     assert found.last_word == "its certificate is revoked"
-    found = row(None, held=HeldLink("n1", 1.0, 1.0), refused="once", sessions=sessions)
+    found = row(None, held=NodeConnection("n1", 1.0, 1.0), refused="once", sessions=sessions)
     assert found.reason == "it has not registered"
 
 
 def test_a_connection_that_lasts_has_no_end_in_the_journal() -> None:
     """It has only been seen; `seen` is the last mark of a cloudcore that may be dead."""
     node: dict[str, object] = {"status": {"conditions": [READY]}}
-    periods = [LinkPeriod(NOW - 900.0, seen=NOW - 300.0)]
-    lasting = row(node, held=HeldLink("n1", 900.0, 1.0, oldest_seconds=99.0), sessions=periods)
+    periods = [LinkSession("n1", "c", "a", NOW - 900.0, seen=NOW - 300.0)]
+    lasting = row(node, held=NodeConnection("n1", 900.0, 1.0, oldest_seconds=99.0), sessions=periods)
     assert (lasting.state, lasting.gaps, lasting.oldest) == ("connected", (), 0.0)
     ended = row(node, sessions=periods)
     assert (ended.state, ended.gaps) == ("away", ((NOW - 300.0, 0.0),))

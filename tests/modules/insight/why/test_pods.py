@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from modules.insight.why.facts import NodeChain, NodeStep, PodFacts
+from edged.chains.model import ChainStep
+from modules.insight.why.facts import NodeChain, PodFacts
 from modules.insight.why.pods import MAX_STEPS, Answer, explain
 from modules.insight.why.references import PULL, Missing, Reference, missing_of, references_of
 
@@ -74,9 +75,9 @@ def about_app(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, "involvedObject": {"fieldPath": "spec.containers{app}"}}
 
 
-def kept(seconds: float, reason: str, text: str, **more: Any) -> NodeStep:
+def kept(seconds: float, reason: str, text: str, **more: Any) -> ChainStep:
     """A step that the node has kept, of so many seconds ago, which has come often before."""
-    return NodeStep(NOW - 5000, reason, text, "app", count=6, last=NOW - seconds, **more)
+    return ChainStep(NOW - 5000, reason, text, "app", count=6, last=NOW - seconds, **more)
 
 
 LOG = "cloudcore -n default logs web -c app"
@@ -518,7 +519,7 @@ def test_the_steps_come_in_the_order_of_time_and_the_last_warning_is_the_cause()
 
 
 PULLING = 'Failed to pull image "shop/app:1": no such host'
-MOUNT = NodeStep(NOW - 90, "FailedMount", "no such export", is_warning=True)
+MOUNT = ChainStep(NOW - 90, "FailedMount", "no such export", is_warning=True)
 UNREADY = kept(4, "Unhealthy", "Readiness probe failed: exit code 1", is_warning=True)
 
 
@@ -531,7 +532,7 @@ UNREADY = kept(4, "Unhealthy", "Readiness probe failed: exit code 1", is_warning
         ([MOUNT, STARTED], None),
         ([MOUNT, STARTED, ENDED], ENDED),
         ([MOUNT, STARTED, UNREADY], UNREADY),
-        ([STARTED, NodeStep(NOW - 47, "Failed", "no space", "other", is_warning=True), BACK_OFF], BACK_OFF),
+        ([STARTED, ChainStep(NOW - 47, "Failed", "no space", "other", is_warning=True), BACK_OFF], BACK_OFF),
         (
             [
                 failed := kept(9, "Failed", PULLING, is_warning=True),
@@ -544,7 +545,7 @@ UNREADY = kept(4, "Unhealthy", "Readiness probe failed: exit code 1", is_warning
         ),
     ],
 )
-def test_a_consequence_is_not_the_cause(steps: list[NodeStep], cause: NodeStep | None) -> None:
+def test_a_consequence_is_not_the_cause(steps: list[ChainStep], cause: ChainStep | None) -> None:
     found = answer(waiting("ContainerCreating"), chain=NodeChain("u", steps))
     marked = [step.text.partition(": ")[2] for step in found.steps if step.is_cause]
     assert marked == ([cause.text] if cause is not None else [])

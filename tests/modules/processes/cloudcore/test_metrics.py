@@ -67,9 +67,9 @@ def made(hive: Hive) -> Counters:
     counters.api.waits[RequestLane.POD_STATUS].observe(0.4)
     counters.api.node_requests["podpatch"] = Durations()
     counters.api.node_requests["podpatch"].observe(30.5)
-    counters.api.depth = lambda lane: (7, 2) if lane is RequestLane.QUERY else (0, 0)
+    counters.api.depths[RequestLane.QUERY].waiting, counters.api.depths[RequestLane.QUERY].in_flight = 7, 2
     watch = counters.api.watch("Pod")
-    watch.heard_at, watch.lists, watch.failures = (lambda: now - 50.0), 2, 3
+    watch.heard_at, watch.lists, watch.failures = now - 50.0, 2, 3
     meter = counters.meter("edgecontroller", hive.clock)
     meter.waiting()
     meter.begun()
@@ -79,7 +79,7 @@ def made(hive: Hive) -> Counters:
     counters.node_states.left_out.update(n1=5, n2=6)
     counters.work.ended("Deployment", 0.0)
     counters.work.retries["Deployment"] += 1
-    counters.work.depths = lambda: {"Deployment": 3}
+    counters.work.depths = {"Deployment": 3}
     return counters
 
 

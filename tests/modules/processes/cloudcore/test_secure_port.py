@@ -214,11 +214,11 @@ def test_no_body_is_read_before_it_is_known_who_asks_and_whether_they_may(
 def test_yaml_is_read_for_those_who_may_write_what_it_has(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def noted(text: str, where: str) -> list[Document]:
+    def recorded(text: str, where: str, repeated: list[RepeatedKey] | None = None) -> list[Document]:
         read.append(text)
-        return read_manifests(text, where)
+        return read_manifests(text, where, repeated)
 
-    monkeypatch.setattr(requests, "read_manifests", noted)
+    monkeypatch.setattr(requests, "read_manifests", recorded)
     text, path = b"metadata: {name: a}\ndata: {a: b}\n", "/api/v1/namespaces/default/configmaps"
     for who in ({"token": "plain-token"}, {"node": "n1"}, {"token": ""}):
         assert secure.post(path, text, "application/yaml", **who)[0] == 403, who

@@ -66,7 +66,7 @@ def test_a_node_tells_whether_it_answers_for_services(*, is_on: bool) -> None:
 def test_changes_of_pods_reach_edgemesh_and_who_listened_before() -> None:
     heard: list[str] = []
     snapshots = Snapshots()
-    snapshots.listener = lambda: heard.append("before")
+    snapshots.subscribe(lambda: heard.append("before"))
     pods = SnapshotPods(snapshots)
     pods.listen(lambda: heard.append("a former module"))
     pods.listen(lambda: heard.append("mesh"))

@@ -147,7 +147,7 @@ def test_the_token_from_standard_input(
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("nonsense", "has not the form of one"),
+        ("nonsense", "is malformed"),
         (Authority().token(), "the cloud's CA is not the token's"),
         ("expired", "the token has expired: at 2001-09-09"),
         ("refused", "answered 401"),

@@ -72,7 +72,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
         hive.clock,
     )
     server.start()
-    wait_until(lambda: names.domain == "cluster.local" and counters.services() == 2, "the store is read")
+    wait_until(lambda: names.domain == "cluster.local" and counters.services == 2, "the store is read")
     yield tmp_path
     server.stop()
     hive.stop()

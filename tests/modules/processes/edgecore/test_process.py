@@ -119,12 +119,12 @@ def test_a_runtime_that_is_not_there(start: Start, tmp_path: Path) -> None:
     elsewhere = {"container_runtime_endpoint": f"unix://{tmp_path}/none.sock", "cgroups_per_qos": False}
     process = start(tmp_path / "node", read_only_port=port, **elsewhere)
     _runs(process)
-    wait_until(lambda: "the container runtime is away" in process.text(), "the missing runtime is logged")
+    wait_until(lambda: "the container runtime does not answer" in process.text(), "the missing runtime is logged")
     wait_until(lambda: _get(port, "/healthz") == (200, "ok"), "every module is ready")
     assert json.loads(_get(port, "/pods")[1])["items"] == []
     process.signal(signal.SIGTERM)
     assert process.wait() == ExitCode.OK
-    assert process.text().count("the container runtime is away") == 1
+    assert process.text().count("the container runtime does not answer") == 1
 
 
 def test_sigterm_while_it_starts(start: Start, tmp_path: Path) -> None:

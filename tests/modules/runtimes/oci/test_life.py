@@ -9,8 +9,10 @@ from typing import Any
 import grpc
 import pytest
 
+from modules.runtimes.oci import processes
 from modules.runtimes.oci.crun import conmon
 from modules.runtimes.oci.crun.conmon import Ended
+from modules.runtimes.oci.crun.container_log import FileId, has_open, log_at, make_log
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
 from tests.modules.runtimes.oci.node import OciNode
@@ -214,6 +216,60 @@ def test_a_log_that_was_rotated(node: OciNode) -> None:
     size = old.stat().st_size
     node.logged(container, "line")
     assert old.stat().st_size == size
+
+
+def test_a_log_is_made_through_no_link(node: OciNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container with a hostPath of the logs puts one in its place, also between edgecore's look and conmon's."""
+    elsewhere = node.directory / "elsewhere"
+    elsewhere.write_text("kept")
+    made: list[Path] = []
+
+    def replaced(path: Path) -> FileId:
+        found = make_log(path)
+        path.unlink()
+        path.symlink_to(elsewhere)
+        made.append(path)
+        return found
+
+    monkeypatch.setattr(processes, "make_log", replaced)
+    with pytest.raises(grpc.RpcError, match=r"something else is in the place of .*log"):
+        node.shell("echo harm")
+    with pytest.raises(OSError, match="symbolic links"):
+        make_log(made[0])
+    assert elsewhere.read_text() == "kept"
+
+
+def test_a_rotated_log_goes_on_through_no_link(node: OciNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """conmon empties what it opens beside the log."""
+    elsewhere = node.directory / "elsewhere"
+    elsewhere.write_text("kept")
+    container = node.shell("while :; do echo line; sleep 0.01; done")
+    node.logged(container, "line")
+    log = Path(node.status(container).log_path)
+    beside = log.with_name(f"{log.name}.tmp")
+
+    def rotate() -> None:
+        log.rename(log.with_name("old"))
+        beside.symlink_to(elsewhere)
+        node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=container))
+
+    rotate()
+    node.logged(container, "line")
+    assert elsewhere.read_text() == "kept"
+    status = elsewhere.stat()
+
+    def after_conmon(path: Path) -> FileId | None:
+        pid = conmon.conmon_pid(node.state / "containers" / container)
+        assert pid is not None
+        eventually(lambda: has_open(pid, (status.st_dev, status.st_ino)))
+        return log_at(path)
+
+    monkeypatch.setattr(processes, "clear_way", lambda _: None)
+    monkeypatch.setattr(processes, "log_at", after_conmon)
+    monkeypatch.setattr(processes, "_REOPEN_SECONDS", 0.0)
+    with pytest.raises(grpc.RpcError, match="the container is killed"):
+        rotate()
+    assert node.ended(container).exit_code == 137
 
 
 def test_out_of_memory(node: OciNode) -> None:

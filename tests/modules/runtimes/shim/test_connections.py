@@ -28,7 +28,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_a_connection_outlives_an_event_without_a_message(ends: tuple[socket.socket, socket.socket]) -> None:
     """Its descriptor may have been another connection's when the event came."""
     poller, asked = Poller(), list[dict[str, Any]]()
-    Connection(ends[0], poller, lambda _connection, message, _descriptors: asked.append(message))
+    Connection(ends[0], poller, lambda _connection, message, _descriptors: asked.append(message), lambda _: None)
     poller._callbacks[ends[0].fileno()]()
     send(ends[1], {"id": 1, "op": "signal"})
     poller.wait(60)
@@ -40,8 +40,7 @@ def test_a_connection_that_is_of_no_use_is_closed_and_the_others_stay(way: str) 
     """Its other end has closed, or takes no messages, or sends none that can be read."""
     poller, closed = Poller(), list[Connection]()
     with socket.socket(socket.AF_UNIX) as listener:
-        connections = Connections(listener, poller, lambda *_: None)
-        connections.on_close = closed.append
+        connections = Connections(listener, poller, lambda *_: None, closed.append)
         (ours, theirs), (good, reader) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
         useless = connections.add(ours)
         connections.add(good)
@@ -66,8 +65,7 @@ def test_all_connections_are_told_although_some_take_no_messages() -> None:
     """These are closed meanwhile."""
     poller, closed = Poller(), list[Connection]()
     with socket.socket(socket.AF_UNIX) as listener, ExitStack() as opened:
-        connections = Connections(listener, poller, lambda *_: None)
-        connections.on_close = closed.append
+        connections = Connections(listener, poller, lambda *_: None, closed.append)
         readers = []
         for number in range(12):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -5,8 +5,15 @@ import os
 import stat
 from collections.abc import Mapping
 
+from beehive.node_namespaces import namespaces_id
+
 _LATEST = (1 << 63) - 1
 _KEPT = ("user.", "system.posix_acl_")
+WITHOUT_ROOT = bool(namespaces_id())
+"""Whether root of the machine is nobody here: then nobody makes devices."""
+MARKS = "user.overlay." if WITHOUT_ROOT else "trusted.overlay."
+"""Attributes of overlayfs; in a user namespace it has others (mount option `userxattr`)."""
+_FORGED = "user.overlay."
 _CAPABILITY = "security.capability"
 _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM)
 
@@ -21,7 +28,7 @@ def set_attributes(
         at: name in the current directory, or descriptor.
         mode: permissions with the set-user-id, set-group-id and sticky bits.
         owner: user and group.
-        xattrs: the kinds that an image may set are set; `trusted` would forge marks of overlayfs.
+        xattrs: the kinds that an image may set are set; `trusted` and `user.overlay` would forge marks of overlayfs.
         is_link: it is a symbolic link, which has no mode.
     """
     if isinstance(at, int):
@@ -29,7 +36,7 @@ def set_attributes(
     else:
         os.lchown(at, *owner)
     for key, value in xattrs.items():
-        if key == _CAPABILITY or key.startswith(_KEPT):
+        if key == _CAPABILITY or (key.startswith(_KEPT) and not key.startswith(_FORGED)):
             _set_xattr(at, key, value)
     if not is_link:
         os.chmod(at, mode)  # noqa: PTH101 - a descriptor, or a name in the current directory
@@ -54,7 +61,12 @@ def copy_attributes(source: int, target: bytes) -> int:
 
 def mark_opaque(directory: bytes) -> None:
     """Let overlayfs show nothing of lower layers in a directory."""
-    os.setxattr(directory, "trusted.overlay.opaque", b"y", follow_symlinks=False)
+    os.setxattr(directory, f"{MARKS}opaque", b"y", follow_symlinks=False)
+
+
+def is_opaque(directory: int) -> bool:
+    """Return whether `mark_opaque` has marked a directory."""
+    return f"{MARKS}opaque" in os.listxattr(directory)
 
 
 def _set_xattr(at: bytes | int, key: str, value: bytes) -> None:

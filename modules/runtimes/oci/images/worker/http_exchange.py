@@ -24,6 +24,15 @@ _LEAST: Final = 16 * 1024
 """Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends. In a minute
 these are 2 kbit/s, as a layer may have on a thin link that others share.
 """
+_MOST_BESIDE: Final = 8 * 1024 * 1024
+"""Bytes that may come before a piece of the body, or for a document, which has half as many at most: http.client reads
+responses `100 Continue`, extensions of chunks and trailers without an end.
+"""
+_SMALL_PIECES: Final = 4096
+_PIECE_BYTES: Final = 64
+"""Bytes of each further piece: one takes some twenty microseconds, and a gigabyte of single bytes would take hours of
+the processor.
+"""
 
 
 class HttpExchange:
@@ -45,7 +54,8 @@ class HttpExchange:
     def get(
         self, url: str, headers: Mapping[str, str], *, authorization: str = "", method: str = "GET", body: bytes = b""
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yield the answer to a request, after redirects.
+        """Yield the answer to a request, after redirects. One of another server has no challenge: it would name the
+        token server that gets the registry's credentials.
 
         Args:
             url: where to.
@@ -75,6 +85,8 @@ class HttpExchange:
                 connection.request(method, way, body or None, sent)
                 response = connection.getresponse()
                 if response.status not in _REDIRECTS or not (location := response.getheader("Location")):
+                    if response.status == 401 and target != first:
+                        del response.headers["WWW-Authenticate"]
                     yield response
                     return
                 at = _joined(at, location)
@@ -132,11 +144,31 @@ class HttpExchange:
 
 
 class _PacedResponse(http.client.HTTPResponse):
-    """An answer that must come at a least rate, from its first header to the end of its body."""
+    """An answer that must come at a least rate and in no small pieces, from its first header to the end of its body."""
 
     def __init__(self, seconds: float, now: Callable[[], float], sock: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
-        self.fp = io.BufferedReader(_PacedReader(self.fp.detach(), seconds, now))
+        self._paced = _PacedReader(self.fp.detach(), seconds, now)
+        self.fp = io.BufferedReader(self._paced)
+
+    def read1(self, n: int = -1) -> bytes:
+        """Return a piece of the body, after which as much may come beside the body again."""
+        piece = super().read1(n)
+        self._paced.beside = 0
+        return piece
+
+
+class PieceCount:
+    """The pieces of an answer, such as reads or chunks, of which few may be small."""
+
+    def __init__(self) -> None:
+        self._pieces = self._bytes = 0
+
+    def add(self, size: int) -> None:
+        """Count a piece. Raises OSError if too many are small."""
+        self._pieces, self._bytes = self._pieces + 1, self._bytes + size
+        if self._pieces > _SMALL_PIECES + self._bytes // _PIECE_BYTES:
+            raise OSError(f"more than {_SMALL_PIECES} pieces of less than {_PIECE_BYTES} bytes came")
 
 
 class _PacedReader(io.RawIOBase):
@@ -146,6 +178,9 @@ class _PacedReader(io.RawIOBase):
         self._now = now
         self._until = now() + seconds
         self._since = 0
+        self._pieces = PieceCount()
+        self.beside = 0
+        """Bytes since the last piece of the body."""
 
     def readable(self) -> bool:
         return True
@@ -153,6 +188,10 @@ class _PacedReader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int | None:
         count: int | None = self._raw.readinto(buffer)
         self._since += count or 0
+        self._pieces.add(count or 0)
+        self.beside += count or 0
+        if self.beside > _MOST_BESIDE:
+            raise OSError(f"more than {_MOST_BESIDE} bytes came beside the body")
         if self._now() > self._until:
             if self._since < _LEAST and count:
                 raise TimeoutError(f"less than {_LEAST} bytes came in {self._seconds:g} s")

@@ -18,7 +18,14 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from modules.runtimes.oci.images.worker import tar_entries as tar
-from modules.runtimes.oci.images.worker.attributes import copy_attributes, mark_opaque, set_attributes, set_time
+from modules.runtimes.oci.images.worker.attributes import (
+    WITHOUT_ROOT,
+    copy_attributes,
+    is_opaque,
+    mark_opaque,
+    set_attributes,
+    set_time,
+)
 from modules.runtimes.oci.images.worker.errors import LIMIT, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.inside import StepBudget, is_whiteout, open_inside
 from modules.runtimes.oci.images.worker.limits import LONGEST_COMPONENT, LONGEST_NAME, STEPS_OF_ENTRY, STEPS_OF_LAYER
@@ -194,6 +201,8 @@ class LayerTree:
         link = self._link_source(entry) if entry.kind == tar.HARD_LINK else None
         if link is not None and link.is_same(name):
             link.close()
+            return
+        if WITHOUT_ROOT and entry.kind in (tar.CHARACTER_DEVICE, tar.BLOCK_DEVICE):
             return
         is_new, was_whiteout = self._make_room(name, entry)
         if entry.kind == tar.FILE:
@@ -452,7 +461,7 @@ class LowerLayers:
                     return None
                 return os.open(path[-1], _OPEN_FILE, dir_fd=within)
             except FileNotFoundError:
-                if _is_opaque(within):
+                if is_opaque(within):
                     return None
             finally:
                 os.close(within)
@@ -463,7 +472,3 @@ def _raise_limit(error: ImageWorkError) -> None:
     """Raise the error of a path again if it is a limit of the whole layer."""
     if error.kind == LIMIT:
         raise error
-
-
-def _is_opaque(directory: int) -> bool:
-    return "trusted.overlay.opaque" in os.listxattr(directory)

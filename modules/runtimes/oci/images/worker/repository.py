@@ -13,7 +13,7 @@ from modules.runtimes.oci.images.worker.digests import is_digest, matches, sha25
 from modules.runtimes.oci.images.worker.documents import INDEXES, MANIFESTS, Descriptor
 from modules.runtimes.oci.images.worker.errors import DENIED, NOT_FOUND, UNAVAILABLE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import RegistryHost
-from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, read_bounded, unreachable
+from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, PieceCount, read_bounded, unreachable
 from modules.runtimes.oci.images.worker.limits import LONGEST_MANIFEST, MIB
 from modules.runtimes.oci.images.worker.retries import RETRIED, RetryPolicy
 
@@ -174,7 +174,9 @@ class Repository:
     def _stream(
         self, response: HTTPResponse, descriptor: Descriptor, blob: BlobFile, fetched: Callable[[int], None]
     ) -> None:
+        pieces = PieceCount()
         while chunk := response.read1(_CHUNK):
+            pieces.add(len(chunk))
             if blob.position() + len(chunk) > descriptor.size:
                 fetched(-blob.restart())
                 raise invalid(f"the registry sends more than the {descriptor.size} bytes of {descriptor.digest}")

@@ -15,7 +15,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply
 from modules.cloud.apiserver.endpoints import node_usage
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from tests.modules.cloud.apiserver.endpoints.serving import Serving
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
@@ -60,7 +60,7 @@ class Site(Serving):
         clock = self.simulation.clock
         self.nodes = Nodes(clock.monotonic)
         monkeypatch.setattr(node_usage, "_pause", lambda _, seconds: self.simulation.run_for(seconds))
-        self.service = ApiService(self, self.subscriptions, "v1.32.10", clock, nodes=self.nodes)
+        self.service = ApiService(Requester(self), self.subscriptions, "v1.32.10", clock, nodes=self.nodes)
         for name in ("n1", "n2", "n3"):
             self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})
         self.uids = {name: self._pod(name, node) for name, node in (("web", "n1"), ("db", "n2"))}

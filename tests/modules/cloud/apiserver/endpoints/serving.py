@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from beehive.clock import Clock
@@ -13,8 +13,9 @@ from beehive.http.responses import Reply, Response, Stream
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.authorization.subject_reviews import Authenticate
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
@@ -42,12 +43,21 @@ class Watcher:
 
 def on_one_node(clock: Clock) -> Cluster:
     """Return a cluster with one node for all pods."""
-    return Cluster(clock, default_node="n1")
+    return Cluster(clock, Scheduling("n1"))
 
 
 def not_asked(call: ApiCall) -> ApiResult:
     """Answers the reviews of nodes in a test that has none."""
     raise AssertionError(f"{call.plural} is asked for")
+
+
+class Tokens(NamedTuple):
+    """The tokens of a test; there are no documents about them."""
+
+    authenticate: Authenticate
+
+    def document(self, _parts: tuple[str, ...]) -> None:
+        """Return None."""
 
 
 class Serving:
@@ -65,7 +75,8 @@ class Serving:
         self.calls: list[ApiCall] = []
         """What has been called."""
         version, clock = "v1.32.10-edgecore", self.simulation.clock
-        self.service = ApiService(self, self.subscriptions, version, clock, authenticate=authenticate)
+        tokens = None if authenticate is None else Tokens(authenticate)
+        self.service = ApiService(Requester(self), self.subscriptions, version, clock, tokens=tokens)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call, as edgecontroller does; a dry run only answers."""

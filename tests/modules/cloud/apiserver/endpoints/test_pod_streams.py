@@ -63,9 +63,10 @@ class Site:
         ("exec?command=sh&stdout=1&stderr=1&tty=true", "/exec/default/web/main?command=sh&output=1&tty=1"),
         ("attach?command=no&stdout=true&stdin=false", "/attach/default/web/main?output=1"),
         ("portforward?ports=80", "/portForward/default/web?port=80"),
+        ("portforward?ports=80,81", "/portForward/default/web?port=80%2C81"),
         ("portforward", "/portForward/default/web"),
     ],
-    ids=["log", "log-options", "log-since", "exec", "exec-tty", "attach", "ports", "port-forward"],
+    ids=["log", "log-options", "log-since", "exec", "exec-tty", "attach", "port", "ports", "port-forward"],
 )
 def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
@@ -88,12 +89,17 @@ def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str, caplog: py
         (Site("a"), f"{POD}/attach?container=b", 400, "container b is not valid for pod web"),
         (Site("a", node=""), f"{POD}/exec", 400, "pod web does not have a host assigned"),
         (Site("a"), POD.replace("web", "none") + "/log", 404, 'pods "none" not found'),
-        (Site("a"), f"{POD}/log?tailLines=-1", 422, 'PodLogOptions "web" is invalid: tailLines: wanted is a number'),
+        (Site("a"), f"{POD}/log?tailLines=-1", 422, 'PodLogOptions "web" is invalid: tailLines: Invalid value: -1: '),
+        (Site("a"), f"{POD}/log?tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        (Site("a"), f"{POD}/portforward?ports=80&ports=x", 400,
+         'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax'),
+        (Site("a"), f"{POD}/portforward?ports=70000", 400, 'strconv.ParseUint: parsing "70000": value out of range'),
         (Site("a"), "/api/v1/nodes/n1/proxy/configz", 404, "only these paths are served"),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/state", 404, "edgecore/chains/NAMESPACE/POD"),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/chains/a/b/c", 404, "only these paths are served"),
     ],
-    ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "path", "state", "long-path"],
+    ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "number", "port", "large-port",
+         "path", "state", "long-path"],
 )  # fmt: skip
 def test_what_no_node_can_answer_is_refused_as_kube_apiserver_does(
     site: Site, target: str, code: int, message: str

@@ -15,7 +15,7 @@ from beehive.http.server import RequestHead
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.endpoints.node_usage import BETWEEN_SECONDS, FRESH_SECONDS, KEPT_SECONDS, SILENT_SECONDS
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.authentication.users import User
 from tests.modules.cloud.apiserver.endpoints.metrics_site import PODS, ROOT, Site, measured
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, not_asked
@@ -158,7 +158,7 @@ class OnlyNode:
 def test_a_node_may_not_ask(site: Site, path: str) -> None:
     """Not even of itself, as with metrics-server; nor watch by the deprecated paths."""
     clock = site.simulation.clock
-    served = ApiService(NodeCaller(site, "n1"), site.subscriptions, "v1.32.10", clock)
+    served = ApiService(Requester(NodeCaller(site, "n1")), site.subscriptions, "v1.32.10", clock)
     reply = AccessService(OnlyNode(), site.service, lambda _: served, not_asked).serve(
         request_from(RequestHead("GET", path, (), "1.1"), b"")
     )

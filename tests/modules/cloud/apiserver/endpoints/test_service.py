@@ -16,6 +16,8 @@ from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
 
+_APPLY = "application/apply-patch+yaml"
+
 
 @pytest.fixture
 def api() -> Serving:
@@ -327,9 +329,23 @@ def test_field_validation(api: Serving) -> None:
     assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "metadata.name"')
     assert api.ask("POST", MAPS, twice, fieldValidation="Ignore").headers == ()
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: b\n  a: c\n"
-    refused = api.ask("PATCH", f"{MAPS}/x", text, "application/apply-patch+yaml", fieldManager="m")
-    assert refused.status == 400
-    assert body_of(refused)["message"].endswith(': line 6: key "a" already set in map')
+    for method, path, media in (("POST", MAPS, "application/yaml"), ("PATCH", f"{MAPS}/x", _APPLY)):
+        refused = api.ask(method, path, text, media, fieldManager="m", fieldValidation="Strict")
+        assert refused.status == 400
+        assert body_of(refused)["message"].endswith('yaml: unmarshal errors:\n  line 6: key "a" already set in map')
+        taken = api.ask(method, path, text, media, fieldManager="m")
+        assert body_of(taken)["data"] == {"a": "c"}
+        assert taken.headers == (("Warning", '299 - "line 6: key \\"a\\" already set in map"'),)
+    bogus = text + b"bogus: 1\n"
+    untyped = api.ask("PATCH", f"{MAPS}/x", bogus, _APPLY, fieldManager="m", fieldValidation="Strict")
+    assert (untyped.status, untyped.headers) == (500, ())
+    patched = [{"op": "add", "path": "/bogus", "value": 1}]
+    api.ask("POST", MAPS, twice, fieldValidation="Ignore")
+    warned = api.ask("PATCH", f"{MAPS}/y", patched, "application/json-patch+json", dryRun="All")
+    assert warned.headers == (("Warning", '299 - "unknown field \\"bogus\\""'),)
+    refused = api.ask("PATCH", f"{MAPS}/y", patched, "application/json-patch+json", fieldValidation="Strict")
+    assert refused.status == 422
+    assert body_of(refused)["message"].endswith('strict decoding error: unknown field "bogus"')
 
 
 def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None:
@@ -546,3 +562,13 @@ def test_a_warning_has_no_character_that_a_header_cannot_have(api: Serving) -> N
     obj = {"metadata": {"name": "c"}, 'a"\\\r\nSet-Cookie: ü': 1}
     ((_, text),) = api.ask("POST", MAPS, obj).headers
     assert text == '299 - "unknown field \\"a\\"\\\\??Set-Cookie: ?\\""'
+
+
+@pytest.mark.parametrize("path", ["/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments/web"])
+def test_a_read_of_a_built_in_kind_asks_for_nothing_else(api: Serving, path: str) -> None:
+    """Not for the definitions of other kinds, which only discovery needs."""
+    api.ask("GET", path)
+    assert [call.plural for call in api.calls] == ["deployments"]
+    api.calls.clear()
+    api.ask("GET", "/apis/apps/v1")
+    assert [call.plural for call in api.calls] == ["customresourcedefinitions"]

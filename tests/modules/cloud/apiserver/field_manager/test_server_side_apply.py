@@ -151,7 +151,7 @@ def test_a_manifest_names_its_kind_and_needs_no_metadata(api: Api) -> None:
 
 def test_a_field_that_the_kind_does_not_have_is_refused(api: Api) -> None:
     said = api.apply("first", {"dta": {"a": "1"}})
-    why = "failed to create typed patch object (ns/c; /v1, Kind=ConfigMap): .dta: field not declared in schema"
+    why = "failed to create typed patch object (/c; /v1, Kind=ConfigMap): .dta: field not declared in schema"
     assert (said["code"], said["message"]) == (500, why)
 
 

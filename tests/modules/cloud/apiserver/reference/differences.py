@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
@@ -35,6 +35,7 @@ class Difference(NamedTuple):
 _OF_MANAGER = ("manager", "operation", "apiVersion", "subresource")
 _CODE = ("code",)
 _MESSAGE = ("message",)
+_WARNINGS = ("warnings",)
 _LONG = re.compile(r'a{20,}(\.\.\.|")?')
 _SOURCES = re.compile(r' in scheme \\?"[^"]*"| of type [\w.\[\]*]+')
 _CHANGES = re.compile(r"\n(\xa0|[-+ ]|changed: ).*", re.DOTALL)
@@ -45,6 +46,9 @@ _STRUCTURE = re.compile(
     rf'^(\w+ value: )(?:(?:{_GO}|[{{\[])(?:.*[}})\]](?=: )|.*?\.\.\.|.*[}})\]]$)|"?null"?)(?=: |$)', re.DOTALL
 )
 """A value in a cause that is no plain one: in Go's notation there, in JSON here, of which a long one is cut off."""
+_OF_FIELDS = re.compile(r"(json patch )?(unknown|duplicate) field |line \d+: key ")
+_OF_PATCH = re.compile(r'Invalid value: ".*": (?=strict decoding error: )', re.DOTALL)
+"""A patch in a cause, or what it makes of the object."""
 _NEWER = "image|clusterTrustBundle|resizePolicy|procMount|volumeAttributesClassName|restartPolicyRules|stopSignal"
 _OFF = (("hostUsers",), ("supplementalGroupsPolicy",))
 _NETWORK_TYPES = re.compile(
@@ -55,6 +59,8 @@ _NETWORK_TYPES = re.compile(
 
 
 def _is_unknown(it: Difference) -> bool:
+    if it.request.warnings and it.path not in (_CODE, _MESSAGE, _WARNINGS):
+        return True
     return "bogusField" in f"{it.steps} {it.request.changed}" or "f:$" in it.steps or "unknown field" in it.words
 
 
@@ -137,8 +143,12 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
 """By name; of a difference the first counts."""
 
 
-def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
-    """Yield the differences of an answer from the recorded one."""
+def found(request: Request, code: int, answer: Any, warnings: Sequence[str]) -> Iterator[Difference]:
+    """Yield the differences of an answer from the recorded one; of warnings, those about fields are compared."""
+    if request.warnings is not None:
+        given, made = _of_fields(request.warnings), _of_fields(warnings)
+        if given != made:
+            yield Difference(request, _WARNINGS, given, made)
     theirs, ours = _told(request.answer), _told(answer)
     if request.code != code:
         yield Difference(request, _CODE, (request.code, theirs), (code, ours))
@@ -147,6 +157,10 @@ def found(request: Request, code: int, answer: Any) -> Iterator[Difference]:
         yield from (Difference(request, *each) for each in differences(*pair))
     elif theirs != ours and _causes(request.answer) != (_causes(answer) or ours):
         yield Difference(request, _MESSAGE, theirs, ours)
+
+
+def _of_fields(warnings: Sequence[str]) -> list[str]:
+    return [each for each in warnings if _OF_FIELDS.match(each)]
 
 
 def with_manager_sets(value: Any) -> Any:
@@ -189,4 +203,5 @@ def _causes(answer: Any) -> frozenset[tuple[str, ...]]:
 
 
 def _cause(message: str) -> str:
+    message = _OF_PATCH.sub("Invalid value: STRUCTURE: ", message)
     return _plain(_STRUCTURE.sub(r"\1STRUCTURE", _number_or_text(message)))

@@ -40,6 +40,7 @@ from tests.modules.cloud.apiserver.reference.recordings import (
     normalized,
     read,
     scripts,
+    warnings_of,
     write,
 )
 
@@ -64,14 +65,14 @@ class Server:
 
     def ask(
         self, method: str, path: str, data: bytes = b"", media: str | None = None, accept: str | None = None
-    ) -> tuple[int, bytes]:
-        """Make a request; return status and body."""
+    ) -> tuple[int, bytes, tuple[str, ...]]:
+        """Make a request; return status, body and warnings."""
         headers = {"User-Agent": "kubectl/v1.32", "Authorization": f"Bearer {self._token}"}
         headers |= {} if media is None else {"Content-Type": media}
         headers |= {} if accept is None else {"Accept": accept}
         self._connection.request(method, path, data or None, headers)
         response: HTTPResponse = self._connection.getresponse()
-        return response.status, response.read()
+        return response.status, response.read(), warnings_of(response.headers.get_all("Warning", ()))
 
 
 def recorded(server: Server, requests: Iterable[Request]) -> list[Request]:
@@ -79,12 +80,13 @@ def recorded(server: Server, requests: Iterable[Request]) -> list[Request]:
     answers, made, done = Answers(), list[str](), list[Request]()
     for request in requests:
         path = answers.filled(request.path)
-        code, data = server.ask(request.method, path, body_bytes(request.body), request.media, request.accept)
+        body = body_bytes(request.body)
+        code, data, warnings = server.ask(request.method, path, body, request.media, request.accept)
         answers.note(data)
         if code == 201 and "dryRun" not in path:
             made.append(_path_of(request.method, path.partition("?")[0], data))
         answer = None if request.is_setup else normalized(request.body, data)
-        done.append(msgspec.structs.replace(request, code=code, answer=answer, differs=None))
+        done.append(msgspec.structs.replace(request, code=code, answer=answer, warnings=warnings, differs=None))
     for path in reversed(made):
         _delete(server, path)
     return done
@@ -101,7 +103,7 @@ def _path_of(method: str, path: str, answer: bytes) -> str:
 def _delete(server: Server, path: str) -> None:
     """Delete an object, although no controller is there that removes its finalizers."""
     server.ask("DELETE", f"{path}?gracePeriodSeconds=0")
-    code, data = server.ask("GET", path)
+    code, data, _ = server.ask("GET", path)
     if code == 200:
         left = msgspec.json.decode(data)
         left["metadata"].pop("finalizers", None)

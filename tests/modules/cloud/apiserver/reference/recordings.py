@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ _REFERRED = {
     "version": re.compile(rb'"resourceVersion":"([1-9]\d*)"'),
     "uid": re.compile(rb'"uid":"([^"]+)"'),
 }
+_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _OF_METADATA = ("uid", "resourceVersion", "creationTimestamp", "selfLink")
 
@@ -53,6 +54,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     accept: str | None = "application/json"
     code: int = 0
     answer: Any = None
+    warnings: tuple[str, ...] | None = None
+    """The texts of its `Warning` headers; None if they were not recorded."""
     differs: tuple[tuple[Any, ...], ...] | None = None
     """For an answer that is mostly the script's first: the members that are not, as `changed`."""
     is_setup: bool = False
@@ -87,6 +90,11 @@ def body_bytes(body: Any) -> bytes:
     if isinstance(body, str):
         return body.encode()
     return b"" if body is None else msgspec.json.encode(body)
+
+
+def warnings_of(headers: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts in `Warning` headers (RFC 9111, 5.5)."""
+    return tuple(re.sub(r"\\(.)", r"\1", text) for each in headers for text in _WARNING.findall(each))
 
 
 def scripts() -> list[str]:

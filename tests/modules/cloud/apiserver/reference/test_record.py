@@ -10,7 +10,7 @@ import pytest
 
 from tests.modules.cloud.apiserver.reference import recordings
 from tests.modules.cloud.apiserver.reference.record import Server, compact, recorded
-from tests.modules.cloud.apiserver.reference.recordings import Request, read, write
+from tests.modules.cloud.apiserver.reference.recordings import Request, read, warnings_of, write
 
 MAPS = "/api/v1/namespaces/x/configmaps"
 
@@ -28,10 +28,10 @@ class Told(Server):
 
     def ask(
         self, method: str, path: str, data: bytes = b"", media: str | None = None, accept: str | None = None
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, tuple[str, ...]]:
         self.asked.append(f"{method} {path} {data.decode()}")
         status, answer = self._answers.pop(0)
-        return status, msgspec.json.encode(answer)
+        return status, msgspec.json.encode(answer), warnings_of(['299 - "unknown field \\"a\\""'])
 
 
 def test_requests_refer_to_answers_before_them() -> None:
@@ -41,6 +41,7 @@ def test_requests_refer_to_answers_before_them() -> None:
     done = recorded(server, [Request("GET", MAPS + path) for path in paths])
     assert server.asked == [f"GET {MAPS}{path} " for path in ("?limit=1", "?limit=1&continue=c1", "?resourceVersion=7")]
     assert [request.path for request in done] == [MAPS + path for path in paths]
+    assert done[0].warnings == ('unknown field "a"',)
     assert done[0].answer == {"metadata": {"continue": "TOKEN"}, "items": []}
 
 

@@ -30,10 +30,10 @@ def played(script: str, part: int = 1) -> tuple[list[int], set[str], list[str]]:
     for index, request in enumerate(read(script)):
         if request.changed and index % part:
             continue
-        code, answer = player.play(request)
+        code, answer, warnings = player.play(request)
         if request.is_setup:
             continue
-        for one in found(request, code, answer):
+        for one in found(request, code, answer, warnings):
             name = next((name for name, applies in LISTED.items() if applies(one)), "")
             names.add(name)
             if not name:

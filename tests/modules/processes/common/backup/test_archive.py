@@ -101,7 +101,7 @@ def test_a_changed_byte(tmp_path: Path, into: Path) -> None:
     plain = bytearray(gzip.decompress(file.read_bytes()))
     plain[plain.index(b"2222")] = ord("3")
     file.write_bytes(gzip.compress(plain))
-    with pytest.raises(BackupError, match="b/two is not what was backed up"):
+    with pytest.raises(BackupError, match="b/two differs from its SHA-256"):
         read_archive(file, into, "edgecore", wanted)
 
 

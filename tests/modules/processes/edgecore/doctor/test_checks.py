@@ -25,8 +25,10 @@ from modules.processes.edgecore.doctor.facts import (
     OciNeeds,
     PodNetworkNeeds,
     Reach,
+    RootlessNeeds,
     Running,
     Runtime,
+    Shortage,
     UnservedDevices,
 )
 from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
@@ -124,6 +126,17 @@ BROKEN = {
     "no cgroups": Broken({"kernel": with_(HEALTHY.kernel, cgroups=())}, "cgroups", "no control groups"),
     "no conntrack": Broken({"kernel": with_(HEALTHY.kernel, conntrack=False)}, "conntrack", "not l", Level.WARNING),
     "swap": Broken({"kernel": with_(HEALTHY.kernel, swap=True)}, "swap", "swap is on", Level.WARNING),
+    "no sub-ids": Broken(
+        {"rootless": RootlessNeeds(shortages=(Shortage("sub-ids", "eve has none", "usermod --add-subuids"),))},
+        "sub-ids",
+        "eve has none",
+    ),
+    "no linger": Broken(
+        {"rootless": RootlessNeeds(user="eve", ends_at_log_out=True)},
+        "linger",
+        "systemd ends containers when eve logs out",
+        Level.WARNING,
+    ),
     "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
     "no conmon": Broken({"oci": OciNeeds(conmon=False)}, "conmon", "a shim of edgecore's own", Level.WARNING),
     "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),

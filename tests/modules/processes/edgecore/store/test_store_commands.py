@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from beehive import Operation
+from metamanager.sqlite_migrations import NEWEST
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from tests.metamanager.support import META, connect, from_cloud, node, thing
@@ -160,3 +161,14 @@ def test_the_database_of_a_node_is_found_by_its_root(tmp_path: Path, capsys: pyt
     with node(tmp_path / "edgecore.db") as bee:
         bee.send(META, from_cloud(bee, WEB, Operation.INSERT, thing("web")))
         assert WEB in run(capsys, "list", "--root", str(tmp_path))
+
+
+def test_a_copy_gets_the_newest_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `edgecore upgrade` tries a version on a copy of the node's database."""
+    kubeedge = tmp_path / "z.db"
+    with closing(sqlite3.connect(kubeedge)) as made:
+        made.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
+    assert main(["store", "migrate", str(kubeedge)]) == ExitCode.OK
+    assert capsys.readouterr().out == f"schema {NEWEST}\n"
+    assert main(["store", "migrate", str(tmp_path / "none")]) == ExitCode.START_FAILED
+    assert not (tmp_path / "none").exists()

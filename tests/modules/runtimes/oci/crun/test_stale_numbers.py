@@ -73,9 +73,17 @@ def test_a_stranger_is_no_command_of_a_container(container: Path, stranger: subp
 
 def test_a_stranger_is_no_first_process(stranger: subprocess.Popen[bytes]) -> None:
     """Nor is a process that has ended."""
-    assert FirstProcess.of(stranger.pid, _ID) is None
+    assert FirstProcess.of(stranger.pid, _ID, 1) is None
     stranger.communicate()
-    assert FirstProcess.of(stranger.pid, _ID) is None
+    assert FirstProcess.of(stranger.pid, _ID, 1) is None
+
+
+def test_without_control_groups_the_first_process_is_known_by_its_parent(stranger: subprocess.Popen[bytes]) -> None:
+    """conmon's child is no other's."""
+    found = FirstProcess.of(stranger.pid, _ID, os.getpid())
+    assert found is not None
+    found.close()
+    assert FirstProcess.of(stranger.pid, _ID, None) is None
 
 
 def _conmon(tmp_path: Path, script: str) -> Conmon:

@@ -373,6 +373,22 @@ def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Pat
         assert "bytes=50-" in {each.range for each in cdn.seen}
 
 
+def test_another_server_names_no_token_server(store: ImageStore, scratch: Path) -> None:
+    """Where a registry redirects to could have the credentials sent anywhere, its own token server first of all."""
+    ca, server = certificates(scratch)
+    with TestRegistry(server, "basic") as registry, TestRegistry(server, "bearer") as cdn:
+        registry.add(LAYERS)
+        for digest in registry.layer_digests():
+            registry.fail(digest, *[redirect(f"https://{cdn.address}/blobs/{digest}")] * 3)
+        path = scratch / "certs.d" / registry.address
+        path.mkdir(parents=True)
+        (path / "hosts.toml").write_text(f'server = "https://{registry.address}"\nca = "{ca}"\n')
+        with pytest.raises(PermissionDeniedError):
+            pull(store, _name(registry), RIGHT)
+        assert {each.authorization for each in cdn.seen} == {""}
+        assert not cdn.paths("/token")
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -564,6 +580,59 @@ def test_an_answer_that_came_fast_must_not_drip_later() -> None:
     assert [reader.readinto(bytearray(1)) for _ in range(2)] == [20_000, 1]
     with pytest.raises(TimeoutError, match="bytes came in 60 s"):
         reader.readinto(bytearray(1))
+
+
+def test_an_answer_comes_in_no_small_pieces() -> None:
+    """Each read of a byte takes as long as one of kilobytes."""
+    raw = SimpleNamespace(readinto=len)
+    reader = _PacedReader(cast("Any", raw), 60.0, lambda: 0.0)
+    for _ in range(3):
+        assert reader.readinto(bytearray(64_000)) == 64_000
+    with pytest.raises(OSError, match="more than 4096 pieces of less than 64 bytes"):
+        for _ in range(8000):
+            reader.readinto(bytearray(1))
+
+
+@pytest.mark.parametrize(
+    ("begin", "flood"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X: y\r\n" * 5000),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;" + b"x" * 60_000 + b"\r\n \r\n"),
+    ],
+    ids=["100 Continue", "trailers", "extensions of chunks"],
+)
+def test_an_answer_that_brings_nothing_ends(
+    store: ImageStore, registry: TestRegistry, begin: bytes, flood: bytes
+) -> None:
+    """However fast it comes: a processor worked for such a registry for ever."""
+
+    def answer(handler: Handler) -> bool:
+        handler.close_connection = True
+        with suppress(OSError):
+            handler.wfile.write(begin)
+            while not handler.registry.released.is_set():
+                handler.wfile.write(flood)
+        return True
+
+    registry.fail("/manifests/1", *[answer] * 3)
+    with pytest.raises(RegistryUnavailableError, match="bytes came beside the body"):
+        pull(store, _name(registry))
+
+
+def test_a_layer_comes_in_no_small_chunks(store: ImageStore, registry: TestRegistry) -> None:
+    """One read of the connection may have many."""
+
+    def chunks(handler: Handler) -> bool:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"1\r\nx\r\n" * 10_000)
+        return True
+
+    registry.fail(_layer(registry)[0], *[chunks] * 3)
+    with pytest.raises(RegistryUnavailableError, match="more than 4096 pieces"):
+        pull(store, _name(registry))
 
 
 def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:

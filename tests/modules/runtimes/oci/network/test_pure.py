@@ -162,6 +162,21 @@ def test_a_plugin_gets_its_declared_capabilities() -> None:
     assert not has_nothing_to_do({"type": "firewall"}, {})
 
 
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
+        (cri.PortMapping(host_port=80), "0 is no port"),
+        (cri.PortMapping(container_port=-1, host_port=80), "-1 is no port"),
+        (cri.PortMapping(container_port=80, host_port=65536), "65536 is no port"),
+        (cri.PortMapping(container_port=80, host_port=80, host_ip="here"), "'here' is no IP address"),
+    ],
+)
+def test_an_impossible_host_port_is_refused(port: cri.PortMapping, words: str) -> None:
+    """Before portmap refuses it, which it would at each attempt to detach the pod, too."""
+    with pytest.raises(BadRequestError, match=words):
+        capability_arguments(cri.PodSandboxConfig(port_mappings=[port]))
+
+
 @pytest.mark.parametrize("text", ["", "fast", "-1M", "10", "2P", "1e99", "1" * 100, "1M\n"])
 def test_an_invalid_bandwidth_is_refused(text: str) -> None:
     """Less than a kilobit or more than a petabit, as a kubelet refuses them; an empty text means no limit."""
@@ -225,7 +240,7 @@ def test_of_a_sandbox_that_was_attached_in_part_no_rules_are_made_again(tmp_path
     described = parse_configuration(_named("one"))
     for result, calls in ((None, 0), ({"ips": []}, 1)):
         write_attachment(tmp_path, Attachment(described, "a", "", {}, result))
-        network.repeat_ports("a", sandbox)
+        network._repeat_ports("a", sandbox)
         assert chain.repeat.call_count == calls
 
 

@@ -38,9 +38,8 @@ class Bench:
         monkeypatch.setattr(rule_watch, "host_ports_of", lambda attachment: self.ports[attachment])
         monkeypatch.setattr(rule_watch, "read_rules", lambda _program: None)
         loopback: Any = SimpleNamespace(restore=lambda _read: False)
-        network: Any = SimpleNamespace(repeat_ports=self._repeat)
         clock: Any = SimpleNamespace(every=self._every)
-        self.watch = RuleWatch(clock, None, loopback, network)
+        self.watch = RuleWatch(clock, None, loopback, self._repeat)
 
     def _every(self, _seconds: float, _look: Callable[[], None]) -> SimpleNamespace:
         timer = SimpleNamespace(is_set=True)
@@ -134,9 +133,9 @@ def test_rules_that_are_not_to_be_seen_are_looked_for_no_more_until_the_sandbox_
         if sandbox_id == "b":
             bench.add("b")
 
-    monkeypatch.setattr(bench.watch._network, "repeat_ports", attached_meanwhile)
+    monkeypatch.setattr(bench.watch, "_repeat_ports", attached_meanwhile)
     bench.watch.check()
-    monkeypatch.setattr(bench.watch._network, "repeat_ports", repeat)
+    monkeypatch.setattr(bench.watch, "_repeat_ports", repeat)
     bench.repeated.clear()
     bench.watch.check()
     assert bench.repeated == ["b"]

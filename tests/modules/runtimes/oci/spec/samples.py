@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modules.runtimes.oci.spec import CgroupLayout, Json, Machine, NamespacePaths, OciSpec, SandboxFiles, container_spec
-from modules.runtimes.oci.spec.capabilities import NAMES
+from modules.runtimes.oci.spec.capability_names import NAMES
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -36,6 +36,8 @@ UNIFIED = Machine(
     has_seccomp=True,
 )
 """A machine of today with root's full capabilities."""
+ROOTLESS = structs.replace(UNIFIED, cgroup_layout=CgroupLayout.LEGACY, cgroup_controllers=frozenset(), rootless=True)
+"""The same for an ordinary user."""
 
 FILES = SandboxFiles(Path("/sb/hostname"), Path("/sb/hosts"), Path("/sb/resolv.conf"), Path("/sb/shm"))
 PATHS = NamespacePaths(network=Path("/ns/net"), ipc=Path("/ns/ipc"), uts=Path("/ns/uts"), pid=Path("/proc/7/ns/pid"))

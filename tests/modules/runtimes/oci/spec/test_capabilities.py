@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import Machine
-from modules.runtimes.oci.spec.capabilities import DEFAULT, NAMES, check_capabilities, container_capabilities
+from modules.runtimes.oci.spec.capabilities import DEFAULT, check_capabilities, container_capabilities
+from modules.runtimes.oci.spec.capability_names import NAMES
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import UNIFIED
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import check_sandbox, sysctl_parts
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.oci.spec.samples import UNIFIED
+from tests.modules.runtimes.oci.spec.samples import ROOTLESS, UNIFIED
 
 
 def _sandbox(
@@ -20,6 +20,30 @@ def _sandbox(
     if options is not None:
         config.linux.security_context.namespace_options.CopyFrom(options)
     return cri.RunPodSandboxRequest(config=config)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (cri.NamespaceOption(pid=cri.NODE), "hostPID needs root"),
+        (cri.NamespaceOption(pid=cri.CONTAINER, ipc=cri.NODE), "hostIPC needs root"),
+        (
+            cri.NamespaceOption(
+                pid=cri.CONTAINER,
+                userns_options=cri.UserNamespace(
+                    mode=cri.POD, uids=[cri.IDMapping(length=65536)], gids=[cri.IDMapping(length=65536)]
+                ),
+            ),
+            "in a user namespace already",
+        ),
+    ],
+)
+def test_what_a_node_without_root_cannot_share_is_refused(options: cri.NamespaceOption, reason: str) -> None:
+    """With words; root's node may."""
+    with pytest.raises(WrongStateError, match=reason):
+        check_sandbox(_sandbox(options), ROOTLESS)
+    if not options.HasField("userns_options"):
+        check_sandbox(_sandbox(options), UNIFIED)
 
 
 def test_a_sandbox_as_edged_makes_it() -> None:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import Machine
-from modules.runtimes.oci.spec.capabilities import DEFAULT, NAMES
+from modules.runtimes.oci.spec.capabilities import DEFAULT
+from modules.runtimes.oci.spec.capability_names import NAMES
 from modules.runtimes.oci.spec.seccomp import container_seccomp, read_profile, runtime_default
 from modules.runtimes.oci.spec.seccomp_calls import ALLOWED, BY_ARCHITECTURE, BY_CAPABILITY
 from protos.cri.v1 import api_pb2 as cri

@@ -1,0 +1,67 @@
+"""The admission plug-in RuntimeClass: overhead and placement of a pod, from its RuntimeClass."""
+
+from typing import Final
+
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, key_for, kind_named
+from modules.apimachinery.lister import Lister
+
+_RUNTIME_CLASS: Final = kind_named("RuntimeClass")
+_REJECTED: Final = "pod rejected: "
+
+
+def with_runtime_class(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
+    """Return a new pod with the overhead, node selector and tolerations of its RuntimeClass.
+
+    Raises:
+        ForbiddenError: the class does not exist, or the pod contradicts it.
+    """
+    if live is not None:
+        return pod
+    spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
+    found = objects.find(key_for(_RUNTIME_CLASS, "", str(name))) if name else None
+    if name and found is None:
+        raise _refused(pod, f'{_REJECTED}RuntimeClass "{name}" not found')
+    overhead = _overhead_of(found)
+    if overhead and (spec.get("overhead") or overhead) != overhead:
+        raise _refused(pod, f"{_REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    return {**pod, "spec": {**spec, **({"overhead": overhead} if overhead else {}), **_placement(pod, found or {})}}
+
+
+def _overhead_of(runtime_class: JsonObject | None) -> JsonObject:
+    found: JsonObject = ((runtime_class or {}).get("overhead") or {}).get("podFixed") or {}
+    return found
+
+
+def check_overhead(pod: JsonObject, live: JsonObject | None, objects: Lister) -> None:
+    """Check that a new pod with an overhead has it from its RuntimeClass.
+
+    Raises:
+        ForbiddenError: the class has none.
+    """
+    spec = pod["spec"]
+    found = objects.find(key_for(_RUNTIME_CLASS, "", str(spec.get("runtimeClassName") or "")))
+    if live is None and spec.get("overhead") and not _overhead_of(found):
+        words = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _refused(pod, f"{_REJECTED}{words}")
+
+
+def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
+    """Return the fields of a pod's spec that the class's `scheduling` changes."""
+    scheduling, spec = runtime_class.get("scheduling") or {}, pod["spec"]
+    changed: JsonObject = {}
+    if selector := scheduling.get("nodeSelector"):
+        given = spec.get("nodeSelector") or {}
+        for key, value in selector.items():
+            if given.get(key, value) != value:
+                of_class = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}"
+                raise _refused(pod, f"conflict: {of_class}; pod.spec.nodeSelector[{key}] = {given[key]}")
+        changed["nodeSelector"] = {**given, **selector}
+    if tolerations := scheduling.get("tolerations"):
+        own = spec.get("tolerations") or []
+        changed["tolerations"] = [*own, *(each for each in tolerations if each not in own)]
+    return changed
+
+
+def _refused(pod: JsonObject, why: str) -> ForbiddenError:
+    return ForbiddenError("pods", pod["metadata"]["name"], why)

@@ -1,0 +1,88 @@
+"""The OCI runtime of an ordinary user, as the processes of edgecore use it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+    from beehive import Clock
+    from edged.probes.network import Network
+    from modules.processes.edgecore.config import EdgeCoreConfig
+
+_RECORD = "oci-namespaces"
+"""File in the root directory: the identity of the node's namespaces."""
+
+
+def is_rootless(config: EdgeCoreConfig) -> bool:
+    """Return whether this user's node isolates containers without root."""
+    from beehive.node_namespaces import is_machine_root  # noqa: PLC0415 - it loads the bus
+
+    return config.uses_oci_runtime and not is_machine_root()
+
+
+def namespaces_record(config: EdgeCoreConfig) -> Path:
+    """Return the file with the identity of the node's namespaces."""
+    return config.modules.edged.root_directory / _RECORD
+
+
+def enter_namespaces(config: EdgeCoreConfig) -> None:
+    """Enter the namespaces of a node with the OCI runtime, unless this is root; before there is a second thread.
+
+    Raises EdgedError.
+    """
+    if not config.uses_oci_runtime or os.geteuid() == 0:
+        return
+    from edged.errors import EdgedError  # noqa: PLC0415 - other nodes do without
+    from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415
+    from modules.runtimes.oci.rootless.entering import enter  # noqa: PLC0415
+
+    record = namespaces_record(config)
+    try:
+        enter(record)
+    except ContainerRuntimeError as error:
+        raise EdgedError(error.attempt, error.reason, error.hint) from error
+    except OSError as error:
+        raise EdgedError("enter the namespaces of this node", str(record), error.strerror or str(error)) from error
+
+
+def leave_no_namespaces(config: EdgeCoreConfig) -> None:
+    """End what keeps the namespaces of this process, whose pods are removed; the next start makes others."""
+    from beehive.node_namespaces import namespaces_id  # noqa: PLC0415 - it loads the bus
+    from modules.runtimes.oci.rootless.entering import end_namespaces  # noqa: PLC0415 - other nodes do without
+
+    if not namespaces_id():
+        return
+
+    end_namespaces()
+    namespaces_record(config).unlink(missing_ok=True)
+
+
+def probing_network(config: EdgeCoreConfig, clock: Clock) -> Network | None:
+    """Return the connections of probes and hooks to pods; None where the machine's network reaches them."""
+    if not is_rootless(config):
+        return None
+    from beehive.sockets import dialling  # noqa: PLC0415
+    from edged.probes.sockets import SocketNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import POD_CIDR  # noqa: PLC0415
+    from modules.runtimes.oci.network.kernel import in_network_namespace  # noqa: PLC0415
+    from modules.runtimes.oci.rootless.node_network import NodeNetwork  # noqa: PLC0415
+
+    ranges = config.modules.edged.tailored_kubelet_config.pod_cidr or (POD_CIDR,)
+    pods = [ipaddress.ip_network(each) for each in ranges]
+    namespace = NodeNetwork().namespace
+
+    def connect(host: str, port: int, clock: Clock, seconds: float) -> socket.socket:
+        dial = partial(dialling.connect, host, port, clock, seconds)
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return dial()
+        return in_network_namespace(namespace, dial) if any(address in each for each in pods) else dial()
+
+    return SocketNetwork(clock, connect)

@@ -1,0 +1,78 @@
+"""The node's side of an upgrade: versions side by side, one switch, probation, and the way back.
+
+`bundle` reads a signed release, `staging` makes a directory of it that is complete before it has its name,
+`preconditions`, `trial` and `replay_gate` decide whether the node may try it, `updater` switches, watches and rolls
+back, `commands` are the commands. The updater is a program of its own that imports only the standard library: it must
+work when neither version does.
+
+What can fail, and what then: a bundle that is unsigned, signed by others, damaged, too large or for another machine is
+refused, and so is a version that cannot read the node's configuration or database; the node runs on as it was. A kill,
+a power cut or a full disk leaves the link on one complete version; the journal says which phase was begun, and each
+phase can be begun again. A new version that does not start, ends, hangs, does not connect, restarts a container,
+damages the database or makes `doctor` fail is taken back, and so is one that is on probation at the fourth start
+without an updater.
+
+This module has only the arguments, because the command line is parsed before anything else is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from modules.processes.edgecore.location import add_location
+
+_COMMANDS: Final = "modules.processes.edgecore.upgrade.commands"
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add `upgrade`, `rollback` and `versions`."""
+    upgrade = commands.add_parser("upgrade", help="run a signed release, and go back unless the node is well with it")
+    upgrade.add_argument("bundle", type=Path, metavar="BUNDLE", help="the file; upgrade.trustedKeys has its signer")
+    upgrade.add_argument("--allow-downgrade", action="store_true", help="also to a version before the current one")
+    _finish(upgrade, "upgrade", replay_seconds=300)
+    rollback = commands.add_parser("rollback", help="run the version before the current one again")
+    rollback.add_argument("version", nargs="?", default="", metavar="VERSION", help="another one, see `versions`")
+    _finish(rollback, "rollback", replay_seconds=0)
+    versions = commands.add_parser("versions", help="the versions beside each other, and the last upgrade")
+    versions.add_argument("--json", action="store_true", help="for programs")
+    _finish(versions, "versions")
+
+
+def launcher() -> list[str]:
+    """Return the words that start the current version of this program's installation; none if it is in none."""
+    from modules.processes.edgecore.upgrade.updater import installation_of  # noqa: PLC0415 - only here
+
+    found = installation_of(Path(sys.prefix))
+    return [] if found is None else [str(found.launcher)]
+
+
+def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int | None = None) -> None:
+    parser.add_argument(
+        "--installation", type=Path, metavar="DIR", help="with the versions (default: the one of this program)"
+    )
+    if replay_seconds is not None:
+        parser.add_argument(
+            "--within", type=int, default=600, metavar="SECONDS", help="until the node has to be well (default 600)"
+        )
+        parser.add_argument(
+            "--steady", type=int, default=120, metavar="SECONDS", help="for so long without a break (default 120)"
+        )
+        parser.add_argument(
+            "--replay-seconds",
+            type=int,
+            default=replay_seconds,
+            metavar="SECONDS",
+            help=f"to replay what the node has recorded, with the version (default {replay_seconds}; 0: do not)",
+        )
+        parser.add_argument(
+            "--allow-difference",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="a kind of decision that may differ from the recordings",
+        )
+        add_location(parser)
+    parser.set_defaults(command=f"{_COMMANDS}:{function}")

@@ -1,0 +1,698 @@
+"""The updater: switches an installation to another version, watches the node, and goes back unless the node is well.
+
+`edgecore upgrade` copies this file into the installation and starts it as a process of its own. It imports only the
+standard library, and nothing of the versions that it chooses between, so it works whatever they are.
+
+| below the installation | what |
+|---|---|
+| `bin/edgecore` | starts the current version (`launch`); what a unit runs |
+| `current` | symbolic link to the current version |
+| `versions/VERSION/` | a version; complete since it has had this name, and never changed |
+| `upgrade/updater.py` | this file |
+| `upgrade/journal.json` | the last upgrade, see `UpgradeJournal` |
+| `upgrade/lock` | locked while an upgrade is prepared or carried out |
+
+Beside the node's database is its copy, until the end.
+
+A phase is in the journal durably before its first step, and every step of a phase can be taken again. So whatever is
+killed, and wherever the power fails, the link names one complete version, and the next start of the node or of the
+updater goes on from there. Nothing depends on the wall clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol
+
+STOP_SECONDS: Final = 90.0
+"""Seconds after which a node that does not stop is killed."""
+_COMMAND_SECONDS: Final = 150.0
+_DOCTOR_SECONDS: Final = 60.0
+_LOCK_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 10.0
+_LARGEST_ANSWER: Final = 64 * 1024 * 1024
+_LARGEST_JOURNAL: Final = 4 * 1024 * 1024
+_UNIT: Final = "edgecore-updater"
+_DATABASE_FILES: Final = ("-wal", "-shm", "-journal")
+
+
+class Phase(StrEnum):
+    """How far an upgrade has come."""
+
+    STAGED = "staged"
+    """The version is complete and was checked; the link is as it was."""
+    SWITCHING = "switching"
+    """The link may be on either version."""
+    PROBATION = "probation"
+    """The link is on the new version, which is watched."""
+    ROLLING_BACK = "rolling back"
+    """The node goes back; the link may be on either version."""
+    COMMITTED = "committed"
+    """The end: the new version."""
+    ROLLED_BACK = "rolled back"
+    """The end: the earlier version."""
+
+
+UNFINISHED: Final = (Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK)
+
+
+@dataclass(frozen=True)
+class NodeHandle:
+    """What the updater has to know of the node."""
+
+    lock: str
+    """File that edgecore locks while it runs, with its process id."""
+    socket: str
+    """The owner's socket."""
+    options: list[str]
+    """Options that lead any command to the node."""
+    arguments: list[str]
+    """Words after `edgecore run`."""
+    unit: str = ""
+    """Unit of systemd that runs it; empty if it is a process that nobody starts again."""
+    user: bool = False
+    """Whether the unit is one of the user's service manager."""
+
+
+@dataclass(frozen=True)
+class NodeObservation:
+    """The node as it answers on its socket."""
+
+    version: str
+    connected: bool
+    unready: list[str]
+    """Modules that are not ready."""
+    containers: dict[str, str]
+    """Ids of the containers that run, by namespace, pod, uid and name."""
+
+
+@dataclass(frozen=True)
+class ProbationLimits:
+    """Bounds of the probation."""
+
+    within: float = 600.0
+    """Seconds within which the node has to be well."""
+    steady: float = 120.0
+    """Seconds for which it has to be well without a break."""
+    every: float = 2.0
+    """Seconds between two looks."""
+    exits: int = 3
+    """How often the new version may end by itself."""
+
+
+@dataclass
+class UpgradeJournal:
+    """An upgrade."""
+
+    origin: str
+    target: str
+    node: NodeHandle
+    before: NodeObservation
+    problems: list[str]
+    """Checks of `doctor` that failed before."""
+    database: str
+    """File of the node's database."""
+    schema: int
+    """The schema of the database before."""
+    limits: ProbationLimits = field(default_factory=ProbationLimits)
+    phase: Phase = Phase.STAGED
+    boots: int = 3
+    """Starts of the node without an updater that the probation still survives."""
+    report: list[str] = field(default_factory=list)
+    """What was found, in words."""
+
+
+class Installation:
+    """The directory with the versions.
+
+    Args:
+        root: the directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.link = root / "current"
+        self.versions = root / "versions"
+        self.launcher = root / "bin" / "edgecore"
+        self.state = root / "upgrade"
+
+    def program(self) -> Path:
+        """Return the program of the current version."""
+        return self.link / "bin" / "edgecore"
+
+    def current(self) -> str:
+        """Return the current version; empty without one."""
+        with suppress(OSError):
+            return self.link.readlink().name
+        return ""
+
+    def journal(self) -> UpgradeJournal | None:
+        """Return the last upgrade; None without one.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is none.
+        """
+        try:
+            with (self.state / "journal.json").open("rb") as file:
+                return decode_journal(file.read(_LARGEST_JOURNAL))
+        except FileNotFoundError:
+            return None
+
+    def write(self, journal: UpgradeJournal, phase: Phase) -> None:
+        """Begin a phase: durable when this returns. Raises OSError."""
+        journal.phase = phase
+        replace_durably(self.state / "journal.json", json.dumps(asdict(journal)).encode())
+
+    def activate(self, version: str) -> None:
+        """Set the link to a version. Raises OSError."""
+        new = self.root / ".current.new"
+        new.unlink(missing_ok=True)
+        new.symlink_to(Path("versions", version))
+        new.replace(self.link)
+        sync_directory(self.root)
+
+    def switch(self, journal: UpgradeJournal) -> None:
+        """Activate the new version. Raises OSError."""
+        self.write(journal, Phase.SWITCHING)
+        self.activate(journal.target)
+        self.write(journal, Phase.PROBATION)
+
+    def roll_back(self, journal: UpgradeJournal) -> None:
+        """Activate the earlier version, with the earlier database if the new one has changed its schema or damaged it.
+
+        The node must not run. Needs no room on the disk for the database. Raises OSError.
+        """
+        database = Path(journal.database)
+        if journal.database and backup_of(database).exists() and schema_of(database) != journal.schema:
+            for end in _DATABASE_FILES:
+                database.with_name(database.name + end).unlink(missing_ok=True)
+            backup_of(database).replace(database)
+            sync_directory(database.parent)
+            journal.report.append("the database is that of the time before the upgrade")
+        self.activate(journal.origin)
+
+    def finish(self, journal: UpgradeJournal, phase: Phase) -> None:
+        """Write the end, and remove the copy of the database, which else the next upgrade does. Raises OSError."""
+        self.write(journal, phase)
+        if journal.database:
+            backup_of(Path(journal.database)).unlink(missing_ok=True)
+
+    def recover(self, journal: UpgradeJournal) -> None:
+        """Do what must be done before the node starts without an updater. Raises OSError."""
+        if journal.phase is Phase.SWITCHING:
+            self.switch(journal)
+        elif journal.phase is Phase.PROBATION:
+            journal.boots -= 1
+            is_over = journal.boots < 0
+            if is_over:
+                journal.report.append(f"{journal.target} was started too often before it was well")
+            self.write(journal, Phase.ROLLING_BACK if is_over else Phase.PROBATION)
+        if journal.phase is Phase.ROLLING_BACK:
+            self.roll_back(journal)
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Hold the lock, and yield whether it was free. Raises OSError."""
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
+
+
+def installation_of(prefix: Path) -> Installation | None:
+    """Return the installation that a version's Python environment belongs to; None if it is in none."""
+    found = Installation(prefix.parent.parent)
+    return found if prefix.parent == found.versions and found.link.is_symlink() else None
+
+
+class NodeControl(Protocol):
+    """The running node, and the time."""
+
+    def observe(self) -> NodeObservation | None:
+        """Return the node as it is; None if it does not answer."""
+
+    def problems(self) -> list[str] | None:
+        """Return the checks of the current version's `doctor` that fail; None if it does not work."""
+
+    def exits(self) -> int:
+        """Return how often the node has ended by itself since `start`."""
+
+    def stop(self) -> None:
+        """Stop the node, if it runs."""
+
+    def start(self) -> None:
+        """Start the current version."""
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+
+
+class Updater:
+    """Carries an upgrade to its end, from wherever it is.
+
+    Args:
+        installation: with the journal.
+        node: the node.
+        is_starting: whether the node is just being started, so that it must not be started again.
+    """
+
+    def __init__(self, installation: Installation, node: NodeControl, *, is_starting: bool = False) -> None:
+        self._installation = installation
+        self._node = node
+        self._is_starting = is_starting
+
+    def run(self, journal: UpgradeJournal) -> None:
+        """Go to the end. Raises OSError if a file cannot be written; the next call then goes on."""
+        if journal.phase in (Phase.STAGED, Phase.SWITCHING):
+            self._installation.switch(journal)
+        if journal.phase is Phase.PROBATION:
+            self._ensure_running(journal.target)
+            trouble = self._watch(journal)
+            if not trouble:
+                self._installation.finish(journal, Phase.COMMITTED)
+                return
+            journal.report.append(trouble)
+            self._installation.write(journal, Phase.ROLLING_BACK)
+        if journal.phase is Phase.ROLLING_BACK:
+            if not self._is_starting:
+                self._node.stop()
+                self._installation.roll_back(journal)
+                self._node.start()
+            self._installation.finish(journal, Phase.ROLLED_BACK)
+
+    def _ensure_running(self, version: str) -> None:
+        """Let the node run a version, if it does not."""
+        seen = None if self._is_starting else self._node.observe()
+        if not self._is_starting and (seen is None or seen.version != version):
+            self._node.stop()
+            self._node.start()
+        self._is_starting = False
+
+    def _watch(self, journal: UpgradeJournal) -> str:
+        """Return why the node has to go back; empty if it is well."""
+        limits, began = journal.limits, self._node.monotonic()
+        since: float | None = None
+        while True:
+            exits = self._node.exits()
+            if exits >= limits.exits:
+                return f"{journal.target} ended {exits} times"
+            trouble = trouble_of(journal, self._node.observe())
+            now = self._node.monotonic()
+            since = None if trouble else now if since is None else since
+            if since is not None and now - since >= limits.steady:
+                trouble = self._new_problems(journal)
+                if not trouble:
+                    return ""
+            if now - began >= limits.within:
+                return f"not well within {limits.within:.0f} s: {trouble or 'not for long enough'}"
+            self._node.wait(limits.every)
+
+    def _new_problems(self, journal: UpgradeJournal) -> str:
+        found = self._node.problems()
+        if found is None:
+            return "its `edgecore doctor` does not work"
+        new = sorted(set(found) - set(journal.problems))
+        return f"`edgecore doctor` finds what it did not find before: {', '.join(new)}" if new else ""
+
+
+def trouble_of(journal: UpgradeJournal, seen: NodeObservation | None) -> str:
+    """Return what is worse than before the upgrade; empty if nothing is."""
+    before = journal.before
+    if seen is None:
+        return "edgecore does not answer"
+    if seen.version != journal.target:
+        return f"edgecore {seen.version} runs"
+    if unready := sorted(set(seen.unready) - set(before.unready)):
+        return f"modules are not ready: {', '.join(unready)}"
+    if before.connected and not seen.connected:
+        return "the node is not connected"
+    for name, identity in before.containers.items():
+        if seen.containers.get(name) != identity:
+            return f"a container does not run on as it was: {name}"
+    return ""
+
+
+def read_json(text: bytes) -> Any:
+    """Return a JSON value. Raises ValueError, also for one that is nested too deeply for this interpreter."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("JSON is nested too deeply") from error
+
+
+def decode_journal(text: bytes) -> UpgradeJournal:
+    """Return a journal. Raises ValueError if it is none."""
+    try:
+        fields: dict[str, Any] = read_json(text)
+        fields["node"] = NodeHandle(**fields["node"])
+        fields["before"] = NodeObservation(**fields["before"])
+        fields["limits"] = ProbationLimits(**fields["limits"])
+        fields["phase"] = Phase(fields["phase"])
+        return UpgradeJournal(**fields)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"no journal of an upgrade: {error}") from error
+
+
+def backup_of(database: Path) -> Path:
+    """Return the place of a database's copy: in the same directory, so that a rename is enough to restore it."""
+    return database.with_name(f".{database.name}.before-upgrade")
+
+
+def schema_of(database: Path) -> int | None:
+    """Return the version of a database's schema; None if it is damaged or cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error:
+        return None
+    return int(version) if check == "ok" else None
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Replace a file with mode 0600, durably. Raises OSError."""
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Put a file on the disk. Raises OSError."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_directory(path: Path) -> None:
+    """Put the names in a directory on the disk. Raises OSError."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_ANSWER_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def observe_node(path: str) -> NodeObservation | None:
+    """Return the node that answers on a socket; None if none does."""
+    try:
+        state, pods = _get(path, "/edgecore/state"), _get(path, "/pods")
+        return NodeObservation(
+            version=str(state["version"]),
+            connected=state["link"].get("connected_at") is not None,
+            unready=sorted(name for name, module in state["modules"].items() if module["state"] != "ready"),
+            containers=_running_containers(pods),
+        )
+    except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _get(path: str, target: str) -> Any:
+    with closing(_SocketConnection(path)) as connection:
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        text = answer.read(_LARGEST_ANSWER)
+        if answer.status != http.client.OK:
+            raise ValueError(f"{target}: {answer.status}")
+        return read_json(text)
+
+
+def _running_containers(pods: Any) -> dict[str, str]:
+    found = {}
+    for pod in pods.get("items") or ():
+        metadata, status = pod["metadata"], pod.get("status", {})
+        for container in status.get("containerStatuses") or ():
+            if "running" in (container.get("state") or {}):
+                name = f"{metadata['namespace']}/{metadata['name']} {metadata['uid']} {container['name']}"
+                found[name] = str(container["containerID"])
+    return found
+
+
+def failed_checks(program: Path, options: Sequence[str]) -> list[str] | None:
+    """Return the checks of `doctor` that fail; None if it does not work."""
+    command = [str(program), "doctor", "--json", *options]
+    try:
+        said = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DOCTOR_SECONDS, check=False
+        )
+        return [str(each["check"]) for each in read_json(said.stdout) if each["level"] == "FAIL"]
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError, KeyError):
+        return None
+
+
+class LocalNodeControl:
+    """The node of this machine, run by systemd or as a process of its own.
+
+    Args:
+        installation: with the program.
+        node: the node.
+    """
+
+    def __init__(self, installation: Installation, node: NodeHandle) -> None:
+        self._installation = installation
+        self._node = node
+        self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._exits = self._restarts() if node.unit else 0
+        self._environment: dict[str, str] = dict(os.environ)
+        self._directory = Path("/")
+
+    def observe(self) -> NodeObservation | None:
+        """Return the node as it is; None if it does not answer."""
+        return observe_node(self._node.socket)
+
+    def problems(self) -> list[str] | None:
+        """Return the checks of the current version's `doctor` that fail; None if it does not work."""
+        return failed_checks(self._installation.program(), self._node.options)
+
+    def exits(self) -> int:
+        """Return how often the node has ended by itself; a process that this has started is started again."""
+        if self._node.unit:
+            return self._restarts() - self._exits
+        if self._child is None:
+            owner = owner_of(Path(self._node.lock))
+            self._exits += 1 if self._owner not in (0, owner) else 0
+            self._owner = owner
+        elif self._child.poll() is not None:
+            self._exits += 1
+            self._spawn()
+        return self._exits
+
+    def stop(self) -> None:
+        """Stop the node, if it runs."""
+        if self._node.unit:
+            self._systemctl("stop", self._node.unit)
+            return
+        process = owner_of(Path(self._node.lock))
+        if process:
+            self._remember(process)
+            end_process(process)
+        if self._child is not None:
+            end_process(self._child.pid)
+            self._child.wait()
+            self._child = None
+
+    def start(self) -> None:
+        """Start the current version."""
+        if self._node.unit:
+            self._systemctl("start", "--no-block", self._node.unit)
+            self._exits = self._restarts()
+            return
+        self._exits = 0
+        self._spawn()
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    def _spawn(self) -> None:
+        """Start a process that outlives this one, with the environment and the directory of the one before it."""
+        with (self._installation.state / "run.log").open("ab") as log:
+            self._child = subprocess.Popen(
+                [str(self._installation.launcher), "run", *self._node.arguments],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _remember(self, process: int) -> None:
+        with suppress(OSError):
+            words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+            self._environment = {name: value for name, _, value in pairs}
+            self._directory = Path(f"/proc/{process}/cwd").readlink()
+
+    def _restarts(self) -> int:
+        return number_in(self._systemctl("show", "--property=NRestarts", "--value", self._node.unit))
+
+    def _systemctl(self, *words: str) -> str:
+        command = ["systemctl", *(["--user"] if self._node.user else []), *words]
+        with suppress(OSError, subprocess.SubprocessError):
+            return subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
+            ).stdout
+        return ""
+
+
+def owner_of(lock: Path) -> int:
+    """Return the process that runs the node; 0 if none does."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return 0
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return number_in(os.pread(descriptor, 20, 0).decode("ascii", "replace"))
+    else:
+        return 0
+    finally:
+        os.close(descriptor)
+
+
+def number_in(text: str) -> int:
+    """Return the number that a text is; 0 if it is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}\n?", text) else 0
+
+
+def end_process(process: int) -> None:
+    """End a process: SIGTERM, and SIGKILL if it does not stop."""
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(process)
+        try:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                signal.pidfd_send_signal(descriptor, number)
+                if select.select([descriptor], [], [], STOP_SECONDS)[0]:
+                    return
+        finally:
+            os.close(descriptor)
+
+
+def start_updater(installation: Installation, node: NodeHandle, *, is_starting: bool) -> None:
+    """Start the updater: as a transient unit where systemd runs the node, else as a process of its own.
+
+    systemd starts it again when it is killed.
+
+    Raises:
+        OSError: a program is missing.
+        subprocess.SubprocessError: systemd did not start it.
+    """
+    command = [sys.executable, "-I", str(installation.state / "updater.py"), str(installation.root)]
+    if node.unit:
+        options = [
+            "--quiet",
+            f"--unit={_UNIT}",
+            "--collect",
+            "--property=Restart=on-failure",
+            "--property=RestartSec=5",
+        ]
+        words = ["systemd-run", *(["--user"] if node.user else []), *options, "--", *command]
+        subprocess.run(words, stdin=subprocess.DEVNULL, check=True, timeout=_COMMAND_SECONDS)
+        return
+    with (installation.state / "updater.log").open("ab") as log:
+        subprocess.Popen(
+            [*command, *(["starting"] if is_starting else [])],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def launch(root: Path, words: Sequence[str]) -> NoReturn:
+    """Start the current version in the place of this process; see to an upgrade that is unfinished before a node runs.
+
+    Whatever fails there is said, and the version starts nevertheless.
+    """
+    installation = Installation(root)
+    if words[:1] == ["run"]:
+        try:
+            with installation.locked() as is_free:
+                journal = installation.journal() if is_free else None
+                if journal is None or journal.phase not in UNFINISHED:
+                    journal = None
+                elif not (runs := owner_of(Path(journal.node.lock)) != 0):
+                    installation.recover(journal)
+            if journal is not None:
+                start_updater(installation, journal.node, is_starting=not runs)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"edgecore: cannot go on with the upgrade: {error}\n")
+    program = str(installation.program())
+    os.execv(program, [program, *words])  # noqa: S606 - in the place of this process
+
+
+def main(words: Sequence[str]) -> int:
+    """Carry the upgrade of an installation to its end."""
+    installation, deadline = Installation(Path(words[0])), time.monotonic() + _LOCK_SECONDS
+    while True:
+        with installation.locked() as is_free:
+            if is_free:
+                journal = installation.journal()
+                if journal is not None and journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
+                    node = LocalNodeControl(installation, journal.node)
+                    Updater(installation, node, is_starting="starting" in words[1:]).run(journal)
+                return 0
+        if time.monotonic() > deadline:
+            sys.stderr.write("updater: another upgrade is under way\n")
+            return 0
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

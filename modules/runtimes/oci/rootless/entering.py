@@ -1,0 +1,223 @@
+"""Enters the user and mount namespace of a node, or makes them.
+
+The namespaces live as long as a process is in them: edgecore, the parents of containers, slirp4netns, or the holder, a
+`sleep` that outlives edgecore. A later edgecore, or a command that removes files of sub-ids, joins them. It finds them
+by a random name in the node's own tmpfs, because numbers of processes and namespaces are soon another's.
+
+A process may enter a user namespace only as long as it has one thread.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from beehive.node_namespaces import DIRECTORY, PLACE, namespaces_id, write_namespaces_id
+from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, sub_ids
+from modules.runtimes.shim import kernel
+
+REFUSED: Final = (
+    "sysctl -w user.max_user_namespaces=15000; on Debian kernel.unprivileged_userns_clone=1, "
+    "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
+)
+"""The commands that allow user namespaces, by who forbids them."""
+
+_ATTEMPT: Final = "isolate containers without root"
+_PROC: Final = Path("/proc")
+_GROUPS: Final = "/sys/fs/cgroup"
+_SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
+_OWN_OPTIONS: Final = "mode=755,size=10%"
+_SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
+_LONGEST_ID: Final = 64
+_SECONDS: Final = 60.0
+
+
+def enter(record: Path) -> None:
+    """Enter the namespaces of a node; new ones if no process is left in those of its record.
+
+    Args:
+        record: file with their identity, of this user alone.
+
+    Raises:
+        StateDirectoryError: this machine, or this process, cannot have them.
+        OSError: the record cannot be written.
+    """
+    if namespaces_id():
+        return
+    if len(list((_PROC / "self/task").iterdir())) > 1:
+        raise StateDirectoryError(_ATTEMPT, "this process has several threads already")
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    here = Path.cwd()
+    with ExitStack() as stack:
+        file = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        stack.callback(os.close, file)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        identity = os.pread(file, _LONGEST_ID, 0).decode("ascii", "replace").strip()
+        member = _member(identity) if identity else None
+        if member is not None:
+            stack.callback(os.close, member)
+            _join(member)
+        else:
+            identity = secrets.token_hex(16)
+            _make()
+            os.ftruncate(file, 0)
+            os.pwrite(file, identity.encode(), 0)
+            _set_up(identity)
+    with suppress(OSError):
+        os.chdir(here)
+
+
+def check() -> None:
+    """Look for what new namespaces need, as far as that is to be seen before. Raises StateDirectoryError."""
+    _mappings()
+
+
+def end_namespaces() -> None:
+    """Kill all other processes of the namespaces of this process, which is about to end; it has removed all pods."""
+    users = _namespace(_PROC / "self")
+    for process in _processes():
+        pid = int(process.name)
+        if pid not in (os.getpid(), os.getppid()) and _namespace(process) == users:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> Iterator[Path]:
+    return (each for each in _PROC.iterdir() if each.name.isdecimal())
+
+
+def _namespace(process: Path) -> str:
+    """Return the user namespace of a process; empty if it has ended."""
+    try:
+        return str((process / "ns/user").readlink())
+    except OSError:
+        return ""
+
+
+def _member(identity: str) -> int | None:
+    """Return a descriptor of the directory in /proc of a process in the namespaces of an identity; None without one."""
+    if not identity.isalnum():
+        return None
+    mark = str(DIRECTORY / identity)
+    for process in _processes():
+        try:
+            if process.stat().st_uid != os.getuid():
+                continue
+            opened = os.open(process, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if os.path.exists(f"/proc/self/fd/{opened}/root{mark}"):  # noqa: PTH110 - of the same process still
+            return opened
+        os.close(opened)
+    return None
+
+
+def _join(member: int) -> None:
+    """Enter the namespaces of a process. Raises StateDirectoryError."""
+    try:
+        with ExitStack() as stack:
+            opened = []
+            for kind in ("user", "mnt"):
+                opened.append(os.open(f"ns/{kind}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=member))
+                stack.callback(os.close, opened[-1])
+            kernel.set_namespace(opened[0], kernel.NEW_USER_NAMESPACE, "user namespace")
+            kernel.set_namespace(opened[1], kernel.NEW_MOUNT_NAMESPACE, "mount namespace")
+    except OSError as error:
+        raise StateDirectoryError(_ATTEMPT, f"the namespaces of this node cannot be entered: {error}") from error
+
+
+def _make() -> None:
+    """Leave the machine's users and mounts for new ones, with the user as root. Raises StateDirectoryError."""
+    commands = _mappings()
+    waiting, go = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        _map_parent(waiting, go, commands)
+    os.close(waiting)
+    try:
+        kernel.unshare(kernel.NEW_USER_NAMESPACE | kernel.NEW_MOUNT_NAMESPACE)
+        os.write(go, b"1")
+    except OSError as error:
+        raise StateDirectoryError(
+            _ATTEMPT,
+            f"this machine refuses a user namespace: {error.strerror}",
+            REFUSED,
+        ) from error
+    finally:
+        os.close(go)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        refused = " or ".join(" ".join(command) for command in commands)
+        raise StateDirectoryError(_ATTEMPT, f"refused: {refused}", "ls -l /usr/bin/newuidmap: it must be set-user-id")
+
+
+def _mappings() -> list[list[str]]:
+    """Return the commands that map users and groups of this process: root is the own, all others are sub-ids.
+
+    Raises StateDirectoryError.
+    """
+    account = _account()
+    if "NoNewPrivs:\t1" in (_PROC / "self/status").read_text():
+        reason = "it was started with no_new_privs, which takes newuidmap its rights"
+        raise StateDirectoryError(_ATTEMPT, reason, "take NoNewPrivileges= out of its unit")
+    wanted = (("newuidmap", os.getuid(), SUBUID), ("newgidmap", os.getgid(), SUBGID))
+    found = [(_mapper(program), own, sub_ids(account, path)) for program, own, path in wanted]
+    me = str(os.getpid())
+    return [[program, me, "0", str(own), "1", "1", str(ids.start), str(ids.number)] for program, own, ids in found]
+
+
+def _account() -> Account:
+    number = os.getuid()
+    try:
+        return Account(pwd.getpwuid(number).pw_name, number)
+    except KeyError:
+        return Account(str(number), number)
+
+
+def _mapper(name: str) -> str:
+    found = shutil.which(name, path=_SEARCHED)
+    if found is None:
+        raise StateDirectoryError(_ATTEMPT, f"{name} is not installed", "apt-get install uidmap")
+    return found
+
+
+def _map_parent(waiting: int, go: int, commands: list[list[str]]) -> None:
+    """Map the users of the parent, when it is in its new namespace; this process ends."""
+    status = 1
+    try:
+        os.close(go)
+        if os.read(waiting, 1):
+            ended = [subprocess.run(command, timeout=_SECONDS, check=False).returncode for command in commands]
+            status = int(any(ended))
+    finally:
+        os._exit(status)
+
+
+def _set_up(identity: str) -> None:
+    """Mount what the node needs, and start the holder. Raises StateDirectoryError.
+
+    Control groups are the machine's, and none of them may be changed: containers and crun see none.
+    """
+    try:
+        kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
+        if Path(_GROUPS).is_dir():
+            kernel.mount("tmpfs", _GROUPS, "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
+        kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
+        DIRECTORY.mkdir(mode=0o711)
+        write_namespaces_id(identity)
+        os.posix_spawnp(
+            "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
+            file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
+            setsid=True,
+        )  # fmt: skip
+    except OSError as error:
+        hint = REFUSED if isinstance(error, PermissionError) else ""
+        raise StateDirectoryError(_ATTEMPT, f"its namespaces cannot be set up: {error}", hint) from error

@@ -1,0 +1,195 @@
+"""The network namespace of a node without root, and slirp4netns, which connects it with the machine's network.
+
+slirp4netns sends in the user's name what pods send, and listens on the machine's ports for them (slirp4netns(1)). Pods
+do not reach what listens on 127.0.0.1 of the machine. It outlives edgecore; its socket shows whether it lives.
+"""
+
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from beehive.nesting import read_json
+from beehive.node_namespaces import DIRECTORY
+from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.kernel import (
+    NEW_NETWORK,
+    bind_file,
+    on_own_thread,
+    own_namespace,
+    set_interface_up,
+)
+from modules.runtimes.shim.kernel import unshare
+
+MTU: Final = 65_520
+"""The largest of slirp4netns: with the usual 1,500 pods have a tenth of its throughput."""
+INSTALL: Final = "apt-get install slirp4netns"
+
+_ATTEMPT: Final = "connect pods to the machine's network"
+_SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
+_TUN: Final = Path("/dev/net/tun")
+_INTERFACE: Final = "tap0"
+_SECONDS: Final = 30.0
+_MOST_ANSWER: Final = 1 << 20
+_MOST_SAID: Final = 500
+
+
+class Forward(NamedTuple):
+    """A port of the machine that leads to the same port of the node's network, and from there to a pod."""
+
+    protocol: str
+    address: str
+    port: int
+
+
+class NodeNetwork:
+    """The network of one node. Thread-safe.
+
+    Args:
+        directory: of the node's namespaces.
+        searched: directories of programs, separated by colons.
+    """
+
+    def __init__(self, directory: Path = DIRECTORY, searched: str = _SEARCHED) -> None:
+        self.namespace = directory / "net"
+        """File of the network namespace."""
+        self._socket = directory / "slirp.sock"
+        self._searched = searched
+        self._lock = threading.Lock()
+
+    def ensure(self) -> bool:
+        """Make the namespace and start slirp4netns, unless they are there; return whether it was started.
+
+        Raises PodNetworkError.
+        """
+        with self._lock:
+            if self._lives():
+                return False
+            program = self.check()
+            try:
+                if not _is_bound(self.namespace):
+                    on_own_thread(self._make)
+                self._start(program)
+            except OSError as error:
+                raise PodNetworkError(_ATTEMPT, str(error)) from error
+            return True
+
+    def forwards(self) -> dict[Forward, int]:
+        """Return the ports that are forwarded, with their numbers. Raises PodNetworkError."""
+        entries = self._ask("list_hostfwd").get("entries", [])
+        return {Forward(each["proto"], each["host_addr"], each["host_port"]): each["id"] for each in entries}
+
+    def add(self, forward: Forward) -> None:
+        """Forward a port. Raises PodNetworkError."""
+        protocol, address, port = forward
+        named = {"proto": protocol, "host_addr": address, "host_port": port, "guest_port": port}
+        try:
+            self._ask("add_hostfwd", named)
+        except PodNetworkError as error:
+            reason = f"this user cannot listen on port {port} of {protocol}: it is taken"
+            hint = ""
+            if port < _first_unprivileged():
+                reason = f"port {port} of the machine is root's"
+                hint = f"sysctl -w net.ipv4.ip_unprivileged_port_start={port}"
+            raise PodNetworkError("forward a host port", reason, hint) from error
+
+    def remove(self, number: int) -> None:
+        """Forward a port no more. Raises PodNetworkError."""
+        self._ask("remove_hostfwd", {"id": number})
+
+    def _lives(self) -> bool:
+        if not _is_bound(self.namespace):
+            return False
+        try:
+            self._ask("list_hostfwd")
+        except PodNetworkError:
+            return False
+        return True
+
+    def check(self) -> str:
+        """Return the path of slirp4netns. Raises PodNetworkError if it is missing, or may open no interface."""
+        program = shutil.which("slirp4netns", path=self._searched)
+        if program is None:
+            raise PodNetworkError(_ATTEMPT, "slirp4netns is not installed", INSTALL)
+        if not os.access(_TUN, os.R_OK | os.W_OK):
+            hint = "chmod 666 /dev/net/tun" if _TUN.exists() else "modprobe tun"
+            raise PodNetworkError(_ATTEMPT, f"{_TUN} cannot be opened", hint)
+        return program
+
+    def _make(self) -> None:
+        """Leave the machine's network on this thread for a new one, and bind that to its file."""
+        unshare(NEW_NETWORK)
+        set_interface_up("lo")
+        self.namespace.touch(mode=0o400)
+        bind_file(own_namespace("net"), self.namespace)
+
+    def _start(self, program: str) -> None:
+        self._socket.unlink(missing_ok=True)
+        ready, told = os.pipe2(os.O_CLOEXEC)
+        command = [
+            program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-sandbox", "--enable-seccomp",
+            "--netns-type=path", f"--ready-fd={told}", f"--api-socket={self._socket}", str(self.namespace), _INTERFACE,
+        ]  # fmt: skip
+        log = self._socket.with_name("slirp.log")
+        try:
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[told],
+                    env={"PATH": self._searched}, cwd="/", start_new_session=True,
+                )  # fmt: skip
+            os.close(told)
+            told = -1
+            poll = select.poll()
+            poll.register(ready, select.POLLIN)
+            if not (poll.poll(int(_SECONDS * 1000)) and os.read(ready, 1)):
+                process.kill()
+                process.wait()
+                raise PodNetworkError(_ATTEMPT, f"slirp4netns does not start: {_last_line(log)}")
+        finally:
+            os.close(ready)
+            if told >= 0:
+                os.close(told)
+
+    def _ask(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+        request = {"execute": command, **({"arguments": arguments} if arguments else {})}
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(_SECONDS)
+                connection.connect(str(self._socket))
+                connection.sendall(json.dumps(request).encode())
+                connection.shutdown(socket.SHUT_WR)
+                answer = b""
+                while len(answer) < _MOST_ANSWER and (part := connection.recv(64 * 1024)):
+                    answer += part
+            found = read_json(answer)
+        except (OSError, ValueError) as error:
+            raise PodNetworkError(_ATTEMPT, f"slirp4netns does not answer: {error}") from error
+        if "error" in found:
+            raise PodNetworkError(_ATTEMPT, str(found["error"])[:_MOST_SAID])
+        return dict(found)
+
+
+def _is_bound(path: Path) -> bool:
+    with suppress(OSError):
+        return path.stat().st_dev != path.parent.stat().st_dev
+    return False
+
+
+def _first_unprivileged() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _last_line(log: Path) -> str:
+    with suppress(OSError):
+        lines = log.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:_MOST_SAID] if lines else "it says nothing"
+    return "it says nothing"

@@ -1,0 +1,433 @@
+"""The devices of a mapper, with drivers that a test holds up."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+
+from beehive import RealClock
+from edgecore_mapper import DeviceDriver, DriverProperty, Value, device_thread
+from edgecore_mapper import devices as mapped_devices
+from edgecore_mapper.devices import DeviceRefused, MappedDevices
+from edgecore_mapper.driver import DriverSpec
+from edgecore_mapper.method_calls import MethodRefused
+from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.end_to_end.processes import wait_until
+
+MODEL = dmi.DeviceModel(
+    name="m",
+    namespace="ns",
+    spec=dmi.DeviceModelSpec(properties=[dmi.ModelProperty(name="p", type="STRING", accessMode="ReadWrite")]),
+)
+
+
+def described(cycle: int = 20, desired: str = "") -> dmi.Device:
+    prop = dmi.DeviceProperty(name="p", desired=dmi.TwinProperty(value=desired), reportToCloud=True, collectCycle=cycle)
+    spec = dmi.DeviceSpec(deviceModelReference="m", properties=[prop])
+    return dmi.Device(name="d", namespace="ns", spec=spec, status=dmi.DeviceStatus(reportToCloud=True))
+
+
+class Bench:
+    """Counts what drivers do, and holds up the first that is opened; takes all reports."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.opened = self.open = self.most_open = 0
+        self.writes: list[Value] = []
+
+    def values(self, _spec: DriverSpec, _values: Mapping[str, str]) -> bool:
+        return True
+
+    def state(self, _spec: DriverSpec, _state: str) -> bool:
+        return True
+
+    def driver(self, spec: DriverSpec) -> DeviceDriver:
+        bench = self
+
+        class Driver(DeviceDriver):
+            def open(self) -> None:
+                bench.opened += 1
+                bench.open += 1
+                bench.most_open = max(bench.most_open, bench.open)
+
+            def read(self, _prop: DriverProperty) -> Value:
+                bench.goes_on.wait(60)
+                return "1"
+
+            def write(self, _prop: DriverProperty, value: Value) -> None:
+                bench.writes.append(value)
+
+            def close(self) -> None:
+                bench.open -= 1
+
+        return Driver(spec)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(device_thread, "FIRST_DELAY", 0.01)
+    return Bench()
+
+
+@pytest.fixture
+def devices(bench: Bench) -> Iterator[MappedDevices]:
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(MODEL)
+    made.put(described())
+    wait_until(lambda: bench.opened == 1, "the device is open")
+    yield made
+    bench.goes_on.set()
+    made.stop()
+
+
+def _changes(devices: MappedDevices) -> None:
+    devices.put(described(cycle=30))
+    devices.put(described(cycle=40))
+
+
+def _is_replaced(devices: MappedDevices) -> None:
+    devices.remove("ns/d")
+    devices.put(described(cycle=40))
+
+
+@pytest.mark.parametrize("happens", [_changes, _is_replaced])
+def test_a_device_is_not_opened_before_its_earlier_driver_has_closed_it(
+    devices: MappedDevices, bench: Bench, happens: Callable[[MappedDevices], None]
+) -> None:
+    """A serial port has one user; a driver may take long to read."""
+    happens(devices)
+    threading.Event().wait(0.3)
+    assert bench.opened == 1
+    bench.goes_on.set()
+    wait_until(lambda: bench.opened == 2, "the next driver has opened it")
+    assert bench.most_open == 1
+
+
+def test_a_desired_value_that_was_taken_back_is_written_when_it_comes_again(
+    devices: MappedDevices, bench: Bench
+) -> None:
+    """The device may have been set otherwise meanwhile."""
+    bench.goes_on.set()
+    for desired, writes in (("on", ["on"]), ("", ["on"]), ("on", ["on", "on"])):
+        devices.put(described(desired=desired))
+        wait_until(partial(_are_written, bench, writes), "it is written")
+        threading.Event().wait(0.1)
+    assert bench.writes == ["on", "on"]
+
+
+def _other_port(device: dmi.Device) -> None:
+    device.spec.protocol.configData.data["port"].Pack(StringValue(value="2"))
+
+
+def _other_register(device: dmi.Device) -> None:
+    device.spec.properties[0].visitors.configData.data["register"].Pack(StringValue(value="2"))
+
+
+@pytest.mark.parametrize("place", [_other_port, _other_register])
+def test_a_desired_value_is_written_to_another_place_too(
+    devices: MappedDevices, bench: Bench, place: Callable[[dmi.Device], None]
+) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    moved = described(desired="on")
+    place(moved)
+    devices.put(moved)
+    wait_until(lambda: bench.writes == ["on", "on"], "it is written to the other place")
+
+
+def test_a_new_device_of_the_name_gets_its_desired_value_written(devices: MappedDevices, bench: Bench) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.remove("ns/d")
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on", "on"], "it is written to the new device")
+
+
+def test_a_report_tells_no_desired_value_that_was_not_written(
+    devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cloud takes it for confirmed; it comes here between the write and the report."""
+    told: list[tuple[str, list[Value]]] = []
+
+    def values(spec: DriverSpec, _values: Mapping[str, str]) -> bool:
+        told.append((spec.properties["p"].desired, [*bench.writes]))
+        return False  # it is repeated
+
+    monkeypatch.setattr(bench, "values", values)
+    devices.put(described(desired="on"))
+    bench.goes_on.set()
+    wait_until(lambda: told[-1:] == [("on", ["on"])], "the written value is reported")
+    assert told[0] == ("", [])
+
+
+def test_a_device_that_is_read_otherwise_gets_no_value_twice(devices: MappedDevices, bench: Bench) -> None:
+    bench.goes_on.set()
+    devices.put(described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.put(described(cycle=30, desired="on"))
+    devices.put(described(cycle=40, desired="off"))
+    wait_until(lambda: bench.writes[1:] != [], "the next value is written")
+    assert bench.writes == ["on", "off"]
+
+
+class Failing(Bench):
+    """Its drivers fail as often as `failures` has it, and hold nothing up."""
+
+    def __init__(self, **failures: int) -> None:
+        super().__init__()
+        self.goes_on.set()
+        self.failures = Counter(failures)
+        self.states: list[str] = []
+
+    def state(self, _spec: DriverSpec, state: str) -> bool:
+        self.states.append(state)
+        return True
+
+    def driver(self, spec: DriverSpec) -> DeviceDriver:
+        driver = super().driver(spec)
+        for name in ("open", "read", "write"):
+            setattr(driver, name, partial(self._try, name, getattr(driver, name)))
+        return driver
+
+    def _try(self, name: str, method: Callable[..., object], *values: object) -> object:
+        if self.failures[name]:
+            self.failures[name] -= 1
+            raise OSError("unplugged")
+        return method(*values)
+
+
+def _run(bench: Failing, clock: RealClock, device: dmi.Device) -> MappedDevices:
+    made = MappedDevices({"m": bench.driver}, bench, clock)
+    made.put_model(MODEL)
+    made.put(device)
+    wait_until(lambda: "online" in bench.states, "the device is online")
+    return made
+
+
+HOUR = 3_600_000
+
+
+def _is_read(devices: MappedDevices) -> bool:
+    found = devices.get("ns/d")
+    return found is not None and len(found.status.twins) > 0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_that_is_read_once_an_hour_is_written_and_closed_immediately() -> None:
+    bench = Failing()
+    devices = _run(bench, RealClock(), described(cycle=HOUR))
+    wait_until(lambda: _is_read(devices), "it is read")
+    devices.put(described(cycle=HOUR, desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.stop()
+    assert bench.open == 0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_mapper_with_as_many_devices_as_it_may_have_takes_changes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped_devices, "MAX_DEVICES", 1)
+    bench = Failing()
+    devices = _run(bench, RealClock(), described())
+    other = described()
+    other.name = "e"
+    with pytest.raises(DeviceRefused, match="has 1 devices"):
+        devices.put(other)
+    devices.put(described(cycle=30))
+    wait_until(lambda: bench.opened == 2, "it is opened with its change")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_devices_that_a_registration_does_not_have_are_closed() -> None:
+    bench = Failing()
+    devices = _run(bench, RealClock(), described())
+    devices.record_changes()
+    assert devices.replace([MODEL], []) == []
+    wait_until(lambda: bench.open == 0, "it is closed")
+    assert devices.get("ns/d") is None
+
+
+@pytest.mark.usefixtures("bench")
+def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
+    devices, other, new_model = _run(Failing(), RealClock(), described()), described(), dmi.DeviceModel()
+    other.name = "e"
+    new_model.CopyFrom(MODEL)
+    new_model.spec.properties.append(dmi.ModelProperty(name="q", type="STRING"))
+    devices.put(other)
+    devices.record_changes()
+    devices.put_model(new_model)
+    devices.put(described(desired="newest"))
+    devices.remove("ns/e")
+    assert devices.replace([MODEL], [described(desired="older"), other]) == []
+    changed = devices.get("ns/d")
+    assert changed is not None
+    assert changed.spec.properties[0].desired.value == "newest"
+    assert devices._models["ns/m"] == new_model
+    assert devices.get("ns/e") is None
+    devices.record_changes()
+    devices.put(other)
+    assert devices.replace([MODEL], [described()]) == []
+    assert devices.get("ns/e") is not None
+    devices.stop()
+
+
+def test_a_device_that_was_refused_during_a_registration_is_started_by_its_answer(bench: Bench) -> None:
+    """Its model comes with the answer."""
+    devices = MappedDevices({"m": bench.driver}, bench, RealClock())
+    devices.record_changes()
+    with pytest.raises(DeviceRefused, match="is not known"):
+        devices.put(described())
+    assert devices.replace([MODEL], [described()]) == []
+    assert devices.get("ns/d") is not None
+    bench.goes_on.set()
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_report_that_was_not_accepted_is_soon_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_thread, "REPEAT", 0.01)
+    bench, answers = Failing(), [True, False, False]
+    monkeypatch.setattr(bench, "values", lambda *_: answers.pop())
+    devices = _run(bench, RealClock(), described(cycle=HOUR))
+    wait_until(lambda: not answers, "it is accepted")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_an_unchanged_value_is_reported_again_after_its_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, told = Failing(), list[Mapping[str, str]]()
+
+    def values(_spec: DriverSpec, values: Mapping[str, str]) -> bool:
+        told.append(values)
+        return True
+
+    monkeypatch.setattr(bench, "values", values)
+    device = described()
+    device.spec.properties[0].reportCycle = 10
+    devices = _run(bench, RealClock(), device)
+    wait_until(lambda: told[:3] == [{"p": "1"}] * 3, "it is reported again")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_readonly_property_is_neither_written_nor_set_by_a_method() -> None:
+    bench, model = Failing(), dmi.DeviceModel()
+    model.CopyFrom(MODEL)
+    model.spec.properties[0].accessMode = "ReadOnly"
+    device = described(desired="on")
+    device.spec.methods.append(dmi.DeviceMethod(name="set", propertyNames=["p"]))
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(model)
+    made.put(device)
+    wait_until(lambda: "online" in bench.states, "the device is online")
+    with pytest.raises(MethodRefused, match="p is ReadOnly"):
+        made.call("ns/d", "set", "p", "on")
+    made.stop()
+    assert bench.writes == []
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_state_that_the_device_does_not_ask_for_is_not_reported() -> None:
+    bench, device = Failing(), described()
+    device.status.reportToCloud = False
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    made.put_model(MODEL)
+    made.put(device)
+    wait_until(lambda: _is_read(made), "it is read")
+    made.stop()
+    assert bench.states == []
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_that_opens_and_cannot_be_read_is_not_online() -> None:
+    bench = Failing(read=2)
+    _run(bench, RealClock(), described()).stop()
+    assert bench.states == ["offline", "online"]
+
+
+class Draws(random.Random):
+    """Draws no pause, and notes the longest that each could have been."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.ceilings: list[float] = []
+
+    def uniform(self, _a: float, b: float) -> float:
+        self.ceilings.append(b)
+        return 0.0
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_device_without_reads_forgets_earlier_failures_too() -> None:
+    """The pause before it is opened again does not grow from one failure to one of another day."""
+    bench, clock = Failing(open=1, write=1), RealClock()
+    clock.random = draws = Draws()
+    devices = _run(bench, clock, _unread())
+    devices.put(_unread(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    devices.stop()
+    assert draws.ceilings == [0.01, 0.01]
+
+
+def _unread(desired: str = "") -> dmi.Device:
+    device = described(desired=desired)
+    device.spec.properties[0].reportToCloud = False
+    return device
+
+
+def _are_written(bench: Bench, values: Sequence[Value]) -> bool:
+    return bench.writes == [*values]
+
+
+def test_a_changed_model_brings_no_device_back(
+    devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KubeEdge's edgecore does not wait for one call before the next: the device is removed meanwhile, or later."""
+    bench.goes_on.set()
+    put, could_remove = devices.put, list[bool]()
+    removal = threading.Thread(target=devices.remove, args=("ns/d",))
+
+    def look() -> None:
+        could_remove.append(devices._lock.acquire(blocking=False))
+        if could_remove[-1]:
+            devices._lock.release()
+
+    def late(device: dmi.Device) -> None:
+        looking = threading.Thread(target=look)
+        looking.start()
+        looking.join()
+        removal.start()
+        put(device)
+
+    monkeypatch.setattr(devices, "put", late)
+    changed = dmi.DeviceModel()
+    changed.CopyFrom(MODEL)
+    changed.spec.properties[0].type = "INT"
+    devices.put_model(changed)
+    removal.join()
+    assert could_remove == [False]
+    assert devices.get("ns/d") is None
+
+
+def test_a_desired_value_that_comes_during_a_read_does_not_wait_for_the_next(bench: Bench) -> None:
+    """An hour is between two reads; the cloud's change comes while the device is read for the first time."""
+    bench.goes_on.set()
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    read, hour = bench.goes_on.wait, 3_600_000
+
+    def changed_meanwhile(timeout: float | None = None) -> bool:
+        if not bench.writes:
+            made.put(described(cycle=hour, desired="on"))
+        return read(timeout)
+
+    bench.goes_on.wait = changed_meanwhile  # type: ignore[method-assign]
+    made.put_model(MODEL)
+    made.put(described(cycle=hour))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    made.stop()

@@ -1,0 +1,71 @@
+"""Small releases: a wheel with a few lines that run the edgecore of this tree under a version of their own."""
+
+from __future__ import annotations
+
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from modules.processes.edgecore.upgrade.bundle import BundleManifest
+from tests.end_to_end.processes import REPOSITORY
+from tests.packaging.bundle import manifest_of, write_bundle
+
+KEY: Final = Ed25519PrivateKey.generate()
+
+_PAYLOAD: Final = """\
+import sys
+sys.path[:0] = {paths!r}
+from modules.processes.common import version
+version.VERSION = {version!r}
+
+def main():
+    if sys.argv[1:2] == ["run"]:
+        fail()
+    from modules.processes.edgecore.__main__ import main
+    return main()
+
+def fail():
+    {failure}
+"""
+
+GOOD: Final = "pass"
+DOES_NOT_START: Final = "sys.exit(4)"
+DIES: Final = "import os, threading; timer = threading.Timer(2, os._exit, [1]); timer.daemon = True; timer.start()"
+NEVER_CONNECTS: Final = (
+    "from modules.processes.edgecore.config import EdgeCoreConfig; "
+    'EdgeCoreConfig.websocket_urls = property(lambda config: ("ws://127.0.0.1:1/e/n/events",))'
+)
+
+
+def make_wheel(directory: Path, version: str, failure: str = GOOD, **more: str) -> Path:
+    """Make the wheel of a version, with further files."""
+    paths = [str(REPOSITORY), sysconfig.get_paths()["purelib"]]
+    about = f"edgecore-{version}.dist-info"
+    files = {
+        "edgecore_payload.py": _PAYLOAD.format(paths=paths, version=version, failure=failure),
+        f"{about}/entry_points.txt": "[console_scripts]\nedgecore = edgecore_payload:main\n",
+        **more,
+    }
+    wheel = directory / f"edgecore-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    return wheel
+
+
+def make_bundle(directory: Path, version: str, failure: str = GOOD, *, claimed: str = "") -> Path:
+    """Make the bundle of a version, whose manifest claims another one if that is given."""
+    directory.mkdir(parents=True, exist_ok=True)
+    wheel = make_wheel(directory, version, failure)
+    target = directory / f"{version}.bundle"
+    write_bundle(target, manifest_of([wheel], claimed or version, "0123456789abcdef"), [wheel], KEY)
+    wheel.unlink()
+    return target
+
+
+def manifest_for(wheel: Path, version: str = "1.0.0") -> BundleManifest:
+    """Return the manifest of one wheel."""
+    return manifest_of([wheel], version, "")

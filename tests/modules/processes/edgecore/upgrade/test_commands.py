@@ -1,0 +1,161 @@
+"""`upgrade`, `rollback` and `versions` where no node runs: what is refused, and what is made."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metamanager.sqlite_open import open_file
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.upgrade import launcher
+from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.trial import VersionTrial
+from modules.processes.edgecore.upgrade.updater import (
+    Installation,
+    NodeHandle,
+    NodeObservation,
+    Phase,
+    UpgradeJournal,
+    backup_of,
+)
+from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
+from tests.packaging.bundle import public_key
+from tests.support.own_node import write_node
+
+
+class Here:
+    """An installation and a node that does not run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.root = directory, directory / "n"
+        self.installation = Installation(directory / "i")
+        write_node(self.root)
+        file = self.root / "edgecore.yaml"
+        lines = [line for line in file.read_text().splitlines() if "trustedKeys" not in line and line != "upgrade:"]
+        file.write_text("\n".join([*lines, "upgrade:", f"  trustedKeys: [{public_key(KEY)}]", ""]))
+
+    def do(self, *words: str | Path) -> int:
+        """Run a command; return its exit status."""
+        location = ["--root", str(self.root)] if words[0] != "versions" else []
+        return main([*map(str, words), "--installation", str(self.installation.root), *location])
+
+    def journal(self, phase: Phase) -> None:
+        """Write the journal of an upgrade from 1.0.0 to 1.0.1."""
+        handle = NodeHandle(str(self.root / "lock"), "", [], [])
+        before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
+        self.installation.write(UpgradeJournal("1.0.0", "1.0.1", handle, before, [], "", 3), phase)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    """Return the installation and the node."""
+    return Here(tmp_path)
+
+
+def test_the_first_version_and_the_next(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a node that runs there is no probation, and the link changes at once."""
+    bundles = here.directory / "b"
+    assert here.do("upgrade", make_bundle(bundles, "1.0.0")) == ExitCode.OK
+    assert "without probation" in capsys.readouterr().err
+    assert here.do("upgrade", make_bundle(bundles, "1.0.1")) == ExitCode.OK
+    assert here.installation.current() == "1.0.1"
+    capsys.readouterr()
+    assert here.do("versions", "--json") == ExitCode.OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (found["current"], [each["version"] for each in found["versions"]]) == ("1.0.1", ["1.0.0", "1.0.1"])
+    assert here.do("versions") == ExitCode.OK
+    assert capsys.readouterr().out == "  1.0.0  0123456789ab\n* 1.0.1  0123456789ab\n"
+    assert str(sys.executable) not in here.installation.launcher.read_text(), "the launcher needs no version's Python"
+
+
+def test_an_older_version_comes_only_when_it_is_asked_for(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    bundles = here.directory / "b"
+    assert here.do("upgrade", make_bundle(bundles, "1.0.1")) == ExitCode.OK
+    older = make_bundle(bundles, "1.0.0")
+    assert here.do("upgrade", older) == ExitCode.NOT_DONE
+    assert "older than the current version 1.0.1" in capsys.readouterr().err
+    assert here.installation.current() == "1.0.1"
+    assert here.do("upgrade", older, "--allow-downgrade") == ExitCode.OK
+    assert here.installation.current() == "1.0.0"
+
+
+@pytest.mark.parametrize("phase", [Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK])
+def test_one_upgrade_at_a_time(phase: Phase, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = make_bundle(here.directory / "b", "1.0.0")
+    here.installation.versions.mkdir(parents=True)
+    with here.installation.locked():
+        assert here.do("upgrade", bundle) == ExitCode.NOT_DONE
+    here.journal(phase)
+    for words in (("upgrade", bundle), ("rollback", "1.0.0")):
+        assert here.do(*words) == ExitCode.NOT_DONE
+    assert capsys.readouterr().err.count("another upgrade is under way") == 3
+
+
+def test_a_version_that_does_not_know_the_schema(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    bundles = here.directory / "b"
+    with closing(open_file(here.root / "edgecore.db")):
+        pass
+    assert here.do("upgrade", make_bundle(bundles, "1.0.0")) == ExitCode.OK
+    with closing(sqlite3.connect(here.root / "edgecore.db")) as database:
+        database.execute("PRAGMA user_version=9")
+    assert here.do("upgrade", make_bundle(bundles, "1.0.1")) == ExitCode.NOT_DONE
+    assert "the database has schema 9" in capsys.readouterr().err
+    assert here.installation.current() == "1.0.0"
+
+
+def test_a_version_that_says_that_it_is_another(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = make_bundle(here.directory / "b", "1.0.0", claimed="1.0.7")
+    assert here.do("upgrade", bundle) == ExitCode.NOT_DONE
+    assert "it says that it is '1.0.0'" in capsys.readouterr().err
+    assert here.installation.current() == ""
+
+
+def test_a_node_without_trusted_keys(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    write_node(here.root)
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.NOT_DONE
+    assert "upgrade.trustedKeys" in capsys.readouterr().err
+    assert not list(here.installation.versions.iterdir())
+
+
+@pytest.mark.parametrize("version", ["", "1.0.9", "../../etc", "1.0.1"])
+def test_a_way_back_to_nowhere(version: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.1")) == ExitCode.OK
+    assert here.do("rollback", *([version] if version else [])) == ExitCode.NOT_DONE
+    assert here.installation.current() == "1.0.1"
+
+
+def test_a_program_outside_of_any_installation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["versions"]) == ExitCode.NOT_DONE
+    assert "--installation DIR" in capsys.readouterr().err
+    assert launcher() == []
+
+
+def test_the_unit_of_a_version_starts_the_launcher(monkeypatch: pytest.MonkeyPatch, here: Here) -> None:
+    """So that a power cut on probation is noticed by the next start."""
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.OK
+    monkeypatch.setattr(sys, "prefix", str(here.installation.versions / "1.0.0"))
+    assert launcher() == [str(here.installation.launcher)]
+
+
+def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
+    """A node that goes back to it must not take newer pods for orphans."""
+    here.do("upgrade", make_bundle(here.directory / "b", "1.0.0"))
+    database = here.root / "edgecore.db"
+    with closing(open_file(database)) as opened:
+        opened.execute("INSERT INTO meta (key, type, value) VALUES ('null/store/complete', 'store', '1')")
+        opened.execute("INSERT INTO meta (key, type, value) VALUES ('default/pod/web', 'pod', '{}')")
+    trial = VersionTrial(here.installation.versions / "1.0.0", "1.0.0")
+    schema = trial.check_database(database, here.directory, 3)
+    with closing(sqlite3.connect(backup_of(database))) as copy:
+        assert copy.execute("SELECT key FROM meta").fetchall() == [("default/pod/web",)]
+    assert schema == 3
+    (here.directory / "tried.db").unlink()
+    with pytest.raises(UpgradeError, match="schema is not 4"):
+        trial.check_database(database, here.directory, 4)

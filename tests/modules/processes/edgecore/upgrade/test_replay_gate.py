@@ -1,0 +1,80 @@
+"""The replay gate, with programs that print what a replay would."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from modules.processes.edgecore.upgrade import replay_gate
+from modules.processes.edgecore.upgrade.replay_gate import FAILS, compare, recordings
+from tests.support.patience import PATIENCE
+
+SAME = "sys.exit(0)"
+OTHER = "print('stop_container\\nkill_pod'); sys.exit(7)"
+BUSY = "print('kill_pod'); sys.exit(7)"
+BROKEN = "sys.exit('no run from its beginning')"
+HANGS = "import signal; signal.pause()"
+
+
+def program(path: Path, text: str) -> Path:
+    """Write a program that replays as the text says."""
+    path.write_text(f"#!{sys.executable}\nimport sys\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("new", "current", "replayed", "left_out", "differences"),
+    [
+        (SAME, BROKEN, 1, {}, set()),
+        (OTHER, SAME, 1, {}, {"stop_container", "kill_pod"}),
+        (OTHER, BUSY, 1, {}, {"stop_container"}),
+        (BUSY, OTHER, 1, {}, set()),
+        (BROKEN, SAME, 1, {}, {FAILS}),
+        (BROKEN, BUSY, 1, {}, {FAILS}),
+        (BROKEN, BROKEN, 0, {"a.trace": "no run from its beginning"}, set()),
+    ],
+)
+def test_what_counts(
+    new: str, current: str, replayed: int, left_out: dict[str, str], differences: set[str], tmp_path: Path
+) -> None:
+    trace = tmp_path / "a.trace"
+    trace.touch()
+    found = compare(program(tmp_path / "new", new), program(tmp_path / "old", current), [trace], PATIENCE)
+    assert (found.replayed, found.left_out, set(found.differences)) == (replayed, left_out, differences)
+
+
+def test_the_time_is_bounded(tmp_path: Path) -> None:
+    trace = tmp_path / "a.trace"
+    trace.touch()
+    found = compare(program(tmp_path / "new", HANGS), program(tmp_path / "old", SAME), [trace], 0.5)
+    assert found.left_out == {"a.trace": "no time was left"}
+
+
+def test_a_recording_that_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(replay_gate, "LARGEST_RECORDING", 3)
+    trace = tmp_path / "a.trace"
+    trace.write_bytes(b"four")
+    found = compare(tmp_path / "none", tmp_path / "none", [trace], PATIENCE)
+    assert (found.replayed, set(found.left_out)) == (0, {"a.trace"})
+
+
+def test_which_recordings_a_node_has(tmp_path: Path) -> None:
+    names = ["edged/traces/1.trace", "one.trace", "parts/1.trace", "parts/2.trace", "other.trace"]
+    for age, name in enumerate(names):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (age, age))
+
+    def found(*arguments: str) -> list[str]:
+        paths = recordings(arguments, tmp_path, tmp_path / "edged")
+        return [str(path.relative_to(tmp_path)) for path in paths]
+
+    assert found() == names[:1]
+    assert found("--record", "one.trace") == ["one.trace", "edged/traces/1.trace"]
+    assert found(f"--record={tmp_path}/parts") == ["parts/2.trace", "parts/1.trace", "edged/traces/1.trace"]
+    assert found("--record", "none.trace", "--record") == names[:1]

@@ -1,0 +1,361 @@
+"""The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.processes.edgecore.upgrade import updater as program
+from modules.processes.edgecore.upgrade.updater import (
+    UNFINISHED,
+    Installation,
+    NodeHandle,
+    NodeObservation,
+    Phase,
+    ProbationLimits,
+    Updater,
+    UpgradeJournal,
+    backup_of,
+    decode_journal,
+    owner_of,
+    schema_of,
+    trouble_of,
+)
+
+OLD, NEW = "1.0.0", "2.0.0"
+SCHEMAS = {OLD: 3, NEW: 4}
+CONTAINERS = {"default/web 1 web": "c1"}
+BAD = ("dies", "hangs", "offline", "restarts a container", "damages the database", "finds problems", "not ready")
+
+
+class CrashError(BaseException):
+    """The power fails, or the updater is killed."""
+
+
+class Steps:
+    """Counts what changes the disk or the node, and crashes after chosen steps."""
+
+    def __init__(self) -> None:
+        self.crashes: list[int] = []
+        self.done = 0
+
+    def step(self) -> None:
+        """Count a step."""
+        self.done += 1
+        if self.crashes and self.done >= self.crashes[0]:
+            del self.crashes[0]
+            self.done = 0
+            raise CrashError
+
+
+class FakeNode:
+    """A node that runs the current version, in virtual time (`NodeControl`)."""
+
+    def __init__(self, installation: Installation, database: Path, steps: Steps, character: str) -> None:
+        self.installation, self.database, self.steps, self.character = installation, database, steps, character
+        self.running = OLD
+        self.now = 0.0
+        self.starts = 0
+
+    def is_bad(self) -> bool:
+        """Whether the running version is the bad one."""
+        return self.running == NEW and self.character in BAD
+
+    def observe(self) -> NodeObservation | None:
+        """Return the node as it is."""
+        if not self.running or (self.is_bad() and self.character in ("dies", "hangs", "damages the database")):
+            return None
+        character = self.character if self.running == NEW else ""
+        return NodeObservation(
+            self.running,
+            connected=character != "offline",
+            unready=["edged"] if character == "not ready" else [],
+            containers={"default/web 1 web": "c2"} if character == "restarts a container" else CONTAINERS,
+        )
+
+    def problems(self) -> list[str] | None:
+        """Return what doctor finds."""
+        return ["disk", *(["ports"] if self.is_bad() and self.character == "finds problems" else [])]
+
+    def exits(self) -> int:
+        """Return how often the version has ended."""
+        return self.starts if self.is_bad() and self.character == "dies" else 0
+
+    def stop(self) -> None:
+        """Stop it."""
+        self.running = ""
+        self.steps.step()
+
+    def start(self) -> None:
+        """Start the current version, which must know the database's schema."""
+        self.running = self.installation.current()
+        assert self.running in SCHEMAS, "no version is chosen"
+        self.starts += 1
+        schema = schema_of(self.database)
+        assert schema is not None or self.running == NEW, "the node cannot read its database"
+        assert schema is None or schema <= SCHEMAS[self.running], "the node does not know the schema of its database"
+        if self.running == NEW and schema is not None:
+            write_database(self.database, "new", SCHEMAS[NEW])
+            if self.character == "damages the database":
+                self.database.write_bytes(b"SQLite format 3\0" + bytes(100))
+        self.steps.step()
+
+    def monotonic(self) -> float:
+        """Return the virtual time."""
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        self.starts += 1 if self.is_bad() and self.character == "dies" else 0
+
+
+def write_database(path: Path, value: str, schema: int) -> None:
+    """Make a database with a value and a schema."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute("CREATE TABLE IF NOT EXISTS t (a)")
+        database.execute("DELETE FROM t")
+        database.execute("INSERT INTO t VALUES (?)", (value,))
+        database.execute(f"PRAGMA user_version={schema}")
+
+
+def value_of(path: Path) -> str:
+    """Return the value in a database."""
+    with closing(sqlite3.connect(path)) as database:
+        (value,) = database.execute("SELECT a FROM t").fetchone()
+    return str(value)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
+    """Steps after each change of a file or a name."""
+    found = Steps()
+
+    def counted(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def called(*arguments: Any, **named: Any) -> Any:
+            result = original(*arguments, **named)
+            found.step()
+            return result
+
+        monkeypatch.setattr(owner, name, called)
+
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "symlink_to"), (os, "fsync")):
+        counted(owner, name)
+    yield found
+    found.crashes.clear()
+
+
+def make(root: Path) -> tuple[Installation, Path]:
+    """Make an installation with two versions, whose node runs the old one, and an upgrade that is staged."""
+    shutil.rmtree(root, ignore_errors=True)
+    installation, database = Installation(root / "i"), root / "edgecore.db"
+    for version in SCHEMAS:
+        (installation.versions / version).mkdir(parents=True)
+    installation.state.mkdir()
+    write_database(database, "old", SCHEMAS[OLD])
+    shutil.copyfile(database, backup_of(database))
+    installation.activate(OLD)
+    handle = NodeHandle(str(root / "lock"), str(root / "socket"), [], [])
+    before = NodeObservation(OLD, connected=True, unready=[], containers=CONTAINERS)
+    journal = UpgradeJournal(
+        OLD, NEW, handle, before, ["disk"], str(database), SCHEMAS[OLD], ProbationLimits(600, 120, 30)
+    )
+    installation.write(journal, Phase.STAGED)
+    return installation, database
+
+
+def carry_on(installation: Installation, node: FakeNode, *, is_starting: bool) -> None:
+    """Run the updater as `main` does."""
+    journal = installation.journal()
+    assert journal is not None
+    if journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
+        Updater(installation, node, is_starting=is_starting).run(journal)
+
+
+def power_on(installation: Installation, node: FakeNode) -> None:
+    """Start the node as `launch` does, and the updater if an upgrade is unfinished."""
+    journal = installation.journal()
+    assert journal is not None
+    unfinished = journal.phase in UNFINISHED
+    if unfinished:
+        installation.recover(journal)
+    node.start()
+    if unfinished:
+        carry_on(installation, node, is_starting=True)
+
+
+def live(root: Path, steps: Steps, character: str, crashes: list[int], *, power: bool) -> tuple[FakeNode, int]:
+    """Upgrade with crashes; return the node at the end, and how many of them happened.
+
+    A staged upgrade whose updater has not begun is begun again by whoever ordered it.
+    """
+    installation, database = make(root)
+    node = FakeNode(installation, database, steps, character)
+    steps.done, steps.crashes = 0, list(crashes)
+    again = False
+    while True:
+        try:
+            if again and power:
+                power_on(installation, node)
+            carry_on(installation, node, is_starting=False)
+            break
+        except CrashError:
+            assert installation.current() in SCHEMAS
+            again = True
+            if power:
+                node.running = ""
+    happened = len(crashes) - len(steps.crashes)
+    steps.crashes = []
+    return node, happened
+
+
+def check_end(node: FakeNode, *, kept: bool) -> None:
+    """Check that the node runs the version that it has to, on its database."""
+    journal = node.installation.journal()
+    assert journal is not None
+    wanted = NEW if kept else OLD
+    assert (journal.phase, node.installation.current(), node.running) == (
+        Phase.COMMITTED if kept else Phase.ROLLED_BACK,
+        wanted,
+        wanted,
+    )
+    assert value_of(node.database) == ("new" if kept else "old")
+    assert bool(journal.report) is not kept
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("character", ["good", *BAD])
+def test_a_crash_after_any_step(character: str, *, power: bool, steps: Steps, tmp_path: Path) -> None:
+    """Whatever the crash, one of the two versions starts, and in the end it is the right one."""
+    crash, happened = 0, 1
+    while happened:
+        crash += 1
+        node, happened = live(tmp_path / "n", steps, character, [crash], power=power)
+        check_end(node, kept=character == "good")
+    assert crash > 15, "too few steps were counted"
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("character", ["good", "damages the database"])
+def test_two_crashes(character: str, *, power: bool, steps: Steps, tmp_path: Path) -> None:
+    for first in range(1, 40, 4):
+        for second in range(1, 30, 5):
+            node, _ = live(tmp_path / "n", steps, character, [first, second], power=power)
+            check_end(node, kept=character == "good")
+
+
+def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> None:
+    """Power that fails again and again while a version is on probation takes it back: it may be the reason."""
+    installation, database = make(tmp_path / "n")
+    node = FakeNode(installation, database, steps, "good")
+    journal = installation.journal()
+    assert journal is not None
+    installation.switch(journal)
+    for _ in range(journal.boots):
+        installation.recover(journal)
+        assert installation.current() == NEW
+    power_on(installation, node)
+    check_end(node, kept=False)
+
+
+@pytest.mark.parametrize("character", ["good", *BAD])
+def test_the_copy_of_the_database_is_gone_in_the_end(character: str, steps: Steps, tmp_path: Path) -> None:
+    """It has the node's secrets."""
+    node, _ = live(tmp_path / "n", steps, character, [], power=False)
+    check_end(node, kept=character == "good")
+    assert sorted(path.name for path in (tmp_path / "n").iterdir()) == ["edgecore.db", "i"]
+
+
+def test_a_node_that_was_offline_need_not_be_connected(steps: Steps, tmp_path: Path) -> None:
+    installation, database = make(tmp_path / "n")
+    node = FakeNode(installation, database, steps, "offline")
+    journal = installation.journal()
+    assert journal is not None
+    journal.before = NodeObservation(OLD, connected=False, unready=[], containers=CONTAINERS)
+    Updater(installation, node).run(journal)
+    check_end(node, kept=True)
+
+
+def test_a_full_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installation, database = make(tmp_path / "n")
+    node = FakeNode(installation, database, Steps(), "good")
+    journal = installation.journal()
+    assert journal is not None
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        Updater(installation, node).run(journal)
+    monkeypatch.undo()
+    assert (installation.current(), node.running) == (OLD, OLD)
+    kept = installation.journal()
+    assert kept is not None
+    assert kept.phase is Phase.STAGED
+
+
+def test_the_database_stays_when_its_schema_did_not_move(steps: Steps, tmp_path: Path) -> None:
+    """What the node has stored meanwhile is not lost."""
+    installation, database = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    write_database(database, "later", SCHEMAS[OLD])
+    installation.roll_back(journal)
+    assert value_of(database) == "later"
+
+
+def test_a_lock_is_held_once(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    with installation.locked() as first, installation.locked() as second:
+        assert (first, second) == (True, False)
+    with installation.locked() as third:
+        assert third
+
+
+def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+    installation, _ = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    installation.write(journal, Phase.PROBATION)
+    assert installation.journal() == journal
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{", b"[" * 200_000])
+def test_a_spoilt_journal(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode_journal(text)
+
+
+def test_trouble_names_what_is_worse(tmp_path: Path) -> None:
+    installation, _ = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    well = NodeObservation(NEW, connected=True, unready=[], containers={**CONTAINERS, "default/other 2 o": "c9"})
+    assert trouble_of(journal, well) == ""
+    assert "does not answer" in trouble_of(journal, None)
+    assert OLD in trouble_of(journal, journal.before)
+    assert "web" in trouble_of(journal, NodeObservation(NEW, connected=True, unready=[], containers={}))
+
+
+def test_a_lock_without_an_owner(tmp_path: Path) -> None:
+    """The process id in a lock that nobody holds is another process's by now."""
+    (tmp_path / "lock").write_text(f"{os.getpid()}\n")
+    assert owner_of(tmp_path / "lock") == 0
+    assert owner_of(tmp_path / "none") == 0
+
+
+def test_the_updater_needs_the_standard_library_only() -> None:
+    text = Path(program.__file__).read_text()
+    assert "modules." not in "".join(line for line in text.splitlines() if "import" in line)

@@ -1,0 +1,270 @@
+"""The launcher, and what the updater reads of a node that is a process."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
+from typing import Any
+
+import pytest
+
+from modules.processes.edgecore.upgrade.commands import unit_of
+from modules.processes.edgecore.upgrade.updater import (
+    UNFINISHED,
+    Installation,
+    LocalNodeControl,
+    NodeHandle,
+    NodeObservation,
+    Phase,
+    UpgradeJournal,
+    end_process,
+    failed_checks,
+    observe_node,
+    owner_of,
+    start_updater,
+)
+from tests.end_to_end.processes import wait_until
+
+STATE: dict[str, Any] = {
+    "version": "1.0.0",
+    "link": {"connected_at": 1.0},
+    "modules": {"edged": {"state": "ready"}, "websocket": {"state": "not ready"}},
+}
+RUNNING = {"name": "c", "containerID": "x://1", "state": {"running": {}}}
+WAITING = {"name": "w", "containerID": "x://2", "state": {"waiting": {}}}
+PODS: dict[str, Any] = {
+    "items": [
+        {
+            "metadata": {"namespace": "default", "name": "p", "uid": "u"},
+            "status": {"containerStatuses": [RUNNING, WAITING]},
+        },
+        {"metadata": {"namespace": "default", "name": "new", "uid": "v"}},
+    ]
+}
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers by the path."""
+
+    answers: dict[str, bytes]
+
+    def do_GET(self) -> None:
+        """Answer."""
+        body = self.answers[self.path]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        """Return no name: a unix socket has none."""
+        return ""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Log nothing."""
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Iterator[dict[str, bytes]]:
+    """What a node on the socket `s` answers, by path."""
+    found = {"/edgecore/state": json.dumps(STATE).encode(), "/pods": json.dumps(PODS).encode()}
+    handler = type("Handler", (Answers,), {"answers": found})
+    with ThreadingUnixStreamServer(str(tmp_path / "s"), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield found
+        server.shutdown()
+        thread.join()
+
+
+def test_what_a_node_answers(answers: dict[str, bytes], tmp_path: Path) -> None:
+    wanted = NodeObservation("1.0.0", connected=True, unready=["websocket"], containers={"default/p u c": "x://1"})
+    assert observe_node(str(tmp_path / "s")) == wanted
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", b"null", b'{"items": [1]}', b'{"items": [{"metadata": {}}]}', b"\xff"]
+)
+def test_a_node_that_answers_nonsense_does_not_answer(text: bytes, answers: dict[str, bytes], tmp_path: Path) -> None:
+    answers["/edgecore/state"] = text
+    assert observe_node(str(tmp_path / "s")) is None
+    assert observe_node(str(tmp_path / "none")) is None
+
+
+def write_program(path: Path, text: str) -> Path:
+    """Write a program in Python."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("""print('[{"check": "a", "level": "FAIL"}, {"check": "b", "level": "ok"}]'); raise SystemExit(10)""", ["a"]),
+        ("print('no json')", None),
+        ("print('[1]')", None),
+        ("raise SystemExit(1)", None),
+    ],
+)
+def test_what_doctor_finds(text: str, found: list[str] | None, tmp_path: Path) -> None:
+    assert failed_checks(write_program(tmp_path / "edgecore", text), []) == found
+    assert failed_checks(tmp_path / "none", []) is None
+
+
+def test_a_process_that_holds_the_lock_is_ended(tmp_path: Path) -> None:
+    code = (
+        "import fcntl, os, signal, sys\n"
+        "file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX); print(os.getpid(), file=file, flush=True)\n"
+        "print('locked', flush=True); signal.pause()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "lock"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        assert owner_of(tmp_path / "lock") == process.pid
+        end_process(process.pid)
+        assert process.wait() < 0
+    assert owner_of(tmp_path / "lock") == 0
+
+
+def launched(installation: Installation, *words: str) -> str:
+    """Start the current version by the launcher; return its output."""
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parents[5])!r})\n"
+         "from pathlib import Path\nfrom modules.processes.edgecore.upgrade.updater import launch\n"
+         f"launch(Path({str(installation.root)!r}), sys.argv[1:])", *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return said.stdout + said.stderr
+
+
+def make_installation(root: Path, phase: Phase) -> Installation:
+    """Make an installation with an upgrade from 1.0.0 to 2.0.0 in a phase, with the link on 2.0.0."""
+    installation = Installation(root)
+    for version in ("1.0.0", "2.0.0"):
+        write_program(
+            installation.versions / version / "bin" / "edgecore", f"import sys; print('{version}', *sys.argv[1:])"
+        )
+    installation.state.mkdir()
+    installation.activate("2.0.0")
+    (installation.state / "updater.py").write_text(
+        f"import os, sys; os.chdir({str(root)!r}); print(sys.argv[2:], file=open('made', 'w'), flush=True)\n"
+        "os.rename('made', 'started')"
+    )
+    handle = NodeHandle(str(root / "node.lock"), str(root / "s"), [], [])
+    before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
+    installation.write(UpgradeJournal("1.0.0", "2.0.0", handle, before, [], "", 3), phase)
+    return installation
+
+
+@pytest.mark.parametrize(
+    ("phase", "version", "after"),
+    [
+        (Phase.STAGED, "2.0.0", Phase.STAGED),
+        (Phase.SWITCHING, "2.0.0", Phase.PROBATION),
+        (Phase.PROBATION, "2.0.0", Phase.PROBATION),
+        (Phase.ROLLING_BACK, "1.0.0", Phase.ROLLING_BACK),
+        (Phase.COMMITTED, "2.0.0", Phase.COMMITTED),
+        (Phase.ROLLED_BACK, "2.0.0", Phase.ROLLED_BACK),
+    ],
+)
+def test_a_start_in_each_phase(phase: Phase, version: str, after: Phase, tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "i", phase)
+    assert launched(installation, "run", "--root", "x") == f"{version} run --root x\n"
+    journal = installation.journal()
+    assert journal is not None
+    assert journal.phase is after
+    if phase in UNFINISHED:
+        wait_until((installation.root / "started").exists, "the updater is started")
+        assert (installation.root / "started").read_text() == "['starting']\n"
+
+
+def test_other_commands_touch_nothing(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "i", Phase.ROLLING_BACK)
+    assert launched(installation, "version") == "2.0.0 version\n"
+
+
+def test_a_start_while_the_updater_runs_leaves_the_upgrade_to_it(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "i", Phase.ROLLING_BACK)
+    with installation.locked():
+        assert launched(installation, "run") == "2.0.0 run\n"
+
+
+def test_a_start_beside_a_running_node_changes_no_file_of_it(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "i", Phase.ROLLING_BACK)
+    with closing(os.fdopen(os.open(installation.root / "node.lock", os.O_RDWR | os.O_CREAT), "w")) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        assert launched(installation, "run") == "2.0.0 run\n"
+        wait_until((installation.root / "started").exists, "the updater is started")
+        assert (installation.root / "started").read_text() == "[]\n"
+
+
+def test_a_start_with_a_spoilt_journal(tmp_path: Path) -> None:
+    installation = make_installation(tmp_path / "i", Phase.PROBATION)
+    (installation.state / "journal.json").write_bytes(b"{")
+    assert launched(installation, "run").startswith(("2.0.0 run\n", "edgecore: cannot go on with the upgrade"))
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the file with the words that systemd's programs were given; they print what the file `said` has."""
+    text = (
+        "import sys\nfrom pathlib import Path\n"
+        f"directory = Path({str(tmp_path)!r})\nwords = [Path(sys.argv[0]).name, *sys.argv[1:]]\n"
+        "with open(directory / 'words', 'a') as file: print(*words, file=file)\n"
+        "print((directory / 'said').read_text())"
+    )
+    for name in ("systemctl", "systemd-run"):
+        write_program(tmp_path / "programs" / name, text)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    (tmp_path / "said").write_text("2")
+    return tmp_path / "words"
+
+
+@pytest.mark.parametrize(("user", "option"), [(False, ""), (True, "--user ")])
+def test_a_node_that_systemd_runs(user: bool, option: str, systemd: Path, tmp_path: Path) -> None:
+    handle = NodeHandle("", str(tmp_path / "s"), [], [], "edgecore.service", user=user)
+    node = LocalNodeControl(Installation(tmp_path / "i"), handle)
+    assert node.exits() == 0, "earlier restarts do not count"
+    node.stop()
+    node.start()
+    (tmp_path / "said").write_text("5")
+    assert node.exits() == 3
+    start_updater(Installation(tmp_path / "i"), handle, is_starting=True)
+    *words, started = systemd.read_text().splitlines()
+    asked = f"systemctl {option}show --property=NRestarts --value edgecore.service"
+    stop, start = f"systemctl {option}stop edgecore.service", f"systemctl {option}start --no-block edgecore.service"
+    assert words == [asked, asked, stop, start, asked, asked]
+    assert started.startswith(
+        f"systemd-run {option}--quiet --unit=edgecore-updater --collect --property=Restart=on-failure"
+    )
+    assert started.endswith(f"-- {sys.executable} -I {tmp_path}/i/upgrade/updater.py {tmp_path}/i")
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "main", "unit"),
+    [
+        ("0::/system.slice/edgecore.service\n", "7", ("edgecore.service", False)),
+        ("0::/system.slice/edgecore.service/agent\n", "7", ("edgecore.service", False)),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/e.service\n", "7", ("e.service", True)),
+        ("0::/user.slice/user-1000.slice/session-1.scope\n", "7", ("", False)),
+        ("0::/system.slice/cron.service\n", "8", ("", False)),
+        ("", "7", ("", False)),
+    ],
+)
+def test_which_unit_runs_a_node(cgroups: str, main: str, unit: tuple[str, bool], systemd: Path, tmp_path: Path) -> None:
+    """A process that a person has started below another unit is none of systemd's."""
+    (tmp_path / "said").write_text(main)
+    assert unit_of(7, cgroups) == unit

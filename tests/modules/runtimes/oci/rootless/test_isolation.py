@@ -1,0 +1,164 @@
+"""What pods of an ordinary user's node may do to the machine, to the user, and to each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
+from tests.modules.runtimes.process.node import eventually
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[RootlessNode]:
+    """A node for all tests of this file."""
+    with rootless_node() as made:
+        yield made
+
+
+def _namespaces(pid: int | str) -> dict[str, str]:
+    kinds = ("user", "mnt", "pid", "ipc", "net", "uts")
+    return {kind: str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in kinds}
+
+
+def test_each_pod_has_namespaces_of_its_own(node: RootlessNode) -> None:
+    """None is the machine's; two pods share their users and nothing else."""
+    one, two = (_namespaces(node.pid(node.shell("sleep 1000"))) for _ in range(2))
+    machine = _namespaces("self")
+    assert {kind for kind in one if one[kind] == machine[kind]} == set()
+    assert {kind for kind in one if one[kind] == two[kind]} == {"user"}
+
+
+def test_root_of_a_pod_is_the_user_and_others_are_sub_ids(node: RootlessNode) -> None:
+    """Nobody else of the machine."""
+    container = node.shell("sleep 1000")
+    users = Path(f"/proc/{node.pid(container)}/uid_map").read_text().split()
+    assert users[:3] == ["0", str(os.getuid()), "1"]
+    assert users[3] == "1"
+    assert int(users[4]) > os.getuid()
+    config = cri.ContainerConfig()
+    config.linux.security_context.run_as_user.value = 1000
+    assert node.run("id -u; touch /tmp/mine; ls -ln /tmp/mine | cut -d' ' -f 5", config).split()[0] == "1000"
+
+
+@pytest.mark.parametrize("option", ["pid", "ipc"])
+def test_the_machines_processes_and_ipc_are_refused_with_words(node: RootlessNode, option: str) -> None:
+    """A pod among the user's processes could end them all."""
+    config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name=f"host-{option}", uid="u", namespace="n"))
+    setattr(config.linux.security_context.namespace_options, option, cri.NODE)
+    with pytest.raises(grpc.RpcError, match=f"host{option.upper()} needs root"):
+        node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config))
+
+
+def test_nothing_of_the_users_files_is_in_a_pod(node: RootlessNode, tmp_path: Path) -> None:
+    """But what a hostPath mounts."""
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    secret.chmod(0o600)
+    found = node.run(f"ls -d {node.directory} {secret} /run/lock/edgecore /home/* 2>/dev/null || true")
+    assert found == ""
+    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/given", host_path=str(tmp_path), readonly=True)])
+    assert node.run("cat /given/secret; touch /given/more 2>&1 || true", config).startswith("key")
+    assert [each.name for each in tmp_path.iterdir()] == ["secret"]
+
+
+def test_a_privileged_pod_has_no_rights_over_the_machine(node: RootlessNode) -> None:
+    """No device, no module, no mount of a disk, no parameter of the kernel, no way to another's network."""
+    config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="privileged", uid="u-p", namespace="n"))
+    config.linux.security_context.privileged = True
+    config.linux.security_context.namespace_options.pid = cri.CONTAINER
+    config.log_directory = str(node.logs / "privileged")
+    pod = str(node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
+    container = cri.ContainerConfig()
+    container.linux.security_context.privileged = True
+    attempts = {
+        "device": "mknod /tmp/disk b 7 0",
+        "module": "insmod /bin/busybox",
+        "parameter": "echo 1 > /proc/sys/vm/swappiness",
+        "core": "echo x > /proc/sys/kernel/core_pattern",
+        "log": "dmesg -c > /dev/null && exit 1; false",
+        "kill": "kill -0 2",
+        "host": "mount -t cgroup none /tmp",
+    }
+    script = "; ".join(f"({command}) > /dev/null 2>&1 && echo {name}" for name, command in attempts.items())
+    request = cri.CreateContainerRequest(
+        pod_sandbox_id=pod,
+        config=cri.ContainerConfig(
+            metadata=cri.ContainerMetadata(name="main"),
+            image=cri.ImageSpec(image="busybox"),
+            command=["sh", "-c", f"{script}; true"],
+            log_path="main.log",
+            linux=container.linux,
+        ),
+        sandbox_config=config,
+    )
+    made = node.start(str(node.cri.CreateContainer(request).container_id))
+    assert node.ended(made).exit_code == 0
+    assert node.log(made) == []
+
+
+def test_a_pod_does_not_reach_the_machines_loopback(node: RootlessNode) -> None:
+    """slirp4netns would lead 10.0.2.2 there."""
+    assert "refused" in node.run("nc -w 5 10.0.2.2 22 < /dev/null || echo refused")
+
+
+def test_host_ports_come_back_after_slirp4netns_was_killed(node: RootlessNode) -> None:
+    """And none is doubled; the runtime's status restores them."""
+    config = cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name="ports", uid="u-h", namespace="n"),
+        port_mappings=[cri.PortMapping(container_port=80, host_port=28080)],
+        log_directory=str(node.logs / "ports"),
+    )
+    config.linux.security_context.namespace_options.pid = cri.CONTAINER
+    pod = str(node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
+    before = node.members()["slirp4netns"]
+    os.kill(before, signal.SIGKILL)
+    answer = eventually(
+        lambda: node.cri.Status(cri.StatusRequest()),
+        lambda status: all(each.status for each in status.status.conditions),
+    )
+    assert answer.status.conditions
+    assert node.members()["slirp4netns"] != before
+    other = node.pod("other")
+    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=other))
+    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pod))
+
+
+def test_a_low_host_port_is_refused_with_the_command(node: RootlessNode) -> None:
+    """Ports below 1024 are root's."""
+    config = cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name="low", uid="u-l", namespace="n"),
+        port_mappings=[cri.PortMapping(container_port=80, host_port=81)],
+    )
+    if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 81:
+        pytest.skip("this machine allows everybody port 81")
+    with pytest.raises(grpc.RpcError, match="ip_unprivileged_port_start=81"):
+        node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config))
+
+
+def test_a_runtime_that_was_killed_finds_its_containers(node: RootlessNode) -> None:
+    """It joins the namespaces of its record, and makes no second ones."""
+    container = node.shell("sleep 1000")
+    before = node.members()
+    node.kill()
+    node.serve()
+    assert node.status(container).state == cri.CONTAINER_RUNNING
+    assert node.execute(container, "echo", "hi").stdout == b"hi\n"
+    assert node.members()["sleep"]
+    assert node.members()["slirp4netns"] == before["slirp4netns"]
+    node.stop(container, 0)
+    assert node.ended(container).exit_code == 137
+
+
+def test_a_command_that_takes_too_long_is_killed(node: RootlessNode) -> None:
+    """Without control groups it is known by its namespace."""
+    container = node.shell("sleep 1000")
+    with pytest.raises(grpc.RpcError, match="DEADLINE"):
+        node.execute(container, "sleep", "765", timeout=1)
+    assert "765" not in node.execute(container, "ps").stdout.decode()
