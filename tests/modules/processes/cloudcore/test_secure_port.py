@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.yaml_reader import RepeatedKey
 from modules.cli.rest import RestClient
 from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
 from modules.cloud.apiserver.endpoints import requests, service
