@@ -5,6 +5,7 @@ asks here.
 """
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ _EVERYBODY: Final = "4294967295"
 
 
 def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
-    """Return the identity of the node's namespaces that this process is in; empty in the machine's.
+    """Return the identity of the node's namespaces that this process is in; empty in the machine's. It is no secret.
 
     The machine's own directory may have such a file of anybody's, so it counts only where this process has not all
     users.
@@ -32,10 +33,14 @@ def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
         return ""
 
 
-def write_namespaces_id(identity: str, directory: Path = DIRECTORY) -> None:
-    """Give the namespaces of this process their identity; processes outside find it there. Raises OSError."""
-    (directory / identity).touch(mode=0o600)
-    (directory / _ID).write_text(identity)
+def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
+    """Give the namespaces of this process their identity. Processes outside find them by a file with the name of the
+    secret, which no pod knows: else it could have such a file, and edgecore would enter the pod. The file names the
+    mount namespace. Raises OSError.
+    """
+    (directory / secret).touch(mode=0o600)
+    (directory / secret).write_text(str(Path("/proc/self/ns/mnt").readlink()))
+    (directory / _ID).write_text(sha256(secret.encode()).hexdigest()[:32])
 
 
 def is_machine_root() -> bool:

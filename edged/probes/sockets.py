@@ -21,6 +21,7 @@ from beehive.files.descriptors import SHORTAGES
 from beehive.http.errors import HttpError
 from beehive.sockets import dialling
 from edged.errors import NetworkError, ShortageError
+from edged.probes.relay import relayed
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 if TYPE_CHECKING:
@@ -108,8 +109,14 @@ class SocketNetwork:
         """As in the contract. A server without a health service does not serve."""
         import grpc  # noqa: PLC0415 - 21 MB, with the first such probe
 
-        address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
-        with grpc.insecure_channel(f"{address}:{target.port}", options=_CHANNEL_OPTIONS) as channel:
+        with contextlib.ExitStack() as stack:
+            address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
+            address = f"{address}:{target.port}"
+            if self._connect is not dialling.connect:  # gRPC connects by itself
+                with _problems("connect", f"{target.host}:{target.port}"):
+                    connection = self._connect(target.host, target.port, self._clock, seconds)
+                    address = stack.enter_context(relayed(connection))
+            channel = stack.enter_context(grpc.insecure_channel(address, options=_CHANNEL_OPTIONS))
             check = channel.unary_unary(METHOD)
             try:
                 answer: bytes = check(encode_request(target.service), timeout=seconds)

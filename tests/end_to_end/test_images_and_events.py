@@ -1,7 +1,5 @@
 """Images from a registry with credentials, and what the cloud learns of it all."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modules.processes.edgecore.config import EdgeCoreConfig
 
 _RECORD = "oci-namespaces"
-"""File in the root directory: the identity of the node's namespaces."""
+"""File in the root directory: the secret name of the node's namespaces."""
 
 
 def is_rootless(config: EdgeCoreConfig) -> bool:
@@ -27,7 +27,7 @@ def is_rootless(config: EdgeCoreConfig) -> bool:
 
 
 def namespaces_record(config: EdgeCoreConfig) -> Path:
-    """Return the file with the identity of the node's namespaces."""
+    """Return the file with the secret name of the node's namespaces."""
     return config.modules.edged.root_directory / _RECORD
 
 

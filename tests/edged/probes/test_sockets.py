@@ -16,7 +16,8 @@ from unittest.mock import Mock, patch
 import grpc
 import pytest
 
-from beehive.clock import RealClock
+from beehive.clock import Clock, RealClock
+from beehive.sockets import dialling
 from edged.cri.contract import ContainerId
 from edged.errors import NetworkError
 from edged.probes import sockets as grpc_health
@@ -304,6 +305,24 @@ def test_grpc_without_a_good_answer_is_an_error(
 ) -> None:
     with pytest.raises(NetworkError, match=code):
         network.grpc_serves(GrpcTarget("127.0.0.1", health_port, service), seconds)
+
+
+def test_grpc_over_connections_of_others(health_port: int) -> None:
+    """As to pods in a network namespace: gRPC, which connects by itself, is led over them."""
+    made: list[tuple[str, int]] = []
+
+    def connect(host: str, port: int, clock: Clock, seconds: float) -> socket.socket:
+        made.append((host, port))
+        return dialling.connect("127.0.0.1", health_port, clock, seconds)
+
+    with contextlib.closing(RealClock()) as clock:
+        network = SocketNetwork(clock, connect)
+        assert network.grpc_serves(GrpcTarget("10.86.0.7", 50051), PATIENCE)
+        assert not network.grpc_serves(GrpcTarget("10.86.0.7", 50051, "db"), PATIENCE)
+        assert made == [("10.86.0.7", 50051)] * 2
+        refusing = SocketNetwork(clock, lambda *_: socket.create_connection(("127.0.0.1", 1)))
+        with pytest.raises(NetworkError):
+            refusing.grpc_serves(GrpcTarget("10.86.0.7", 50051), PATIENCE)
 
 
 def test_grpc_where_nobody_listens_is_an_error(network: SocketNetwork) -> None:

@@ -36,7 +36,7 @@ _GROUPS: Final = "/sys/fs/cgroup"
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _OWN_OPTIONS: Final = "mode=755,size=10%"
 _SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
-_LONGEST_ID: Final = 64
+_LONGEST: Final = 64
 _SECONDS: Final = 60.0
 
 
@@ -44,7 +44,7 @@ def enter(record: Path) -> None:
     """Enter the namespaces of a node; new ones if no process is left in those of its record.
 
     Args:
-        record: file with their identity, of this user alone.
+        record: file with their secret name, of this user alone.
 
     Raises:
         StateDirectoryError: this machine, or this process, cannot have them.
@@ -60,17 +60,17 @@ def enter(record: Path) -> None:
         file = os.open(record, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         stack.callback(os.close, file)
         fcntl.flock(file, fcntl.LOCK_EX)
-        identity = os.pread(file, _LONGEST_ID, 0).decode("ascii", "replace").strip()
-        member = _member(identity) if identity else None
+        secret = os.pread(file, _LONGEST, 0).decode("ascii", "replace").strip()
+        member = _member(secret) if secret else None
         if member is not None:
             stack.callback(os.close, member)
             _join(member)
         else:
-            identity = secrets.token_hex(16)
+            secret = secrets.token_hex(16)
             _make()
             os.ftruncate(file, 0)
-            os.pwrite(file, identity.encode(), 0)
-            _set_up(identity)
+            os.pwrite(file, secret.encode(), 0)
+            _set_up(secret)
     with suppress(OSError):
         os.chdir(here)
 
@@ -102,11 +102,30 @@ def _namespace(process: Path) -> str:
         return ""
 
 
-def _member(identity: str) -> int | None:
-    """Return a descriptor of the directory in /proc of a process in the namespaces of an identity; None without one."""
-    if not identity.isalnum():
+def _member(secret: str) -> int | None:
+    """Return a descriptor of the directory in /proc of a process in the namespaces of a secret.
+
+    slirp4netns has mounts of its own, in which the file of the secret is, too. If only such processes are left, they
+    are killed, as they hold ports of the machine, and None is returned.
+    """
+    if not secret.isalnum():
         return None
-    mark = str(DIRECTORY / identity)
+    member, others = None, []
+    for opened, mounts in _with_mark(str(DIRECTORY / secret)):
+        if member is None and str(Path(f"/proc/self/fd/{opened}/ns/mnt").readlink()) == mounts:
+            member = opened
+        else:
+            others.append(opened)
+    for each in others:
+        if member is None:
+            with suppress(OSError):  # it has just ended
+                signal.pidfd_send_signal(each, signal.SIGKILL)
+        os.close(each)
+    return member
+
+
+def _with_mark(mark: str) -> Iterator[tuple[int, str]]:
+    """Yield descriptors of the directories in /proc of this user's processes that see a file, with its content."""
     for process in _processes():
         try:
             if process.stat().st_uid != os.getuid():
@@ -114,10 +133,12 @@ def _member(identity: str) -> int | None:
             opened = os.open(process, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             continue
-        if os.path.exists(f"/proc/self/fd/{opened}/root{mark}"):  # noqa: PTH110 - of the same process still
-            return opened
-        os.close(opened)
-    return None
+        try:
+            mounts = Path(f"/proc/self/fd/{opened}/root{mark}").read_text()
+        except OSError:
+            os.close(opened)
+        else:
+            yield opened, mounts
 
 
 def _join(member: int) -> None:
@@ -201,7 +222,7 @@ def _map_parent(waiting: int, go: int, commands: list[list[str]]) -> None:
         os._exit(status)
 
 
-def _set_up(identity: str) -> None:
+def _set_up(secret: str) -> None:
     """Mount what the node needs, and start the holder. Raises StateDirectoryError.
 
     Control groups are the machine's, and none of them may be changed: containers and crun see none.
@@ -212,7 +233,7 @@ def _set_up(identity: str) -> None:
             kernel.mount("tmpfs", _GROUPS, "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
         kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
-        write_namespaces_id(identity)
+        write_namespaces_id(secret)
         os.posix_spawnp(
             "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
             file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],

@@ -1,7 +1,5 @@
 """What an API server has in memory is what a fresh load of its database finds, whatever becomes of its transactions."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Where the scheduler puts a pod."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

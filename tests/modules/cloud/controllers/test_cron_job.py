@@ -1,7 +1,5 @@
 """CronJobs and their schedules, in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Work that begins a transaction of the database only when it uses it."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of Services: the zone, the wire format and the server, on loopback addresses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
@@ -26,14 +24,7 @@ from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, DnsConnection, Limiter, NameServer
 from modules.edge.edgemesh.dns.turns import MOST_OF_CLIENT, MOST_WAITING, PLACES, AskingTurns
-from modules.edge.edgemesh.dns.upstream import (
-    MOST_MISMATCHES,
-    STALE_SECONDS,
-    Cache,
-    UpstreamResolver,
-    ask,
-    trusted,
-)
+from modules.edge.edgemesh.dns.upstream import MOST_MISMATCHES, STALE_SECONDS, Cache, UpstreamResolver, ask, trusted
 from modules.edge.edgemesh.dns.wire import (
     HEADER,
     Code,

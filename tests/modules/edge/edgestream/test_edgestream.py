@@ -1,7 +1,5 @@
 """edgestream on the bus with a cloud's end and a node's server on real sockets."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

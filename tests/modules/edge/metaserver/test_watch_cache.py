@@ -1,7 +1,5 @@
 """The cache: revisions, the changes between them, and what listens."""
 
-from __future__ import annotations
-
 import json
 import select
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The Kubernetes API over HTTPS: real TLS sockets, and the real kubectl."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

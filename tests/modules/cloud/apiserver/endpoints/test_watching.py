@@ -1,7 +1,5 @@
 """The lines of a watch, and where it waits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,15 +1,16 @@
 """The replay gate, with programs that print what a replay would."""
 
-from __future__ import annotations
-
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from modules.processes.edgecore.upgrade import replay_gate
 from modules.processes.edgecore.upgrade.replay_gate import FAILS, compare, recordings
+from tests.end_to_end.processes import REPOSITORY
+from tests.replay.fixtures import CHANGED, path_of
 from tests.support.patience import PATIENCE
 
 SAME = "sys.exit(0)"
@@ -45,6 +46,17 @@ def test_what_counts(
     trace.touch()
     found = compare(program(tmp_path / "new", new), program(tmp_path / "old", current), [trace], PATIENCE)
     assert (found.replayed, found.left_out, set(found.differences)) == (replayed, left_out, differences)
+
+
+def test_the_replays_of_real_recordings(tmp_path: Path) -> None:
+    """One that differs with this tree's code, and one that does not."""
+    path = [str(REPOSITORY), sysconfig.get_paths()["purelib"]]
+    text = f"sys.path[:0] = {path!r}\nfrom modules.processes.edgecore.__main__ import main\nsys.exit(main())"
+    new, same = program(tmp_path / "new", text), program(tmp_path / "old", SAME)
+    traces = [path_of(CHANGED), path_of("crashes")]
+    found = compare(new, same, traces, PATIENCE)
+    assert (found.replayed, found.left_out, found.differences) == (2, {}, {"stop_container": traces[0].name})
+    assert compare(new, new, traces, PATIENCE).differences == {}
 
 
 def test_the_time_is_bounded(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The store: names, archives, holds, collection, restarts."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -162,3 +162,28 @@ def test_a_command_that_takes_too_long_is_killed(node: RootlessNode) -> None:
     with pytest.raises(grpc.RpcError, match="DEADLINE"):
         node.execute(container, "sleep", "765", timeout=1)
     assert "765" not in node.execute(container, "ps").stdout.decode()
+
+
+def test_what_a_container_of_shared_processes_has_left_is_killed(node: RootlessNode) -> None:
+    """Its namespace goes on, and there is no control group to end."""
+    config = cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name="shared", uid="u-s", namespace="n"),
+        log_directory=str(node.logs / "shared"),
+    )
+    config.linux.security_context.namespace_options.pid = cri.POD
+    pod = str(node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
+    container = cri.ContainerConfig(log_path="other.log", metadata=cri.ContainerMetadata(name="other"))
+    container.linux.security_context.namespace_options.pid = cri.POD
+    looking = node.shell("sleep 1000", container, pod)
+    container.metadata.name, container.log_path = "leaving", "leaving.log"
+    leaving = node.shell("sleep 4321 & exec true", container, pod)
+    assert node.ended(leaving).exit_code == 0
+    assert "sleep 4321" not in node.execute(looking, "ps").stdout.decode()
+    assert "sleep 1000" in node.execute(looking, "ps").stdout.decode()
+
+
+def test_usage_is_that_of_the_processes(node: RootlessNode) -> None:
+    """Though there are no control groups."""
+    container = node.shell("sleep 1000")
+    stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
+    assert stats.memory.page_faults.value > 0, "the kernel counts small memory late"

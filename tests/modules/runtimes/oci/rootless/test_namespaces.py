@@ -1,0 +1,53 @@
+"""Which processes keep the namespaces of a node, and what a start makes of what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
+from tests.modules.runtimes.process.node import alive, wait_for_death
+
+
+@pytest.fixture
+def node() -> Iterator[RootlessNode]:
+    """A node."""
+    with rootless_node() as made:
+        yield made
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    wait_for_death(pid)
+
+
+def test_a_container_keeps_them(node: RootlessNode) -> None:
+    """Also when the holder and edgecore were killed; slirp4netns, which has other mounts, is never entered."""
+    container = node.shell("exec tail -f /dev/null")
+    holder, network = node.members()["sleep"], node.members()["slirp4netns"]
+    node.kill()
+    _kill(holder)
+    node.serve()
+    assert node.status(container).state == cri.CONTAINER_RUNNING
+    assert node.execute(container, "echo", "hi").stdout == b"hi\n"
+    assert node.run("echo new") == "new\n"
+    assert node.members()["slirp4netns"] == network
+
+
+def test_what_is_left_without_a_container_is_ended(node: RootlessNode) -> None:
+    """A slirp4netns of before would hold ports of the machine."""
+    pod = node.pod()
+    holder, network = node.members()["sleep"], node.members()["slirp4netns"]
+    node.kill()
+    _kill(holder)
+    assert alive(network)
+    node.serve()
+    wait_for_death(network)
+    assert node.members()["slirp4netns"] != network
+    status = node.cri.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod)).status
+    assert status.state == cri.SANDBOX_NOTREADY, "its namespaces are gone, as after a restart of the machine"
+    assert node.run("echo new") == "new\n"

@@ -1,0 +1,86 @@
+"""What a machine lacks for an ordinary user's node: one line, with the command that brings it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.programs import ProgramMissingError, Programs
+from modules.runtimes.oci.rootless import entering, identifiers, node_network
+from modules.runtimes.oci.rootless.node_network import Forward, NodeNetwork
+from modules.runtimes.oci.rootless.settings import rootless_settings
+
+
+@pytest.fixture
+def _has_sub_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "subuid"
+    file.write_text(f"{os.getuid()}:100000:65536\n")
+    for module in (entering, identifiers):
+        monkeypatch.setattr(module, "SUBUID", file)
+        monkeypatch.setattr(module, "SUBGID", file)
+
+
+@pytest.mark.usefixtures("_has_sub_ids")
+def test_without_newuidmap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's package of it is named."""
+    monkeypatch.setattr(entering, "_SEARCHED", str(tmp_path))
+    with pytest.raises(StateDirectoryError, match=r"newuidmap is not installed \(apt-get install uidmap\)"):
+        entering.check()
+
+
+def test_without_sub_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """usermod gives them."""
+    monkeypatch.setattr(entering, "_SEARCHED", f"{tmp_path}:/usr/bin")
+    for module in (entering, identifiers):
+        monkeypatch.setattr(module, "SUBUID", tmp_path / "none")
+    monkeypatch.setattr(entering, "_mapper", str)
+    with pytest.raises(StateDirectoryError, match="usermod --add-subuids"):
+        entering.check()
+
+
+def test_without_slirp4netns(tmp_path: Path) -> None:
+    """Pods that use the machine's network run without it."""
+    network = NodeNetwork(tmp_path, str(tmp_path))
+    with pytest.raises(PodNetworkError, match=r"slirp4netns is not installed \(apt-get install slirp4netns\)"):
+        network.check()
+    with pytest.raises(PodNetworkError, match="not installed"):
+        network.ensure()
+    with pytest.raises(PodNetworkError, match="does not answer"):
+        network.forwards()
+
+
+@pytest.mark.parametrize(("exists", "remedy"), [(False, "modprobe tun"), (True, "chmod 666 /dev/net/tun")])
+def test_without_tun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool, remedy: str) -> None:
+    """A module, or a right of the device."""
+    (tmp_path / "slirp4netns").write_text("#!/bin/sh\n")
+    (tmp_path / "slirp4netns").chmod(0o755)
+    tun = tmp_path / "tun"
+    if exists:
+        tun.touch()
+    monkeypatch.setattr(node_network, "_TUN", tun)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tun and Path(path).exists() and bool(mode))
+    with pytest.raises(PodNetworkError, match=remedy):
+        NodeNetwork(tmp_path, str(tmp_path)).check()
+
+
+def test_runc_is_refused(tmp_path: Path) -> None:
+    """It wants control groups."""
+    with pytest.raises(ProgramMissingError, match="crun not found"):
+        rootless_settings(Programs(Path("/usr/bin/runc"), None), None, (), tmp_path, tmp_path, keep_blobs=False)  # type: ignore[arg-type]
+
+
+def test_a_port_that_is_taken_is_no_question_of_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own words."""
+    network = NodeNetwork(tmp_path)
+
+    def refuse(_command: str, _arguments: object) -> None:
+        raise PodNetworkError("ask", "slirp_add_hostfwd failed")
+
+    monkeypatch.setattr(network, "_ask", refuse)
+    monkeypatch.setattr(node_network, "_first_unprivileged", lambda: 1024)
+    with pytest.raises(PodNetworkError, match="port 8080 of tcp: it is taken"):
+        network.add(Forward("tcp", "127.0.0.1", 8080))
+    with pytest.raises(PodNetworkError, match="ip_unprivileged_port_start=80"):
+        network.add(Forward("tcp", "127.0.0.1", 80))
