@@ -415,8 +415,11 @@ def test_a_changed_model_brings_no_device_back(
     assert devices.get("ns/d") is None
 
 
-def test_a_desired_value_that_comes_during_a_read_does_not_wait_for_the_next(bench: Bench) -> None:
+def test_a_desired_value_that_comes_during_a_read_does_not_wait_for_the_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An hour is between two reads; the cloud's change comes while the device is read for the first time."""
+    monkeypatch.setattr(device_thread, "IDLE", 3600.0)
     bench.goes_on.set()
     made = MappedDevices({"m": bench.driver}, bench, RealClock())
     read, hour = bench.goes_on.wait, 3_600_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beehive.testing import Harness
@@ -128,6 +128,16 @@ TURNS = st.lists(
 )
 
 
+DELETED_WHILE_FULL = [
+    Turn([], [Write("ResourceQuota", "a", 0, "apply"), Write("ConfigMap", "a", 0, "apply")], "stored", rests=True),
+    Turn([], [Write("Secret", "a", 0, "apply")], "full", rests=False),
+    Turn([], [Write("ConfigMap", "a", 0, "delete")], "full", rests=False),
+]
+"""Reconcilers do not run on a full disk: what they would write leads to no second look at a namespace."""
+ANOTHERS_BEFORE_FULL = [
+    Turn([Write("ConfigMap", "a", 1, "apply")], [Write("Secret", "a", 0, "apply")], "full", rests=False)
+]
+"""The changes of the other cloudcore are in the transaction that is undone, and stay."""
 LEFT = ("Pod", "Service", "Namespace", "Node", "PersistentVolume")
 """Kinds whose new objects the reconcilers of the cloudcore that makes them complete: the other one has none."""
 
@@ -306,8 +316,10 @@ def few_changes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_changes")
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=TURNS)
+@example(turns=DELETED_WHILE_FULL)
+@example(turns=ANOTHERS_BEFORE_FULL)
 def test_whatever_becomes_of_transactions_the_books_are_those_of_a_fresh_load(
     tmp_path_factory: pytest.TempPathFactory, turns: list[Turn]
 ) -> None:
