@@ -139,12 +139,12 @@ class InstalledNode:
 
     def stop(self) -> None:
         """Stop the node, whoever has started it, and its pod."""
-        process = owner_of(self.root / "edged" / "edgecore.lock")
-        if process:
-            end_process(process)
         if self._process is not None:
+            self._process.terminate()
             self._process.wait()
-        words = ["uninstall", "--root", str(self.root), "--yes"]
+        while process := owner_of(self.root / "edged" / "edgecore.lock"):
+            end_process(process)
+        words = ["uninstall", "--root", str(self.root), "--yes", "--stop"]
         subprocess.run(
             [sys.executable, "-m", "modules.processes.edgecore", *words], cwd=REPOSITORY, check=True, timeout=PATIENCE
         )

@@ -1,6 +1,7 @@
 """The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -360,6 +361,8 @@ def test_a_lock_without_an_owner(tmp_path: Path) -> None:
     assert owner_of(tmp_path / "none") == 0
 
 
-def test_the_updater_needs_the_standard_library_only() -> None:
+def test_the_updater_needs_the_standard_library_only_and_no_clock() -> None:
+    """The clock of a machine without a battery is in 1970 after a power cut."""
     text = Path(program.__file__).read_text()
     assert "modules." not in "".join(line for line in text.splitlines() if "import" in line)
+    assert not re.findall(r"\btime\.time|datetime|st_mtime", text)
