@@ -235,7 +235,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_TRACEBACK else f"{text[:half]}\n...\n{text[-half:]}"
 
 
-_OURS: Final = frozenset({"__main__", "beehive", "edged", "edgehub", "metamanager", "modules", "protos", "tests"})
+_OURS: Final = frozenset(
+    {"__main__", "beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos", "tests"}
+)
 """Packages whose messages are logged at the configured level."""
 
 COSTLY: Final = ("grpc", "pykka", "sqlalchemy", "websockets")

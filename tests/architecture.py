@@ -1,7 +1,5 @@
 """Reads docs/architecture.md: the steps from a pod's manifest to its containers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path

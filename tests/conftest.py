@@ -1,7 +1,5 @@
 """Settings of all tests: profiles of Hypothesis, the log is restored after each, and how processes share them."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -1,7 +1,5 @@
 """Reads the pages in docs/: their tables, links, and the code and files that they name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

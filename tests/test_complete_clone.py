@@ -1,7 +1,5 @@
 """A clone is complete: the recordings of the tests are in it, and no file reads, names or links a place beside it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from functools import cache

@@ -1,7 +1,5 @@
 """The links, files and sections that the pages in docs/ and docstrings name exist, and the tests of threats."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain
 from pathlib import Path
@@ -10,17 +8,7 @@ from typing import Final
 import pytest
 
 from modules.lab.site.behaviours import threats
-from tests.docs import (
-    PAGES,
-    REPOSITORY,
-    TOP_PAGES,
-    absent,
-    anchors,
-    code_named,
-    files_named,
-    is_code,
-    links,
-)
+from tests.docs import PAGES, REPOSITORY, TOP_PAGES, absent, anchors, code_named, files_named, is_code, links
 
 _WITH_DOCSTRINGS: Final = (
     "beehive", "edgecore_mapper", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests",

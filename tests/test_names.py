@@ -1,7 +1,5 @@
 """Names stay unambiguous, and docstrings and pages explain themselves without files that a reader does not have."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

@@ -106,8 +106,8 @@ class Feeds:
             self._looked_at = self._clock.monotonic()
             for name, run in runs.items():
                 if name not in self._running:
-                    self._running.add(name)
                     threading.Thread(target=self._run, args=(name, run), name=f"page-{name}", daemon=True).start()
+                    self._running.add(name)
 
     def start_and_wait(self) -> None:
         """Look, and wait some seconds at most until everything has been read once, or a feed is in trouble."""

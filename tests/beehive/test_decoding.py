@@ -11,7 +11,7 @@ import pytest
 from beehive.decoding import convert, decode_json, has_more_values, json_decoder
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "tests")
+PACKAGES = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "tests")
 UNDER_LOCK = ROOT / "beehive" / "decoding.py"
 
 AT_ONCE = """

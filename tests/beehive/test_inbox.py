@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from beehive import (
-    DeliveryMode,
-    Message,
-    Threads,
-)
+from beehive import DeliveryMode, Message, Threads
 from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
 from beehive.inbox import COMMAND_CAPACITY, STATE_CAPACITY, TELEMETRY_CAPACITY, Inbox

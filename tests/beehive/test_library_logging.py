@@ -21,6 +21,7 @@ LIBRARIES = ("websockets.server", "websockets.client", "sqlalchemy.engine.Engine
 OURS = (
     "beehive.hive",
     "edged.pod_workers.workers",
+    "edgecore_mapper.mapper",
     "edgehub.module",
     "metamanager.module",
     "modules.cloud.cloudhub",

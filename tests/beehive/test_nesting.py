@@ -16,7 +16,7 @@ from metamanager.unreferenced import unreferenced
 from modules.apimachinery.types.codec import from_value
 from tests.docs import REPOSITORY
 
-_PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
+_PACKAGES = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos")
 _OWN = {
     "beehive/decoding.py": "the decoder with the bound",
     "beehive/nesting.py": "the bound",

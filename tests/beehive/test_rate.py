@@ -55,11 +55,7 @@ def test_a_clock_that_stands_still_or_goes_back_gives_no_tokens() -> None:
     assert bucket.reserve(6.0) > 0.0
 
 
-@given(
-    rate=st.floats(0.5, 100),
-    burst=st.integers(1, 50),
-    steps=st.lists(st.floats(0, 2), min_size=1, max_size=200),
-)
+@given(rate=st.floats(0.5, 100), burst=st.integers(1, 50), steps=st.lists(st.floats(0, 2), min_size=1, max_size=200))
 def test_no_more_leaves_than_burst_and_rate_allow(rate: float, burst: int, steps: list[float]) -> None:
     """In any time, at most burst + rate * time."""
     bucket, now, taken = TokenBucket(rate, burst), 0.0, 0

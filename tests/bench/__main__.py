@@ -4,8 +4,6 @@ python -m tests.bench [--only SECTION]… [--rounds N] [--quick] [--claims]
 IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import os
@@ -181,7 +179,7 @@ def _compile() -> None:
 
     That is a second and more of processor time for each start of edgecore, which no node has.
     """
-    for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
+    for package in ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos"):
         compileall.compile_dir(Path(__file__).parents[2] / package, quiet=1)
 
 

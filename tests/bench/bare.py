@@ -4,15 +4,13 @@ The requests are edged's own: edged's `ContainerStarter` starts one pod, and its
 names. They have no labels, so that an edged on the same runtime does not treat these pods as its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import grpc
@@ -40,12 +38,10 @@ from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.types import Nanoseconds, Pod, decode
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.cri_calls import runtime_calls
-
-if TYPE_CHECKING:
-    from modules.apimachinery.kinds import JsonObject
 
 _TIMEOUT = 60.0
 

@@ -4,8 +4,6 @@ A claim names the place of a figure and the row of the bench that repeats it; th
 Figures that were taken by hand, such as those under a kube-apiserver, are not repeated.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

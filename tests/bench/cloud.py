@@ -5,8 +5,6 @@ cloudcore, and this one, which is people and node n1. KubeEdge's values were mea
 kube-apiserver (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

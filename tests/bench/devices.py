@@ -4,8 +4,6 @@ edgecore runs as a process without pods; the broker is mosquitto. The floor of t
 same messages at the same broker, by processor time.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The floor of their start is the bare calls by the fastest number of threads. It 
 request: `make bench ARGS='--only full-embedded --only full-containerd'`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -6,8 +6,6 @@ and take their share of the machine.
     python -m tests.bench.hostile_users [SECONDS]
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import ssl

@@ -4,8 +4,6 @@ A process of its own reads them as from the store and makes their tables, rules 
 Rules are made in a network of the bench's own, by root with nft.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -5,8 +5,6 @@ manifest and ends when the cloud receives the status Running. Rounds of the bare
 with those of the node, so that other load on the machine slows down both.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

@@ -2,8 +2,6 @@
 it where both can do the same.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

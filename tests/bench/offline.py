@@ -7,8 +7,6 @@ of the former containers. Each pod has a configmap as a volume. Only the process
 (see `tests.end_to_end.power`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple

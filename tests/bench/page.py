@@ -3,8 +3,6 @@
 python -m tests.bench.page [ROUNDS]
 """
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import ssl

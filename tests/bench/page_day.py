@@ -6,8 +6,6 @@ every twenty, and the browser's timers run as many times faster. It walks throug
 python -m tests.bench.page_day [HOURS]
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 import threading

@@ -4,8 +4,6 @@ The relist is measured in processor time with the fake runtime in memory; its fl
 runtime. The other two are measured on whole nodes.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -4,8 +4,6 @@ KubeEdge's values were measured on another machine of the same size and are cons
 is measured in the same run, can be compared across machines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from statistics import median

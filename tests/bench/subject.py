@@ -1,7 +1,5 @@
 """A node under measurement: pods up and down, processor time and memory of edgecore, and the bare calls beside it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The figures of the documentation that the bench repeats."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

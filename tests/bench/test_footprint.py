@@ -4,8 +4,6 @@ An accidental import is the most common loss of ten megabytes. The lists name fr
 of this project that belong to other processes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

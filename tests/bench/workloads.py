@@ -7,8 +7,6 @@ of the API server beside that of the controllers, so other load on the machine h
     python -m tests.bench.workloads [ROUNDS]
 """
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable

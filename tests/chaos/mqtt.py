@@ -4,8 +4,6 @@ edgecore is a process, mosquitto a real one. The cloud is a websocket server tha
 message that it sends whether it was published, as our router does.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import defaultdict, deque

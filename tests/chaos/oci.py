@@ -14,18 +14,7 @@ import grpc
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.chaos.oci_calls import ECHOES, HAS_VOLUME, Client, Peers
-from tests.chaos.oci_model import (
-    CREATED,
-    EXITED,
-    KINDS,
-    RUNNING,
-    Box,
-    Call,
-    Known,
-    Pod,
-    check_change,
-    expected_traces,
-)
+from tests.chaos.oci_model import CREATED, EXITED, KINDS, RUNNING, Box, Call, Known, Pod, check_change, expected_traces
 from tests.chaos.oci_node import OWN, Death, KilledOciNode
 from tests.chaos.oci_server import CONMON, RUNC, SHIM
 from tests.chaos.oci_sessions import CutOffError

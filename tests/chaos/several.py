@@ -2,8 +2,6 @@
 pods are written and report their statuses.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter
@@ -362,11 +360,7 @@ def _pod(name: str, node: str, number: int) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "annotations": {VERSION: str(number), "padding": "x" * 500},
-        },
+        "metadata": {"name": name, "namespace": "default", "annotations": {VERSION: str(number), "padding": "x" * 500}},
         "spec": {**({"nodeName": node} if node else {}), "containers": [{"name": "app", "image": "busybox:1.36"}]},
     }
 

@@ -1,7 +1,5 @@
 """What several cloudcores share, and can lose for a while: their PostgreSQL, and the API server of their cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 names.txt has the names of test/conformance/testdata/conformance.yaml of Kubernetes 1.32.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path

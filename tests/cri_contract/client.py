@@ -1,7 +1,5 @@
 """A client of a runtime under test: pods and containers made in few words, and removed with their test."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress

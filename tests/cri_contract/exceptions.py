@@ -40,10 +40,7 @@ _CONTAINERD: Final = {
         "test_wrong_user_namespaces[two-mappings] test_wrong_user_namespaces[root-not-mapped] "
         "test_wrong_user_namespaces[container] test_wrong_user_namespaces[target]",
     ),
-    **_because(
-        "containerd 1.6 answers NotFound",
-        "test_pods_twice[StopPodSandbox] test_stop_unknown_container",
-    ),
+    **_because("containerd 1.6 answers NotFound", "test_pods_twice[StopPodSandbox] test_stop_unknown_container"),
     **_because("containerd 1.6 has no user namespaces", _USER_NAMESPACES),
     **_because(
         "containerd 1.6 speaks WebSocket v4, which cannot end the input",

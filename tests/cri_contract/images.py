@@ -1,7 +1,5 @@
 """The images of the contract, served by a registry of this machine: busybox with other settings under each tag."""
 
-from __future__ import annotations
-
 import gzip
 import platform
 import struct

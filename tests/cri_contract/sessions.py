@@ -1,7 +1,5 @@
 """Clients of a runtime's streams, by SPDY as critest and by WebSocket as kubectl speak it."""
 
-from __future__ import annotations
-
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """critest: AppArmor."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

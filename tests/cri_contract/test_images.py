@@ -1,7 +1,5 @@
 """critest: Image, Image consistency, Image ids."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """critest: PodSandbox metrics, Streaming List."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from protos.cri.v1 import api_pb2 as cri

@@ -1,7 +1,5 @@
 """critest: Mount propagation, Mount readonly, Image volume."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """critest: Namespaces, User namespaces."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """critest: Security context, Seccomp, NoNewPrivs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """critest: Streaming. critest speaks SPDY, kubectl since 1.31 WebSocket."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager

@@ -13,8 +13,6 @@ takes, unless the block shows an error:
     <!-- not parsed: shows an error -->
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ home directory of its own, and is an ordinary user, whoever runs the tests. A pr
 background is waited for until it answers: a reader takes longer than that to type the next line.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

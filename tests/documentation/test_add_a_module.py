@@ -1,7 +1,5 @@
 """docs/add-a-module.md: its blocks add a module to a copy of the tree, and a node starts it by its configuration."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

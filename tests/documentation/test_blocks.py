@@ -1,7 +1,5 @@
 """Pages are read as their authors mean them."""
 
-from __future__ import annotations
-
 from tests.documentation.blocks import Block, blocks, commands
 
 _PAGE = """\

@@ -1,7 +1,5 @@
 """The programs accept every command in the documentation, and whatever can run is run."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -33,8 +31,7 @@ def test_every_command_is_one(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN],
+    "page", [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN]
 )
 def test_the_commands_of_a_page_work(page: Path) -> None:
     """Its blocks in order, as an ordinary user with an empty home directory, end with status 0."""

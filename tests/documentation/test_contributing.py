@@ -1,7 +1,5 @@
 """What CONTRIBUTING.md and `.pre-commit-config.yaml` name is there, and the hooks are a part of `make check`."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What people's fingers type is done, or refused with a line that helps: each row of habits.md is run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

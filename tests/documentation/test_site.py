@@ -1,7 +1,5 @@
 """The documentation as a site: it builds without a warning, loads nothing from others, and is searched on the disk."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

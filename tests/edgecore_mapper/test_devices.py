@@ -413,3 +413,24 @@ def test_a_changed_model_brings_no_device_back(
     removal.join()
     assert could_remove == [False]
     assert devices.get("ns/d") is None
+
+
+def test_a_desired_value_that_comes_during_a_read_does_not_wait_for_the_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour is between two reads; the cloud's change comes while the device is read for the first time."""
+    monkeypatch.setattr(device_thread, "IDLE", 3600.0)
+    bench.goes_on.set()
+    made = MappedDevices({"m": bench.driver}, bench, RealClock())
+    read, hour = bench.goes_on.wait, 3_600_000
+
+    def changed_meanwhile(timeout: float | None = None) -> bool:
+        if not bench.writes:
+            made.put(described(cycle=hour, desired="on"))
+        return read(timeout)
+
+    bench.goes_on.wait = changed_meanwhile  # type: ignore[method-assign]
+    made.put_model(MODEL)
+    made.put(described(cycle=hour))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    made.stop()

@@ -8,16 +8,7 @@ from websockets.frames import Opcode as TheirOpcode
 from websockets.server import ServerProtocol
 
 from edgehub.errors import ProtocolError
-from edgehub.framing import (
-    HEAD_BYTES,
-    FrameReader,
-    Opcode,
-    Received,
-    Skipped,
-    close_payload,
-    close_reason,
-    frame,
-)
+from edgehub.framing import HEAD_BYTES, FrameReader, Opcode, Received, Skipped, close_payload, close_reason, frame
 
 
 def theirs(opcode: Opcode, payload: bytes, *, final: bool = True) -> bytes:

@@ -43,12 +43,7 @@ def test_the_first_message_is_a_keepalive_of_kubeedge_s_form(bed: Bed) -> None:
     first = msgspec.json.decode(bed.cloud.frames[0])
     assert list(first) == ["header", "route", "content"]
     assert list(first["header"]) == ["msg_id", "timestamp"]
-    assert first["route"] == {
-        "source": "websocket",
-        "group": "resource",
-        "operation": "keepalive",
-        "resource": "node",
-    }
+    assert first["route"] == {"source": "websocket", "group": "resource", "operation": "keepalive", "resource": "node"}
     assert first["content"] == "ping"
 
 

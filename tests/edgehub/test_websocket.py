@@ -9,14 +9,7 @@ import pytest
 
 from beehive import RealClock
 from edgehub import websocket
-from edgehub.errors import (
-    DeadPeerError,
-    DialError,
-    LinkLostError,
-    PeerClosedError,
-    ProtocolError,
-    UpgradeError,
-)
+from edgehub.errors import DeadPeerError, DialError, LinkLostError, PeerClosedError, ProtocolError, UpgradeError
 from edgehub.framing import Opcode, close_payload
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
@@ -28,10 +21,7 @@ MEBIBYTE = 1 << 20
 
 def test_the_handshake_names_the_node() -> None:
     """docs/protocol.md, "Handshake": path and three headers; no Origin, no compression, no subprotocol."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port), RealClock())),
-    ):
+    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())):
         first, *lines = cloud.connection().accept().decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     assert first == "GET /p/edge-1/events HTTP/1.1"
@@ -42,10 +32,7 @@ def test_the_handshake_names_the_node() -> None:
 
 def test_a_server_that_offers_compression_gets_none() -> None:
     """The `websockets` server compresses by default; nothing is negotiated."""
-    with (
-        LibraryCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
-    ):
+    with LibraryCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
         connection = cloud.accept()
         running.wait_open()
         assert connection.protocol.extensions == []
@@ -57,10 +44,7 @@ def test_a_server_that_offers_compression_gets_none() -> None:
 def test_messages_over_a_mebibyte_pass_both_ways(size: int) -> None:
     """Lists of pods are so large."""
     payload = b"[" + b"1," * (size // 2) + b"1]"
-    with (
-        LibraryCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
-    ):
+    with LibraryCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
         connection = cloud.accept()
         running.wait_open()
         connection.send(payload.decode())
@@ -82,10 +66,7 @@ def test_a_message_in_the_fragments_of_gorilla_is_reassembled() -> None:
 
 def test_frames_that_come_with_the_answer_to_the_upgrade_are_read() -> None:
     """A cloud may send immediately."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
         connection = cloud.connection()
         sent, connection.socket = connection.socket, _Joined(connection.socket)  # type: ignore[assignment]
         connection.accept()
@@ -129,10 +110,7 @@ def test_nothing_is_confirmed_before_the_pong() -> None:
         running.wait_confirmed(1)
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [("close", PeerClosedError), ("reset", LinkLostError)],
-)
+@pytest.mark.parametrize(("how", "expected"), [("close", PeerClosedError), ("reset", LinkLostError)])
 def test_a_cut_connection_ends_the_link_immediately(how: str, expected: type[Exception]) -> None:
     """Whether with FIN or RST."""
     with linked() as (running, connection):
@@ -199,10 +177,7 @@ def test_a_violation_of_the_protocol_ends_the_link_with_its_reason() -> None:
 )
 def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: str) -> None:
     """The error has the peer's words."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
         connection = cloud.connection()
         connection.read_request()
         connection.socket.sendall(answer)

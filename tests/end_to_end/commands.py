@@ -1,7 +1,5 @@
 """Commands of edgecore that ask a node something and end, in this process: most of such a process is its start."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

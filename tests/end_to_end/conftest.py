@@ -1,7 +1,5 @@
 """Fixtures: a runtime, and a machine with a cloud and a node on it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 from typing import Final
 

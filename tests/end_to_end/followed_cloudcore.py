@@ -1,7 +1,5 @@
 """`cloudcore` that writes down each call of some functions, as `followed_edgecore`."""
 
-from __future__ import annotations
-
 import sys
 
 from modules.processes.cloudcore.__main__ import main

@@ -5,8 +5,6 @@ The environment names two files. `FOLLOW` has one function a line, `PATH QUALNAM
 `FOLLOWED` gets a line for each call of one of them, `PATH QUALNAME THREAD`, in the order of the calls.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

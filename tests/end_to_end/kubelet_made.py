@@ -1,7 +1,5 @@
 """A pod as KubeEdge's edgecore leaves it on a node: sandbox and container under a kubelet's labels, and its objects."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

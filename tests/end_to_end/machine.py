@@ -1,7 +1,5 @@
 """A machine under test: a cloud, a node with its runtime, and a directory with everything that they keep."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -261,11 +259,7 @@ class Edge:
             edge_mesh=_replace(config.modules.edge_mesh, **self.mesh),
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
             edged=_replace(
-                edged,
-                hostname_override=NODE,
-                allow_unisolated_root=True,
-                tailored_kubelet_config=kubelet,
-                **self.edged,
+                edged, hostname_override=NODE, allow_unisolated_root=True, tailored_kubelet_config=kubelet, **self.edged
             ),
         )
         if self.test_port:

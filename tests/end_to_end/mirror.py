@@ -1,7 +1,5 @@
 """What the cloud knows of a kind of objects, kept up to date over its control socket."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

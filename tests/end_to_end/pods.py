@@ -1,7 +1,5 @@
 """Manifests as tests need them, and answers to what one asks of a pod."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject

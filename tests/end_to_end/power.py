@@ -5,8 +5,6 @@ killed before it can write anything down, file systems in memory are unmounted, 
 run of the kernel than this one.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress

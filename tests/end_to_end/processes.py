@@ -1,7 +1,5 @@
 """A process of the system under test, with its output in a file, and waiting for what it does."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The container runtimes that everything is tested on."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shutil

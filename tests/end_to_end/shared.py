@@ -1,7 +1,5 @@
 """A machine that serves many tests, one after the other: starting a cloud and a node costs more than most of them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from modules.processes.cloudcore.control_client import Delete, Get

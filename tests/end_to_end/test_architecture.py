@@ -1,7 +1,5 @@
 """A real pod goes the way on docs/architecture.md: from its manifest to a container that runs, and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.architecture import PAGE, calls_in, first_wrong, steps_in

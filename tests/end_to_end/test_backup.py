@@ -1,7 +1,5 @@
 """A node that is lost comes back from its backup, with its pods, while the cloud is away."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Control groups of pods on containerd, looked at from the machine; what a pod finds inside of it is in crowd/."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

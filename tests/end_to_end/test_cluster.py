@@ -1,7 +1,5 @@
 """edgecore at a cloudcore that stands between it and the API server of a cluster: three processes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`edgecore runtime`: a CRI server without a node, whose containers outlive it."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A node whose pods are Docker Engine's, as a person on the node meets it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

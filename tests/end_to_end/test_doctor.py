@@ -1,7 +1,5 @@
 """`edgecore doctor` on a healthy node, and on nodes with one fault each: its line names the cause."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A Service of the cloud reaches its pod on the node, with the cloud and without it."""
 
-from __future__ import annotations
-
 import urllib.request
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every example does what it says of itself, on each runtime."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 from pathlib import Path

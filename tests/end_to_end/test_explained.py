@@ -1,7 +1,5 @@
 """A running node is asked why: the flight recorder is written and explained."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

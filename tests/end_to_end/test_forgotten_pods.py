@@ -1,7 +1,5 @@
 """Pods that the cloud has forgotten, and such as it has never told of: the node asks for the list and for each."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.kinds import JsonObject

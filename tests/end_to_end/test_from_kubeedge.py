@@ -3,8 +3,6 @@
 The runtime runs beside edgecore, as containerd does; the embedded one is a process of its own here.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A node whose disk is full: a file system of 3 MB with everything of the node on it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """gRPC's library takes 21 MB and its servers never sleep: a node with the process runtime has neither without need."""
 
-from __future__ import annotations
-
 import signal
 import stat
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Probes and lifecycle hooks of real containers."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

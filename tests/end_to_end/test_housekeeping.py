@@ -1,7 +1,5 @@
 """A node that keeps itself in order: logs that do not grow for ever, pods that go when there is too little memory."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """`edgecore containers` and `edgecore inspect` on a node with a pod, with every container runtime."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A node joins a cloud with TLS: cloudcore and edgecore as processes, a token, certificates, pods, renewal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

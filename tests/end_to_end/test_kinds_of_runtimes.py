@@ -2,8 +2,6 @@
 touches the other's.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A person's day with kubectl's verbs: a cloud and a node in processes of their own, and `cloudcore` typed at them."""
 
-from __future__ import annotations
-
 import subprocess
 from functools import partial
 from pathlib import Path

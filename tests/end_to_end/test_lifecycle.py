@@ -1,7 +1,5 @@
 """A pod from its manifest to its end: create, update, delete."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 
@@ -9,17 +7,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import (
-    OTHER_IMAGE,
-    container,
-    is_ready,
-    mount,
-    phase,
-    pod,
-    restarts_of,
-    state_of,
-    status_of,
-)
+from tests.end_to_end.pods import OTHER_IMAGE, container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
 from tests.end_to_end.processes import wait_until
 
 pytestmark = pytest.mark.gives_its_machine_back

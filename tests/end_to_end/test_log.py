@@ -1,7 +1,5 @@
 """edgecore's log while things go wrong: few lines, and each has a fact."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What one does at the node itself: logs, commands in containers, ports, over edgecore's own server."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """`make run`, the first thing that a person sees: it works, says what it does, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -188,8 +186,7 @@ def test_ctrl_c_at_any_moment(moment: str, impatient: bool, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "module",
-    [pytest.param("modules.processes.cloudcore", marks=pytest.mark.slow), "modules.processes.edgecore"],
+    "module", [pytest.param("modules.processes.cloudcore", marks=pytest.mark.slow), "modules.processes.edgecore"]
 )
 def test_a_child_that_dies(module: str) -> None:
     """The demo says so, shows the ends of the logs, ends with 1, and takes the containers with it."""

@@ -1,7 +1,5 @@
 """The Kubernetes API on the node, as kubectl uses it, with and without the cloud."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

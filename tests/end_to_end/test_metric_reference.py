@@ -1,7 +1,5 @@
 """The reference of the metrics, has what a node and a cloud really export."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

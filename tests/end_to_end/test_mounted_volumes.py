@@ -1,7 +1,5 @@
 """Volumes that are mounts on the machine: memory, paths within volumes, persistent ones. Deleted pods leave none."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

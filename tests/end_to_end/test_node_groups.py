@@ -1,7 +1,5 @@
 """A node's API has the endpoints of its node group only."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.kinds import JsonObject

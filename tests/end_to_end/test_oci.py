@@ -1,7 +1,5 @@
 """The OCI runtime as a person on the node meets it: images, its removal, and the demo in real containers."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A person's day at the node: kubectl's verbs over its own socket, with a cloud and without one."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 each test: what they do takes time, and not the machine's.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

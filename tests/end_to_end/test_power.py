@@ -1,7 +1,5 @@
 """A node that loses its power while its cloud cannot be reached: it is as good as it was, from what it has stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

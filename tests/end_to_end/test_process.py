@@ -1,7 +1,5 @@
 """edgecore as a process: its end, its own HTTP server, and what it says of itself to the cloud."""
 
-from __future__ import annotations
-
 import json
 import signal
 

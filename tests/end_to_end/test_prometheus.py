@@ -1,7 +1,5 @@
 """A real Prometheus reads a cloudcore, and a node through its tunnel, with the files of `deploy/prometheus`."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

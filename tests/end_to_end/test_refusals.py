@@ -1,7 +1,5 @@
 """Pods that cannot run: the cloud gets the reason, and other pods go on."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.kinds import JsonObject

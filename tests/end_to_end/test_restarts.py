@@ -1,7 +1,5 @@
 """What happens when containers end: by restart policy, with back-off, and init containers before all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -99,13 +97,7 @@ def test_init_containers_run_in_order(machine: Machine) -> None:
     made = machine.cloud.pods.wait("p", is_ready)
     log = machine.edge.volume(made, "empty-dir", "shared") / "log"
     wait_until(lambda: len(log.read_text().splitlines()) == 5, "the last line is written")
-    assert log.read_text().splitlines() == [
-        "first begins",
-        "first ends",
-        "second begins",
-        "second ends",
-        "app begins",
-    ]
+    assert log.read_text().splitlines() == ["first begins", "first ends", "second begins", "second ends", "app begins"]
     assert [each["state"]["terminated"]["exitCode"] for each in made["status"]["initContainerStatuses"]] == [0, 0]
 
 

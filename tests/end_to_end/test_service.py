@@ -1,7 +1,5 @@
 """Both programs as services of systemd: real processes, and a socket in systemd's place."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A shell in a container from a browser: over the cloud's tunnel, and on the node itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator
@@ -31,7 +29,7 @@ def page(program: str, log: Path, *arguments: str) -> Iterator[str]:
     """Serve the page of a program; yield its address."""
     served = Process(f"modules.processes.{program}", ["page", "--allow", "exec", *arguments], log)
     try:
-        wait_until(lambda: "#" in served.text() or not served.runs, "the address is printed")
+        wait_until(lambda: "\n" in served.text() or not served.runs, "the address is printed")
         yield served.text().split()[0]
     finally:
         served.signal(signal.SIGTERM)

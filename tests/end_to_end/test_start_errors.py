@@ -1,7 +1,5 @@
 """What both programs say when they cannot start: one line with the reason, and the status of a failed start."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

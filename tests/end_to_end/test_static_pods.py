@@ -1,7 +1,5 @@
 """Static pods: from a file on the node to a running container, and to what the cloud sees of it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

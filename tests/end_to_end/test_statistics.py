@@ -1,7 +1,5 @@
 """What a node says of what its pods use, on both runtimes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The stream tunnel from a cloud's end to containers of a real node."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait

@@ -1,7 +1,5 @@
 """Logs, commands and the page at the cloudcore to which the node is not connected: two on one database, with TLS."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -73,7 +71,7 @@ def page(cloud: Cloud) -> Iterator[tuple[str, dict[str, str]]]:
         "modules.processes.cloudcore", ["page", "--socket", str(cloud.socket)], cloud.socket.with_name("page")
     )
     try:
-        wait_until(lambda: "#" in served.text() or not served.runs, "the address is printed")
+        wait_until(lambda: "\n" in served.text() or not served.runs, "the address is printed")
         address, _, token = served.text().split()[0].partition("#")
         origin = address.partition("/page")[0]
         headers = {"Origin": origin, "Sec-Fetch-Site": "same-origin", "X-Edgecore-Page": "1"}

@@ -1,7 +1,5 @@
 """`kubectl logs`, `exec` and `attach` at the embedded API server, for containers of a real node."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """What survives what: edgecore killed, the cloud away, both, and the whole machine."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """A pod comes by HTTP, without a cloud, and runs (`modules.dbTest`)."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """What people and controllers do to the Node object reaches the node, with a cloudcore of ours."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`edgecore top --live` and a node that runs: what is on the screen, closer looks, and the node's restart."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """`edgecore uninstall` on a node that has run: its processes and mounts are gone, and its files."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

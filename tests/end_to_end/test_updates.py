@@ -1,7 +1,5 @@
 """What happens to pods is seen, and what is wanted of them comes true, however often it changes."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

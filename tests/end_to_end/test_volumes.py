@@ -1,7 +1,5 @@
 """Volumes: what is in them, and what happens when the cloud changes it."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Faults of real processes: the page, `why`, `doctor` and `nodes` of the cloud, and the node, say the same of each."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import closing

@@ -1,7 +1,5 @@
 """`edgecore` on a machine whose clock is wrong: `AHEAD=3600 python -m tests.end_to_end.wrong_clock run …`."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -20,11 +20,7 @@ from tests.modules.cloud.authentication.oidc.provider import CLIENT, claims, jwk
 _ISSUER: Final = "https://login.example"
 _API: Final = ("https://kubernetes.default.svc",)
 _SETTINGS: Final = OidcSettings(
-    issuer_url=_ISSUER,
-    client_id=CLIENT,
-    username_prefix="-",
-    groups_claim="groups",
-    signing_algs=("RS256", "ES256"),
+    issuer_url=_ISSUER, client_id=CLIENT, username_prefix="-", groups_claim="groups", signing_algs=("RS256", "ES256")
 )
 
 

@@ -105,9 +105,7 @@ def _check(data: bytes, random: Random) -> None:
         return
     machine = UNIFIED
     image = SampleImage(
-        user=random.choice(("", "user", *TEXTS[:9])),
-        command=(random.choice(TEXTS),),
-        stop_signal=random.choice(TEXTS),
+        user=random.choice(("", "user", *TEXTS[:9])), command=(random.choice(TEXTS),), stop_signal=random.choice(TEXTS)
     )
     must(0 < stop_signal(request.config, image) <= 64, "a signal is one that can be sent")
     try:

@@ -7,8 +7,6 @@ edgecontroller and without kind and apiVersion, and `cloud/pkg/devicecontroller/
 report (kubeedge/kubeedge#7014).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -5,8 +5,6 @@ and the target of an application gets what the application has posted, not base6
 with any status but 200 up to three times (`cloud/pkg/router/listener/http.go`, kubeedge/kubeedge#7325).
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ where KubeEdge's `logs --follow` ends as if the container had ended. Frames for 
 ended are not sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

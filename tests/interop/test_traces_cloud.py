@@ -29,9 +29,7 @@ from tests.modules.processes.cloudcore.clusters import Cluster
 DEADLINE = 60.0
 CLOCK = RealClock()
 
-OTHERS = {
-    "1460f497-3d49-4cc9-bc5f-a75a68ac20d0": "the node controller took a taint off",
-}
+OTHERS = {"1460f497-3d49-4cc9-bc5f-a75a68ac20d0": "the node controller took a taint off"}
 """Messages that a real cluster sends and ours does not, by id or resource, and whose work they are."""
 
 UNSEEN = {"/Object/metadata/labels/zone:str", "/metadata/labels/zone:str"}

@@ -4,8 +4,6 @@ module. Each replay must do what was recorded.
 python -m tests.lives [--lives N] [--seed N] [--actions N] [--runtime process|oci] [--out DIR]
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Objects that the users of a random life write."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 
@@ -47,10 +45,7 @@ def _parts_of(kind: str, draw: Random, name: str) -> _Parts:
         "init": (plain, [], {"initContainers": [container("sleep 1", name="i1"), container("true", name="i2")]}),
         "files": (
             [container(_SLEEP, volumeMounts=[mount("cm", "/cm"), mount("s", "/s")])],
-            [
-                {"name": "cm", "configMap": {"name": "settings"}},
-                {"name": "s", "secret": {"secretName": "keys"}},
-            ],
+            [{"name": "cm", "configMap": {"name": "settings"}}, {"name": "s", "secret": {"secretName": "keys"}}],
             {},
         ),
         "projected": (
@@ -58,11 +53,7 @@ def _parts_of(kind: str, draw: Random, name: str) -> _Parts:
             [{"name": "t", "projected": {"sources": list(_PROJECTED)}}],
             {},
         ),
-        "probes": (
-            [container(_SLEEP, readinessProbe=passes, startupProbe=passes, livenessProbe=alive)],
-            [],
-            {},
-        ),
+        "probes": ([container(_SLEEP, readinessProbe=passes, startupProbe=passes, livenessProbe=alive)], [], {}),
         "stubborn": ([container("trap '' TERM; while true; do sleep 1; done")], [], {}),
         "two": ([container(_SLEEP, name="a"), container("sleep 1", name="b")], [], {}),
         "sidecar": (

@@ -1,7 +1,5 @@
 """A random life of a real node and its cloud."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Database files as KubeEdge's edgecore makes them: its tables, and rows in its form."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Mapping

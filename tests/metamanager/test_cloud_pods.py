@@ -16,17 +16,7 @@ from metamanager.pod_list import AFTER_REGISTRATION
 from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, thing
-from tests.metamanager.test_pod_list import (
-    DAYS,
-    EDGED,
-    HUB,
-    A,
-    answer_to,
-    asking,
-    listing,
-    names,
-    pod,
-)
+from tests.metamanager.test_pod_list import DAYS, EDGED, HUB, A, answer_to, asking, listing, names, pod
 
 GONE: dict[str, Any] = {"Object": None, "Err": NOT_FOUND}
 OTHER_UID = {"code": 409, "reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in x: b"}
@@ -35,11 +25,7 @@ UNCHANGED_UID = {
     "reason": "Invalid",
     "message": 'Pod "a" is invalid: metadata.uid: Invalid value: "uid-a": field is immutable',
 }
-OTHER_VERSION = {
-    "code": 409,
-    "reason": "Conflict",
-    "message": "the object has been modified; try again",
-}
+OTHER_VERSION = {"code": 409, "reason": "Conflict", "message": "the object has been modified; try again"}
 
 
 class Cloud:

@@ -1,7 +1,5 @@
 """A database that changes hands between KubeEdge's edgecore and this agent."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -100,10 +98,7 @@ def test_tokens_go_with_their_pod(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("audiences", "life", "key"),
-    [
-        ((), 3607, KEY),
-        (("a", "b"), 600, KEY.replace("(nil)", '{"a", "b"}').replace("3607", "600")),
-    ],
+    [((), 3607, KEY), (("a", "b"), 600, KEY.replace("(nil)", '{"a", "b"}').replace("3607", "600"))],
 )
 def test_a_token_has_kubeedges_key(audiences: tuple[str, ...], life: int, key: str) -> None:
     """Five values in Go's notation; the request is edged's own."""

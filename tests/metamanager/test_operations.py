@@ -7,16 +7,7 @@ import msgspec
 import pytest
 
 from beehive import Group, Message, Module, ModuleName, Operation, State, handles
-from tests.metamanager.support import (
-    META,
-    connect,
-    from_cloud,
-    from_edged,
-    node,
-    shape,
-    store_of,
-    thing,
-)
+from tests.metamanager.support import META, connect, from_cloud, from_edged, node, shape, store_of, thing
 from tests.modules.traces import recordings, steps_of
 
 EDGED, HUB, TWIN = ModuleName.EDGED, Group.HUB, ModuleName.DEVICETWIN

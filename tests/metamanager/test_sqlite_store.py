@@ -57,8 +57,7 @@ def test_its_settings_follow_the_contract(tmp_path: Path, pragma: str, value: ob
 
 
 @pytest.mark.parametrize(
-    ("key", "kind"),
-    [("default/secret/s", "secret"), ("default/serviceaccounttoken/a", "serviceaccounttoken")],
+    ("key", "kind"), [("default/secret/s", "secret"), ("default/serviceaccounttoken/a", "serviceaccounttoken")]
 )
 @pytest.mark.parametrize("end", ["deleted", "changed", "read meanwhile"])
 def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: str, end: str) -> None:

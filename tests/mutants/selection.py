@@ -106,9 +106,30 @@ TESTS: dict[str, tuple[str, ...]] = {
     "modules/cloud/apiserver/tokens": ("tests/modules/cloud/apiserver/tokens",),
     "modules/cloud/apiserver": ("tests/modules/cloud/apiserver", "tests/modules/cloud/edgecontroller"),
 }
-"""Tests by the beginning of the module's path; the longest beginning counts."""
+"""Tests by the beginning of the module's path; the longest beginning counts. Packages that are not named have the
+tests that mirror them, or the package above."""
+PRODUCT = ("beehive", "edgecore_mapper", "edgehub", "edged", "metamanager", "modules")
+_TOOLS = "modules/lab/"
 _NOT = ("generate.py", "_sql.py", "statements.py", "metrics.py", "errors.py", "__init__.py", "testing.py")
 """Files without decisions."""
+
+
+def _mirrors() -> dict[str, tuple[str, ...]]:
+    """Return the tests of packages that are not named, each in the directory that mirrors it or a package above it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for top in PRODUCT:
+        for package in sorted({path.parent for path in (ROOT / top).rglob("*.py")}):
+            name = str(package.relative_to(ROOT))
+            if f"{name}/".startswith(_TOOLS) or any(f"{name}/".startswith(f"{one}/") for one in TESTS):
+                continue
+            mirror = Path("tests", name)
+            while not (ROOT / mirror).is_dir():
+                mirror = mirror.parent
+            found[name] = (str(mirror),)
+    return found
+
+
+TESTS |= _mirrors()
 
 
 def modules(only: str) -> list[str]:
@@ -118,7 +139,9 @@ def modules(only: str) -> list[str]:
         root = ROOT / prefix
         for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
             name = str(path.relative_to(ROOT))
-            if name.startswith(only) and path.name not in _NOT and name not in found:
+            if name.startswith(_TOOLS) or path.name in _NOT:
+                continue
+            if name.startswith(only) and name not in found:
                 found.append(name)
     return found
 

@@ -41,11 +41,7 @@ def test_each_mutant_is_one_small_change() -> None:
         ("larger", "return a > b and (not b)", "return a >= b and (not b)"),
         ("larger", "return a > b and (not b)", "return a > b and (not not b)"),
         ("Counter.add", "self.total += number", "pass"),
-        (
-            "Counter.add",
-            "self.total += number; other = self.total",
-            "other = self.total; self.total += number",
-        ),
+        ("Counter.add", "self.total += number; other = self.total", "other = self.total; self.total += number"),
     }
 
 

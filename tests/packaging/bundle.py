@@ -5,8 +5,6 @@ printed. The wheels of dependencies are those of this Python and this architectu
 `constraints.txt`.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The releases that CHANGELOG.md has."""
 
-from __future__ import annotations
-
 import re
 
 from tests.end_to_end.processes import REPOSITORY

@@ -4,8 +4,6 @@ They are built from a clone of the commit, with its time as `SOURCE_DATE_EPOCH`.
 umask, time zone, language, hashes of Python, and what tar says of a file. Python, zlib and setuptools must be equal.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

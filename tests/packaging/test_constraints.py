@@ -1,7 +1,5 @@
 """The constraints have what setup.cfg asks for: `make constraints` renews them."""
 
-from __future__ import annotations
-
 import configparser
 from typing import Final
 

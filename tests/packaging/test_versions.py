@@ -1,7 +1,5 @@
 """A wheel that is built from a later commit is newer, whatever state the version in the sources is in."""
 
-from __future__ import annotations
-
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -10,13 +8,7 @@ from typing import Final
 import pytest
 from packaging.version import Version
 
-from modules.processes.common.source_version import (
-    VERSION_FILE,
-    SourceCommit,
-    built_version,
-    checked_out,
-    stamped,
-)
+from modules.processes.common.source_version import VERSION_FILE, SourceCommit, built_version, checked_out, stamped
 from modules.processes.common.version import COMMIT, VERSION
 from tests.end_to_end.processes import REPOSITORY
 from tests.packaging.changes import released

@@ -1,7 +1,5 @@
 """The wheels, built as `make release` does and installed in an environment of their own: all that the checkout has."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A node with the pods of the demo, for pictures."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Makes the pictures."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os

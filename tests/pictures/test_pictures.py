@@ -1,7 +1,5 @@
 """The pictures in docs/pictures can be made, and show what they are to show."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterator

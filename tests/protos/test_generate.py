@@ -1,15 +1,10 @@
 """The command that generates the stubs, and its errors."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from protos import generate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _tree(root: Path, **files: str) -> Path:

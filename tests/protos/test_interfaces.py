@@ -1,21 +1,16 @@
 """The interfaces equal the specification: packages, methods, field numbers that other programs rely on."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from google.protobuf.descriptor import FileDescriptor
 
 from protos.cri.v1 import api_pb2 as cri
 from protos.csi.v1 import api_pb2 as csi
 from protos.deviceplugin.v1beta1 import api_pb2 as deviceplugin
 from protos.pluginregistration.v1 import api_pb2 as pluginregistration
 from protos.podresources.v1 import api_pb2 as podresources
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import FileDescriptor
 
 _PROTOS = Path(cri.__file__).parents[2]
 

@@ -1,7 +1,5 @@
 """Modules that are loaded when they are used, in processes of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Final

@@ -111,7 +111,4 @@ def test_no_more_is_done_than_was_recorded(fixture: str, tmp_path: Path) -> None
     found = re.search(r"(\d+) of (\d+) recorded things done", figures_text(result))
     assert found is not None
     missing = [one for one in result.differences if one.recorded is not None]
-    assert [int(number) for number in found.groups()] == [
-        len(result.recorded) - len(missing),
-        len(result.recorded),
-    ]
+    assert [int(number) for number in found.groups()] == [len(result.recorded) - len(missing), len(result.recorded)]

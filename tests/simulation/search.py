@@ -26,10 +26,7 @@ SEEDS = 300
 FOUND = Path(__file__).parent / "found"
 BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN, *NODES, *REACH)}
 NEVER = frozenset(
-    {
-        "messages_count_for_nothing_while_the_store_lists_its_pods",
-        "messages_are_ignored_while_the_store_lists_its_pods",
-    }
+    {"messages_count_for_nothing_while_the_store_lists_its_pods", "messages_are_ignored_while_the_store_lists_its_pods"}
 )
 """Bugs without effect: metamanager passes a message on after it is in the store, and answers requests in their order.
 So objects that reach edged before the store's list are in that list, and all others come after it.

@@ -25,9 +25,7 @@ def _settings(data_source: str, *, node: str, **_fields: object) -> MetaSettings
 
 
 @pytest.mark.parametrize(
-    "profile",
-    one_in(len(FaultProfile), reversed(FaultProfile)),
-    ids=lambda profile: profile.value,
+    "profile", one_in(len(FaultProfile), reversed(FaultProfile)), ids=lambda profile: profile.value
 )
 def test_what_must_hold_holds_with_events(profile: FaultProfile) -> None:
     result = run_plan(SeedSettings(profile=profile).plan(1), keep_log=True)

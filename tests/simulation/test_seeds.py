@@ -33,10 +33,7 @@ _SEEDS = (
     ("settings", "seed"),
     [
         pytest.param(
-            settings,
-            seed,
-            id=f"{settings.profile.value}-{seed}",
-            marks=[] if seed in _QUICK else [pytest.mark.slow],
+            settings, seed, id=f"{settings.profile.value}-{seed}", marks=[] if seed in _QUICK else [pytest.mark.slow]
         )
         for settings, seeds in _SEEDS
         for seed in seeds

@@ -284,10 +284,7 @@ def test_each_deletion_of_a_device_excuses_one_loss_of_its_reports(
     assert ("no answered report is lost" in invariants(world)) is is_lost
 
 
-@pytest.mark.parametrize(
-    ("remade", "is_seen"),
-    [("deleted", False), ("another", False), ("", True)],
-)
+@pytest.mark.parametrize(("remade", "is_seen"), [("deleted", False), ("another", False), ("", True)])
 def test_versions_of_a_device_begin_again_only_with_another_object(world: World, remade: str, *, is_seen: bool) -> None:
     """One that is made again immediately takes the place of the old one in a single commit, whatever its number."""
     watch = DeviceWatch(world, "n", cast(SimulatedBroker, None))

@@ -3,8 +3,6 @@
 The output of all failures is in a file of the run's directory, which stays after a run that has failed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ by side. It is configured for machines like those that build this project (no CA
 cgroup v1), which works on others too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -16,7 +14,8 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 from edged.cri import CriError, SandboxId
 from edged.cri.client import CriClient
@@ -24,9 +23,6 @@ from tests.support.containerd_config import CniNetwork, cni_conflist, containerd
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image
 from tests.support.leftovers import kill_shims, remove_cgroups, unmount_under
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 

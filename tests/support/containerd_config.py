@@ -1,15 +1,11 @@
 """The configuration files of a private containerd, as text."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, NamedTuple
+import socket
+from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.images import PAUSE_IMAGE
-
-if TYPE_CHECKING:
-    import socket
-    from pathlib import Path
 
 
 class CniNetwork(NamedTuple):

@@ -1,17 +1,12 @@
 """The calls of CRI's RuntimeService on a channel."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+import grpc
 from google.protobuf.message_factory import GetMessageClass
 
 from protos.cri.v1 import api_pb2 as cri
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import grpc
 
 
 def runtime_calls(channel: grpc.Channel) -> dict[str, Callable[..., Any]]:

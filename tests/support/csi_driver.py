@@ -1,7 +1,5 @@
 """A CSI driver for tests: a gRPC server on a socket, as in a driver's container."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

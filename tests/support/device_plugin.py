@@ -1,7 +1,5 @@
 """A device plug-in for tests: a gRPC server on a socket, as in a plug-in's container."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Their names have the run's mark. So have the cgroups, bridges and rules that tes
 of each process of the run: `tests/support/remains.py` finds by it what a run has left on the machine.
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

@@ -4,8 +4,6 @@ It has its own data, state, socket, containerd and parent cgroup, no network of 
 network namespace of the test's it does all that a Docker Engine does.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -13,7 +11,8 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 from beehive.clock import RealClock
 from modules.runtimes.docker.client import DockerClient
@@ -21,9 +20,6 @@ from modules.runtimes.docker.errors import DockerUnreachableError
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive
 from tests.support.leftovers import kill_programs, kill_shims, remove_cgroups, unmount_under
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _PROGRAMS: Final = ("dockerd", "containerd", "containerd-shim-runc-v2", "runc")

@@ -1,13 +1,12 @@
 """The process runtime in a separate process, so that tests can kill it as a machine's OOM killer would."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from beehive.clock import RealClock
 from modules.runtimes.cri_server.runtime_server import CriServer
@@ -15,9 +14,6 @@ from modules.runtimes.engine.engine import purge
 from modules.runtimes.process.driver import ProcessSettings
 from tests.support.directories import new_directory
 from tests.support.patience import PATIENCE
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _READY = "ready"
 _REPOSITORY = Path(__file__).parents[2]

@@ -7,8 +7,6 @@ one follows, or else the commits of six hours. With `--all` each of `--times` is
 whole suite with a seed of its own. The table at the end counts the failures of each test; each run's output is kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

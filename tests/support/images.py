@@ -6,8 +6,6 @@ for the commands of tests, and a program of a few lines that does nothing, for t
 deterministic: equal files give equal image ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -59,10 +57,7 @@ def busybox_image(name: str = BUSYBOX_IMAGE, **config: Any) -> Image:
     hashes of the config.
     """
     applets = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
-    directories = (
-        *_directories("bin", "etc", "home", "proc", "root", "sys", "var"),
-        _directory("tmp", 0o1777),
-    )
+    directories = (*_directories("bin", "etc", "home", "proc", "root", "sys", "var"), _directory("tmp", 0o1777))
     files = (
         ImageFile("bin/busybox", BUSYBOX.read_bytes(), mode=0o755),
         *(ImageFile(f"bin/{applet}", link_to="busybox") for applet in applets if applet != "busybox"),

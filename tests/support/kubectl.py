@@ -3,8 +3,6 @@
 Written by hand after kubectl 1.32, not from captures: the machines that run the tests have no kubectl.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,6 @@
 cgroups.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The far end of `sd_notify`: what systemd would receive."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

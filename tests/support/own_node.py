@@ -1,7 +1,5 @@
 """A node's directory for a process of its own: the process runtime, no fixed port."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

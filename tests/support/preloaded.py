@@ -58,11 +58,7 @@ class Preloaded:
             )
 
     def start(
-        self,
-        module: str,
-        arguments: Sequence[str],
-        streams: Mapping[int, int],
-        environment: Mapping[str, str],
+        self, module: str, arguments: Sequence[str], streams: Mapping[int, int], environment: Mapping[str, str]
     ) -> PreloadedProcess:
         """Start a process.
 

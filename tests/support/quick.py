@@ -6,8 +6,6 @@ own tests. A plugin of pytest begins no test after the time is over, so nobody h
 After them come, without a limit, the slow tests that alone find what a small change breaks in some areas (`SLOW`).
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -3,8 +3,6 @@
 It serves the requests of a pull (distribution API) over plain HTTP, which runtimes accept from 127.0.0.1.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -5,8 +5,6 @@ control groups and files have another mark or none, and do not count. What all r
 choose its name themselves, is compared by the run that ends last.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ By default each test costs six messages: its begin, its end, three reports and o
 tests that is more work than the test. Of a test that passes, the call says all; what takes long is listed at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

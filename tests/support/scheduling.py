@@ -1,7 +1,5 @@
 """How the processes of pytest-xdist share the tests."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from itertools import filterfalse, islice
 from typing import Final

@@ -1,7 +1,5 @@
 """The table of docs/security.md: what a node sets, beside a kubelet and kube-proxy."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@
 `user` or for `any`, followed by a regular expression that a whole reason has to match.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

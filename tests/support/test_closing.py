@@ -1,7 +1,5 @@
 """A run says why it failed, where its output is, how to repeat it, and what its skipped tests want."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The private containerd leaves a machine as it found it, and its images are the same every time."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -14,11 +12,7 @@ from tests.support.images import BUSYBOX_IMAGE, busybox_image, docker_archive
 from tests.support.leftovers import cgroups_named
 
 _MISSING = reason_missing()
-pytestmark = [
-    pytest.mark.containerd,
-    pytest.mark.slow,
-    pytest.mark.skipif(_MISSING is not None, reason=_MISSING or ""),
-]
+pytestmark = [pytest.mark.containerd, pytest.mark.slow, pytest.mark.skipif(_MISSING is not None, reason=_MISSING or "")]
 
 
 def _run_pod(containerd: PrivateContainerd) -> str:
@@ -30,9 +24,7 @@ def _run_pod(containerd: PrivateContainerd) -> str:
     )
     sandbox = client.run_pod_sandbox(config)
     container = pb.ContainerConfig(
-        metadata=pb.ContainerMetadata(name="main"),
-        image=pb.ImageSpec(image=BUSYBOX_IMAGE),
-        command=["sleep", "1000"],
+        metadata=pb.ContainerMetadata(name="main"), image=pb.ImageSpec(image=BUSYBOX_IMAGE), command=["sleep", "1000"]
     )
     client.start_container(client.create_container(sandbox, container, config))
     address = client.pod_sandbox_status(sandbox).status.network.ip

@@ -1,7 +1,5 @@
 """Directories of the tests: their modes, and which of earlier runs are kept."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

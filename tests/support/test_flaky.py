@@ -1,7 +1,5 @@
 """Which tests `make flaky` runs, how often and how, and what it counts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -13,16 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support import flaky
-from tests.support.flaky import (
-    CONDITIONS,
-    Round,
-    changed_lines,
-    coarse_clock,
-    commands,
-    main,
-    table,
-    without_step,
-)
+from tests.support.flaky import CONDITIONS, Round, changed_lines, coarse_clock, commands, main, table, without_step
 
 _BY_NAME: Final = {condition.name: condition for condition in CONDITIONS}
 _SOURCE: Final = '''"""Docstring."""
@@ -109,10 +98,7 @@ def test_repetitions_come_one_after_the_other_and_not_of_pods_that_tests_change(
 
 
 def test_the_table() -> None:
-    rounds = {
-        "quiet": Round(1, 4000, Counter(), 0, 61.4),
-        "busy": Round(2, 18, Counter({"t.py::test_a": 2}), 1, 9.0),
-    }
+    rounds = {"quiet": Round(1, 4000, Counter(), 0, 61.4), "busy": Round(2, 18, Counter({"t.py::test_a": 2}), 1, 9.0)}
     assert table(rounds).splitlines()[2:] == [
         "| quiet | 1 | 4,000 | 0 | 61 |",
         "| busy | 2 | 18 | 3 | 9 |",

@@ -1,7 +1,5 @@
 """A run of the tests that somebody ends with Ctrl-C leaves nothing on the machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the end of a run removes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which tests `make quick` chooses, and in which order."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.quick import ROOT, SLOW, chosen, module_of, slow_of, steps
@@ -32,10 +30,7 @@ def test_steps_also_of_circles() -> None:
     ("paths", "expected"),
     [
         # by steps, then those beside the tests of what has changed; no end-to-end test
-        (
-            ["edged/volumes/empty.py"],
-            ["volumes/test_empty", "volumes/test_all", "pods/test_pods", "test_module"],
-        ),
+        (["edged/volumes/empty.py"], ["volumes/test_empty", "volumes/test_all", "pods/test_pods", "test_module"]),
         (["tests/made.py"], ["pods/test_pods"]),
         (["tests/edged/volumes/test_all.py", "docs/volumes.md"], ["volumes/test_all"]),
         (["tests/edged/volumes/conftest.py"], ["volumes/test_all", "volumes/test_empty"]),

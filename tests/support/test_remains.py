@@ -1,7 +1,5 @@
 """What a run leaves on the machine is found; what others do there meanwhile is not."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess
@@ -70,10 +68,7 @@ def test_an_interface_and_a_control_group_are_left(mark: str, tmp_path: Path, mo
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(remains, "_INTERFACES", tmp_path / "net")
     monkeypatch.setattr(remains, "_CGROUPS", tmp_path / "cgroup")
-    assert remains.remains(mark) == [
-        f"network interface ec-{mark}",
-        f"control group {tmp_path}/cgroup/pids/oci-{mark}",
-    ]
+    assert remains.remains(mark) == [f"network interface ec-{mark}", f"control group {tmp_path}/cgroup/pids/oci-{mark}"]
 
 
 def test_changed_modes_and_the_programs_own_directories_are_seen() -> None:

@@ -1,7 +1,5 @@
 """A run with a skipped test that nobody expects fails, and says which."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Directories that tests work in are marked for ext4."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Why tests are skipped: in groups, each with the command that brings what they want."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Final, NamedTuple

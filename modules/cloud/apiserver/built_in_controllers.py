@@ -1,5 +1,5 @@
-"""Controllers of kube-controller-manager that a cloud without a cluster needs: the pod garbage collector,
-`root-ca-cert-publisher` and the default service accounts.
+"""Controllers of kube-controller-manager that a cloud without a cluster needs: the pod garbage collector, the
+protection of volumes and claims in use, `root-ca-cert-publisher` and the default service accounts.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
+from modules.cloud.apiserver.volume_protection import FINALIZERS, released
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
 _NODE: Final = kind_named("Node")
@@ -60,6 +61,14 @@ class OrphanedPods(Reconciler):
     def overdue(self) -> Callable[[], None] | None:
         """Return the removal of orphaned pods, if there are any."""
         return partial(remove_orphans, self._cluster) if orphaned_pods(self._cluster.storage) else None
+
+
+def release_volumes(cluster: Cluster) -> None:
+    """Let go of claims that are being deleted and are not used any more, and then of volumes, which they have left."""
+    for kind in FINALIZERS:
+        gone = list(map(cluster.replace, list(released(cluster.storage, kind))))
+        if gone:
+            cluster.update_volume_phases()
 
 
 def may_lack_certificate(event: ObjectEvent) -> bool:

@@ -13,11 +13,13 @@ from modules.cloud.apiserver.built_in_controllers import (
     make_default_accounts,
     may_lack_account,
     may_lack_certificate,
+    release_volumes,
 )
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
+from modules.cloud.apiserver.volume_protection import may_end_use
 from modules.cloud.storage.object_storage import ObjectEvent
 
 PERIOD: Final = 5.0
@@ -34,8 +36,8 @@ class ControlPlane(msgspec.Struct, frozen=True):
     service: KubernetesService | None = None
     """Where pods reach the API server, by the Service `kubernetes`; None: nowhere."""
     collects: bool = True
-    """Whether it empties namespaces that are deleted, and deletes the dependents of deleted owners; otherwise that is
-    left to Kubernetes' own controllers."""
+    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, and lets go of claims
+    and volumes that are not used; otherwise that is left to Kubernetes' own controllers."""
 
 
 def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
@@ -47,6 +49,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         *([OwnChanges(may_lack_certificate, certificates)] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
         OwnChanges(_is_of_volume, cluster.update_volume_phases),
+        *([OwnChanges(may_end_use, partial(release_volumes, cluster))] if collects else []),
         cluster.node_lifecycle,
         OrphanedPods(cluster),
         cluster.scheduler,

@@ -141,15 +141,23 @@ def _cron_job(obj: JsonObject) -> None:
     _template((spec.get("jobTemplate") or {}).get("spec") or {})
 
 
-def _pod_template(obj: JsonObject) -> None:
-    _template(obj)
+def _spec_of(obj: JsonObject) -> JsonObject:
+    spec: JsonObject = obj.setdefault("spec", {})
+    return spec
+
+
+def _template(spec: JsonObject) -> None:
+    """Complete the pods' template in a workload's spec, or in a PodTemplate."""
+    template = spec.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        complete_template_spec(template["spec"])
 
 
 _COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
     "ReplicationController": _replication_controller,
-    "PodTemplate": _pod_template,
+    "PodTemplate": _template,
     "DaemonSet": _daemon_set,
     "StatefulSet": _stateful_set,
     "Job": _job,
@@ -158,15 +166,3 @@ _COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
 
 WORKLOADS: Final = frozenset(_COMPLETE)
 """The kinds that make pods, by way of others or themselves."""
-
-
-def _spec_of(obj: JsonObject) -> JsonObject:
-    spec: JsonObject = obj.setdefault("spec", {})
-    return spec
-
-
-def _template(spec: JsonObject) -> None:
-    """Complete the pods' template of a workload's spec."""
-    template = spec.get("template")
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        complete_template_spec(template["spec"])

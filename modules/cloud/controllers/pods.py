@@ -54,6 +54,19 @@ def is_ready(obj: JsonObject) -> bool:
     return condition_of(obj, "Ready").get("status") == "True"
 
 
+def was_ready_once(pod: JsonObject) -> bool:
+    """Return whether the containers of a pod that is not ready run, for the first time, and were ready since they have
+    started.
+    """
+    statuses = [each for each in (pod.get("status") or {}).get("containerStatuses") or () if isinstance(each, dict)]
+    running = [state for each in statuses if (state := (each.get("state") or {}).get("running"))]
+    if not running or len(running) < len(statuses) or any(each.get("restartCount") for each in statuses):
+        return False
+    since = parse_rfc3339(str(condition_of(pod, "Ready").get("lastTransitionTime") or ""))
+    started = [parse_rfc3339(str(each.get("startedAt") or "")) or 0.0 for each in running]
+    return since is not None and since > max(started)
+
+
 def available_from(pod: JsonObject, min_ready_seconds: int, now: float) -> float:
     """Return since when a pod is, or will be, available, in seconds since the epoch; infinity if it is not ready."""
     ready = condition_of(pod, "Ready")

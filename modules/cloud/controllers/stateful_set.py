@@ -21,7 +21,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready, phase_of
+from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready, phase_of, was_ready_once
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
@@ -152,13 +152,13 @@ class _Pass:
         return delete(pod, done=EventNote(NORMAL, "SuccessfulDelete", f"delete Pod {name} successful"))
 
     def _is_broken(self, pod: JsonObject) -> bool:
-        """Return whether a pod of another template than the present one is to be updated, and its node reports it as
-        not ready.
+        """Return whether a pod of another template than the present one is to be updated, and was never ready, as its
+        node reports. One that was keeps the rollout waiting.
         """
         is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
         ordinal = ordinal_of(pod, self._workload)
         is_old = not self._is_updated(pod) and ordinal is not None and ordinal >= self._partition()
-        is_unready = not is_ready(pod) and not is_unreachable(self._view, node_of(pod))
+        is_unready = not is_ready(pod) and not was_ready_once(pod) and not is_unreachable(self._view, node_of(pod))
         return is_rolling and is_old and is_unready and not is_being_deleted(pod)
 
     def _is_updated(self, pod: JsonObject) -> bool:

@@ -44,6 +44,10 @@ MOST_SECONDS: Final = 0.4
 send the rest."""
 
 
+REGISTRATION_SECONDS: Final = 10.0
+"""Seconds that a mapper may wait for the answer to its registration (KubeEdge's wait for one)."""
+
+
 class Outcome(NamedTuple):
     """The result of a call."""
 
@@ -191,6 +195,8 @@ class MapperSession:
         self._timer: Timer | None = None
         self._not_before = 0.0
         self._is_busy = self._is_looking = self._is_away = False
+        self._called_at: dict[Key, float] = {}
+        """The monotonic time of the last call with each object."""
         self._connection: MapperConnection | None = None
         self._lost_since: float | None = None
         """Monotonic seconds since when nobody has listened on the mapper's socket."""
@@ -207,7 +213,8 @@ class MapperSession:
     def register(self, row: MapperRow, *, with_data: bool) -> dmi.MapperRegisterResponse:
         """Take a registration, and return its answer; with `with_data` it contains the mapper's objects, within bounds.
 
-        Objects that the answer lacks are sent soon afterwards, by calls.
+        Objects that the answer lacks are sent soon afterwards, by calls. So are those of calls that the mapper may have
+        taken while it waited for the answer: it cannot know that the answer is newer.
         """
         self._disconnect()
         self.row = row
@@ -217,7 +224,12 @@ class MapperSession:
         self._backoff.reset()
         self._peer.begin()
         answer = self._answer() if with_data else dmi.MapperRegisterResponse()
-        self._not_before = self._module.clock.monotonic() + SETTLE_SECONDS
+        now = self._module.clock.monotonic()
+        for key, when in self._called_at.items():
+            if now - when < REGISTRATION_SECONDS:
+                self._peer.doubt(key)
+        self._called_at.clear()
+        self._not_before = now + SETTLE_SECONDS
         self._pump()
         return answer
 
@@ -302,6 +314,10 @@ class MapperSession:
 
     def _call(self, step: MapperStep, connection: MapperConnection) -> None:
         self._is_busy = True
+        if step.digest is None:
+            self._called_at.pop(step.key, None)
+        else:
+            self._called_at[step.key] = self._module.clock.monotonic()
         self._log_notes(step.key, step.notes)
         module = self._module
 
@@ -314,6 +330,7 @@ class MapperSession:
         self._is_busy = False
         now = self._module.clock.monotonic()
         if outcome.is_away:
+            self._called_at.pop(step.key, None)
             self._gone(outcome.text, now)
         else:
             if self._is_away:

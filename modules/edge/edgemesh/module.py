@@ -1,7 +1,9 @@
 """The module edgemesh: Services of the node's pods."""
 
 import logging
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -45,6 +47,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 5.0
+FIND_SECONDS: Final = 60.0
+"""Until the names of the cloud are looked up again."""
 MOST_RESOLVING: Final = 8
 """Names that the node's owner may wait for at a time."""
 MOST_LISTED: Final = 20_000
@@ -68,7 +72,7 @@ class MeshSettings(Struct, frozen=True):
     routed: tuple[str, ...] = ()
     """Ranges of pods' addresses that reach other nodes."""
     cloud: tuple[str, ...] = ()
-    """Hosts of the cloud; those that are addresses count."""
+    """Hosts of the cloud: names and addresses."""
 
 
 class PodSource(Protocol):
@@ -140,9 +144,13 @@ class EdgeMesh(Module):
         self._names = names() if names is not None else None
         self._meta = AsyncMetaClient(self)
         self._state = MeshState(settings.node)
+        self._machines: set[str] = set()
+        """Addresses of nodes."""
+        self._cloud = frozenset(filter(None, map(endpoint_address, settings.cloud)))
+        """Addresses of the cloud, as its names led to them last."""
         self._here = Here(
             settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer,
-            machines=frozenset(filter(None, map(endpoint_address, settings.cloud))),
+            machines=self._cloud,
         )  # fmt: skip
         self._selector = EndpointSelector(self._here)
         self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
@@ -153,6 +161,7 @@ class EdgeMesh(Module):
         self._is_decided = False
         self._applier = Applier(self, planes, counters, self._report)
         self._resolving = BoundedCalls(self, 1, MOST_RESOLVING)
+        self._finding = BoundedCalls(self, 1, 1)
 
     def on_start(self) -> None:
         """Read the store, and have the cloud send its Services."""
@@ -161,6 +170,7 @@ class EdgeMesh(Module):
             self._names.start()
         self._read_store()
         self._follow()
+        self._find_cloud()
         if self._pods is not None:
             self._pods.listen(self._hear_of_pods)
             self._update_pods()
@@ -309,18 +319,32 @@ class EdgeMesh(Module):
         self._enqueue(changed)
 
     def _update_nodes(self, nodes: Iterable[Node]) -> None:
-        groups = dict(self._here.groups)
-        zone, machines = self._here.zone, set(self._here.machines)
+        groups, zone = dict(self._here.groups), self._here.zone
         for node in nodes:
             labels = node.metadata.labels
-            machines.update(filter(None, (endpoint_address(each.address) for each in node.status.addresses)))
+            self._machines.update(filter(None, (endpoint_address(each.address) for each in node.status.addresses)))
             groups[node.metadata.name] = labels.get(NODE_GROUP_LABEL, "")
             if node.metadata.name == self._settings.node:
                 zone = labels.get(ZONE_LABEL, "")
-        group, known = groups.get(self._here.node, ""), frozenset(machines)
-        here = replace(self._here, group=group, zone=zone, groups=groups, machines=known)
+        group = groups.get(self._here.node, "")
+        self._move(replace(self._here, group=group, zone=zone, groups=groups))
+
+    def _find_cloud(self) -> None:
+        """Look the names of the cloud up, beside the module, once a minute: no Service takes their addresses."""
+        if names := [host for host in self._settings.cloud if host and not endpoint_address(host)]:
+            self._finding.submit(partial(addresses_of_names, names), self._take_cloud)
+
+    def _take_cloud(self, found: frozenset[str]) -> None:
+        if found:
+            self._cloud = found | frozenset(filter(None, map(endpoint_address, self._settings.cloud)))
+            self._move(self._here)
+        self.after(FIND_SECONDS, self._find_cloud)
+
+    def _move(self, here: Here) -> None:
+        """Compute all tables again if something has changed about this node, other nodes or the cloud."""
+        here = replace(here, machines=self._cloud | self._machines)
         if here != self._here:
-            self._here, self._selector, self._state.zone = here, EndpointSelector(here), zone
+            self._here, self._selector, self._state.zone = here, EndpointSelector(here), here.zone
             self._enqueue(self._state.services)
 
     def _hear_of_pods(self) -> None:
@@ -425,6 +449,15 @@ class EdgeMesh(Module):
             return [], False
         found = list(self._decoded_all(kind, (bytes(text) for text in texts[:MOST_LISTED])))
         return found, len(found) == len(texts)
+
+
+def addresses_of_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the addresses of some hosts, as far as they are known. Blocks."""
+    found: set[str] = set()
+    for name in names:
+        with suppress(OSError, UnicodeError):  # there is no such name now, or it is none
+            found.update(str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM))
+    return frozenset(filter(None, map(endpoint_address, found)))
 
 
 def _explained(names: Names, wanted: ResolveRequest) -> NameAnswer:

@@ -253,7 +253,7 @@ class TunnelSession:
         local = self._dial()
         try:
             return Stream(kind, request, local, has_credit=self._has_credit)
-        except HttpError:
+        except BaseException:
             local.close()
             raise
 

@@ -151,12 +151,6 @@ class EventBus(Module):
         topic = inner.get("topic")
         self._publish(topic if isinstance(topic, str) else "", msgspec.json.encode(inner))
 
-    @handles(None, Operation.GET_RESULT)
-    def publish_result(self, message: Message) -> None:
-        """Publish the node's authentication information (2019)."""
-        if message.route.resource == "auth_info":
-            self._publish(f"$hw/events/node/{self._settings.node}/authInfo/get/result", bytes(message.content_raw()))
-
     @handles(None, Operation.SUBSCRIBE)
     def subscribe(self, message: Message) -> None:
         """Subscribe to the resource as topic, now and after each restart."""

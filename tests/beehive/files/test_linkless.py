@@ -1,7 +1,5 @@
 """Files in directories that a container may have got hold of."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

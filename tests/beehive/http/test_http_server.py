@@ -448,8 +448,7 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
 
 
 @pytest.mark.parametrize(
-    ("piece", "pieces", "status"),
-    [(1, SMALL_PIECES, 200), (1, SMALL_PIECES + 8, 400), (1000, 3 * SMALL_PIECES, 200)],
+    ("piece", "pieces", "status"), [(1, SMALL_PIECES, 200), (1, SMALL_PIECES + 8, 400), (1000, 3 * SMALL_PIECES, 200)]
 )
 def test_a_body_comes_in_so_many_small_pieces_and_no_more(piece: int, pieces: int, status: int) -> None:
     """Each takes as long to read as a kilobyte, and is read before it is known who sends it."""
@@ -534,8 +533,7 @@ def refused_credentials() -> Response:
 
 
 @pytest.mark.parametrize(
-    ("decide", "status"),
-    [(lambda _: refused_credentials(), 401), (lambda _: text(403, "no"), 403), (broken, 500)],
+    ("decide", "status"), [(lambda _: refused_credentials(), 401), (lambda _: text(403, "no"), 403), (broken, 500)]
 )
 def test_nothing_is_read_for_a_refused_request_but_what_lets_the_connection_carry_another(
     decide: Handler, status: int

@@ -1,7 +1,5 @@
 """Frames of SPDY/3.1, from both sides."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 import zlib

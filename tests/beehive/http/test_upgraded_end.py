@@ -1,7 +1,5 @@
 """Whether an upgraded connection has been cut."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """An address that cannot be listened on: the error names its user and what to change."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

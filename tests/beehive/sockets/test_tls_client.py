@@ -1,7 +1,5 @@
 """The default context of a TLS client verifies as strictly on each version of Python."""
 
-from __future__ import annotations
-
 import ssl
 
 from beehive.sockets.tls import default_client_context

@@ -97,13 +97,7 @@ def test_references_that_lead_nowhere_do_no_harm(tmp_path: Path) -> None:
     """Such as references to nothing, to themselves, to a record without content, or to more than fits into memory."""
     ext = msgspec.msgpack.Ext
     key, other = b"k" * 16, b"o" * 16
-    bad = [
-        [ext(1, b"unknown")],
-        [ext(1, key)],
-        [ext(1, other)] * 40,
-        [ext(7, key)],
-        {"no": "list"},
-    ]
+    bad = [[ext(1, b"unknown")], [ext(1, key)], [ext(1, other)] * 40, [ext(7, key)], {"no": "list"}]
     contents = [
         Content(key, b"\0" + msgspec.msgpack.encode([ext(1, key)])),
         Content(other, b"\0" + msgspec.msgpack.encode([b"x" * 1_000_000] * 2)),

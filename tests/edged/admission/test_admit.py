@@ -195,9 +195,7 @@ def test_reasons_have_a_kubelets_order() -> None:
         {
             "spec": {
                 "nodeSelector": {"disk": "ssd"},
-                "containers": [
-                    {"name": "c", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}},
-                ],
+                "containers": [{"name": "c", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}],
             }
         },
     )

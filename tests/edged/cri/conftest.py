@@ -1,10 +1,9 @@
 """The runtimes that the contract tests run over, and pods on them."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +16,6 @@ from tests.modules.runtimes.oci.node import control_groups
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.embedded import EmbeddedProcess
 from tests.support.images import BUSYBOX_IMAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def _containerd() -> Iterator[RuntimeUnderTest]:

@@ -1,17 +1,12 @@
 """Listens to a runtime's events on a thread of its own."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
+from edged.cri.contract import ContainerRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.support.patience import PATIENCE
-
-if TYPE_CHECKING:
-    from edged.cri.contract import ContainerRuntime
 
 _SECONDS = PATIENCE
 

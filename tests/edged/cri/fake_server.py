@@ -1,19 +1,14 @@
 """A gRPC server on a unix socket whose answers the test decides."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import grpc
+from google.protobuf.message import Message
 
 from protos.cri.v1 import api_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from google.protobuf.message import Message
 
 _METHODS = {
     f"{service.name}/{method.name}": getattr(pb, method.input_type.name)

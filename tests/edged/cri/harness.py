@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from edged.cri import ContainerId, SandboxId
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from edged.cri import ContainerId, SandboxId
-    from edged.cri.client import CriClient
 
 Seen = TypeVar("Seen")
 
@@ -128,8 +125,7 @@ class Pods:
     def ended(self, container: ContainerId) -> pb.ContainerStatus:
         """The status of a container once it has ended."""
         return eventually(
-            lambda: self.client.container_status(container).status,
-            lambda status: status.state == pb.CONTAINER_EXITED,
+            lambda: self.client.container_status(container).status, lambda status: status.state == pb.CONTAINER_EXITED
         )
 
     def run(self, pod: Pod, *command: str, name: str = "main") -> pb.ContainerStatus:

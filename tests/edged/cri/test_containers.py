@@ -1,8 +1,6 @@
 """Life of a container, on every runtime: states, exit codes, environment, lists."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from edged.cri import ContainerId, CriError, NotFoundError
 from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNKNOWN = ContainerId("0" * 64)
 

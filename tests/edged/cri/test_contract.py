@@ -25,13 +25,7 @@ FOREVER = ("sleep", "1000")
 UNKNOWN = ContainerId("0" * 64)
 
 
-_RUNTIMES = [
-    "double",
-    "embedded",
-    "oci",
-    CONTAINERD,
-    pytest.param("docker", marks=pytest.mark.slow),
-]
+_RUNTIMES = ["double", "embedded", "oci", CONTAINERD, pytest.param("docker", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=_RUNTIMES)
@@ -183,9 +177,7 @@ def test_a_container_that_does_not_run_executes_nothing_and_has_no_log_to_reopen
             ask()
 
 
-def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_or_usage(
-    client: ContainerRuntime,
-) -> None:
+def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_or_usage(client: ContainerRuntime) -> None:
     asks: tuple[Callable[[], object], ...] = (
         lambda: client.exec_sync(UNKNOWN, ["true"], 60),
         lambda: client.reopen_container_log(UNKNOWN),

@@ -1,13 +1,13 @@
 """The connection: addresses, the version of CRI, deadlines, sizes, and failures."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from edged.cri import (
     ConnectionClosedError,
@@ -25,11 +25,6 @@ from edged.cri.contract import ContainerId
 from edged.cri.endpoint import EndpointError, socket_path
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from google.protobuf.message import Message
 
 V1, V1ALPHA2 = "runtime.v1", "runtime.v1alpha2"
 

@@ -1,7 +1,5 @@
 """gRPC's statuses as errors, without secrets."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,9 +1,9 @@
 """The stream of events over a socket: its opening, its end, and the error of its end."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -13,10 +13,6 @@ from edged.cri.errors import CriError, UnavailableError, UnimplementedError
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 EVENTS = "RuntimeService/GetContainerEvents"
 BOTH = ("runtime.v1", "runtime.v1alpha2")

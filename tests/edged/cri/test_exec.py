@@ -1,18 +1,11 @@
 """Commands run in a container that runs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from edged.cri import CriError, DeadlineExceededError
+from edged.cri import ContainerId, CriError, DeadlineExceededError
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Pods, eventually, shell
-
-if TYPE_CHECKING:
-    from edged.cri import ContainerId
-    from edged.cri.client import CriClient
 
 
 @pytest.fixture

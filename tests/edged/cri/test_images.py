@@ -1,18 +1,12 @@
 """Images, present and missing ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from edged.cri import CriError, NotFoundError
+from edged.cri.client import CriClient
 from edged.gc.images import names_in_use, sandbox_images, unused, updated_records
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
-
-if TYPE_CHECKING:
-    from edged.cri.client import CriClient
 
 MISSING = pb.ImageSpec(image="127.0.0.1:1/never/pushed:1")
 

@@ -1,14 +1,9 @@
 """A container's log on disk: CRI's log format, which kubelet and log collectors read."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
+from edged.cri.client import CriClient
 from tests.edged.cri.harness import Pods, eventually, shell
-
-if TYPE_CHECKING:
-    from edged.cri.client import CriClient
 
 LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP]) (.*)$")
 

@@ -211,9 +211,7 @@ def test_events_are_delivered_as_they_come_each_as_a_cause(recorded: Recorded) -
 
 
 def play(
-    event: pb.ContainerEventResponse,
-    opened: Callable[[], None],
-    happened: Callable[[pb.ContainerEventResponse], None],
+    event: pb.ContainerEventResponse, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
 ) -> NoReturn:
     """A stream of one event."""
     opened()

@@ -1,9 +1,6 @@
 """Life of a pod's sandbox, on every runtime."""
 
-from __future__ import annotations
-
 import ipaddress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +8,6 @@ from edged.cri import NotFoundError, SandboxId
 from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, eventually, shell
-
-if TYPE_CHECKING:
-    pass
 
 UNKNOWN = SandboxId("0" * 64)
 

@@ -1,14 +1,8 @@
 """The containers' usage of the machine."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Pods, eventually, shell
-
-if TYPE_CHECKING:
-    from edged.cri.client import CriClient
 
 
 def test_cpu_time_of_a_busy_container_grows_and_its_memory_is_seen(pods: Pods, client: CriClient) -> None:

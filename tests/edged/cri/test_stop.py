@@ -1,22 +1,15 @@
 """How a container is stopped: asked first, killed after its grace period."""
 
-from __future__ import annotations
-
 import os
 import select
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from edged.cri import ContainerId
+from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
-from tests.edged.cri.harness import DEADLINE_SECONDS, Pods, eventually, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from edged.cri import ContainerId
-    from edged.cri.client import CriClient
-    from tests.edged.cri.harness import Pod
+from tests.edged.cri.harness import DEADLINE_SECONDS, Pod, Pods, eventually, shell
 
 PROMPT_SECONDS = 250
 """Seconds for start, observation and end of a container beyond its grace period, on a busy machine."""

@@ -1,19 +1,13 @@
 """Concurrent callers, new clients, and a runtime that dies: edged's workers, restarts and updates."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
-from edged.cri import UnavailableError
+from edged.cri import ContainerId, UnavailableError
 from edged.cri.client import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest, eventually, shell
-
-if TYPE_CHECKING:
-    from edged.cri import ContainerId
 
 WORKERS = 8
 

@@ -56,12 +56,7 @@ def test_zero_and_hundred_percent_switch_off() -> None:
 
 
 def test_a_soft_one_has_its_grace_period_and_both_their_minimum_reclaim() -> None:
-    hard, soft = parse_thresholds(
-        {HARD: "100Mi"},
-        {HARD: "1Gi"},
-        {HARD: 90.0},
-        {HARD: "5%"},
-    )
+    hard, soft = parse_thresholds({HARD: "100Mi"}, {HARD: "1Gi"}, {HARD: 90.0}, {HARD: "5%"})
     assert (hard.grace, soft.grace, soft.hard) == (None, 90.0, False)
     assert hard.minimum_reclaim == soft.minimum_reclaim == parse_amount("", "5%")
 

@@ -40,10 +40,7 @@ def disk(free_percent: int) -> FileSystem:
     return FileSystem(free_percent * GIB, 100 * GIB, 1000, 2000)
 
 
-@pytest.mark.parametrize(
-    ("free", "wanted"),
-    [(50, 0), (16, 0), (15, 5 * GIB), (14, 6 * GIB), (0, 20 * GIB)],
-)
+@pytest.mark.parametrize(("free", "wanted"), [(50, 0), (16, 0), (15, 5 * GIB), (14, 6 * GIB), (0, 20 * GIB)])
 def test_above_the_high_threshold_images_go_until_the_low_one(free: int, wanted: int) -> None:
     assert bytes_to_free(disk(free), ImagePolicy(high=85, low=80)) == wanted
 

@@ -108,8 +108,7 @@ def test_the_facts_of_a_machine_that_tells_little(
 
 
 @pytest.mark.parametrize(
-    ("kernels", "go"),
-    [("x86_64", "amd64"), ("aarch64", "arm64"), ("armv7l", "arm"), ("riscv64", "riscv64")],
+    ("kernels", "go"), [("x86_64", "amd64"), ("aarch64", "arm64"), ("armv7l", "arm"), ("riscv64", "riscv64")]
 )
 @pytest.mark.usefixtures("machine")
 def test_the_architecture_is_named_as_images_name_it(

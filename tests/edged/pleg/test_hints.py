@@ -101,8 +101,7 @@ def test_an_event_of_something_other_than_a_pod_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "looked_at", "left"),
-    [(STOPPED, 4.0, ["a"]), (STOPPED, 5.0, []), (STARTED, 4.0, []), (STARTED, 5.0, [])],
+    ("kind", "looked_at", "left"), [(STOPPED, 4.0, ["a"]), (STOPPED, 5.0, []), (STARTED, 4.0, []), (STARTED, 5.0, [])]
 )
 def test_a_worker_that_is_done_has_seen_all_but_a_later_end(
     kind: cri.ContainerEventType.ValueType, looked_at: float, left: list[str]
@@ -129,9 +128,7 @@ def test_announced_pods_are_kept_until_they_are_taken() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([CREATED, STARTED, STOPPED, DELETED]), st.sampled_from("abc")), max_size=60))
-def test_each_named_pod_is_inspected_once(
-    spoken: list[tuple[cri.ContainerEventType.ValueType, str]],
-) -> None:
+def test_each_named_pod_is_inspected_once(spoken: list[tuple[cri.ContainerEventType.ValueType, str]]) -> None:
     hints = Hints(PATIENCE)
     for at, (kind, pod) in enumerate(spoken):
         hints.add_event(event(kind, pod), float(at))

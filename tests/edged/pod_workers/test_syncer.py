@@ -324,16 +324,8 @@ FAILED, AWAY = (kind("Call", "it", StatusCode.UNKNOWN, "no") for kind in (CriErr
         ("directories.prepare", NoAnswerError("ask for", "a token"), ["FailedMount"]),
         ("directories.prepare", OSError("full"), ["FailedMount"]),
         ("resources.cgroups.apply", CgroupError("make", "it"), ["FailedCreatePodContainer"]),
-        (
-            "starter.ensure_sandbox",
-            FAILED,
-            ["FailedCreatePodSandBox"],
-        ),
-        (
-            "starter.ensure_sandbox",
-            AWAY,
-            ["FailedCreatePodSandBox"],
-        ),
+        ("starter.ensure_sandbox", FAILED, ["FailedCreatePodSandBox"]),
+        ("starter.ensure_sandbox", AWAY, ["FailedCreatePodSandBox"]),
         ("starter.start_container", ContainerStartError("a", "r", "m"), []),
         ("reader.read_pod", FAILED, ["FailedSync"]),
         ("reader.read_pod", AWAY, []),

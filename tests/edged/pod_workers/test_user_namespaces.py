@@ -1,7 +1,5 @@
 """The users of pods with `hostUsers: false`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

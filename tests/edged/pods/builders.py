@@ -4,16 +4,7 @@ from typing import Any
 
 from edged.pods.facts import pod_facts
 from edged.pods.hash import container_hash
-from edged.pods.model import (
-    ContainerFacts,
-    ContainerId,
-    PodFacts,
-    PodRef,
-    PodUid,
-    RunState,
-    SandboxFacts,
-    SandboxId,
-)
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from modules.apimachinery.types import Container, Nanoseconds, ObjectMeta, Pod, PodSpec, PodStatus, seconds
 
 UID = PodUid("cd5ab9a8-09a2-42ce-8217-e1bd8c6cb445")

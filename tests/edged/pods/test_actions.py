@@ -165,12 +165,7 @@ def test_container_that_was_made_and_never_started(left: ContainerFacts, expecte
 
 @pytest.mark.parametrize(
     "sandboxes",
-    [
-        (a_sandbox(ready=False),),
-        (a_sandbox(), a_sandbox(1)),
-        (a_sandbox(host_network=True),),
-        (a_sandbox(ips=()),),
-    ],
+    [(a_sandbox(ready=False),), (a_sandbox(), a_sandbox(1)), (a_sandbox(host_network=True),), (a_sandbox(ips=()),)],
     ids=["not ready", "two ready", "network changed", "no address"],
 )
 def test_bad_sandbox_is_replaced_with_all_containers(sandboxes: tuple[SandboxFacts, ...]) -> None:

@@ -34,9 +34,7 @@ ODD: dict[str, dict[str, Any]] = {
     "a resourceVersion without end": pod("bad", metadata={"resourceVersion": "9" * 5000}),
     "a port without end": pod(
         "bad",
-        containers=[
-            {"name": "main", "image": "busybox:1.36", "livenessProbe": {"tcpSocket": {"port": "9" * 5000}}},
-        ],
+        containers=[{"name": "main", "image": "busybox:1.36", "livenessProbe": {"tcpSocket": {"port": "9" * 5000}}}],
     ),
     "a volume whose name is none": pod("bad", volumes=[{"name": "..", "emptyDir": {"sizeLimit": "1Mi"}}]),
 }

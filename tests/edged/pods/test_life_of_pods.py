@@ -14,14 +14,7 @@ from edged.pods.actions import ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.facts import pod_facts
 from edged.pods.hash import container_hash
-from edged.pods.model import (
-    ContainerFacts,
-    ContainerId,
-    PodFacts,
-    RunState,
-    SandboxFacts,
-    SandboxId,
-)
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, RunState, SandboxFacts, SandboxId
 from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import Container, Nanoseconds, Pod, seconds
 from tests.edged.pods.builders import REF, T0, UID, a_container, a_pod

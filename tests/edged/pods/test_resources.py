@@ -124,8 +124,7 @@ def test_never_below_the_limit_of_the_process(smallest: int, requests: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("own", "others", "adjust"),
-    [("10Mi", ("100Mi",), 900), ("200Mi", ("100Mi",), 800), ("0", ("300Mi", "100Mi"), 900)],
+    ("own", "others", "adjust"), [("10Mi", ("100Mi",), 900), ("200Mi", ("100Mi",), 800), ("0", ("300Mi", "100Mi"), 900)]
 )
 def test_a_sidecar_is_as_safe_as_what_needs_it(own: str, others: tuple[str, ...], adjust: int) -> None:
     """It asks for less than every regular container: then the least of theirs counts (newer kubelets)."""

@@ -102,10 +102,7 @@ def files(volume: Volume) -> dict[str, tuple[bytes, int]]:
 @pytest.mark.parametrize(
     ("volume", "expected"),
     [
-        (
-            Volume(config_map=ConfigMapVolumeSource(name="cm")),
-            {"greeting": (b"hello", 0o644), "raw": (b"\xff", 0o644)},
-        ),
+        (Volume(config_map=ConfigMapVolumeSource(name="cm")), {"greeting": (b"hello", 0o644), "raw": (b"\xff", 0o644)}),
         (
             Volume(
                 config_map=ConfigMapVolumeSource(

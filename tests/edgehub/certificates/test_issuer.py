@@ -1,7 +1,5 @@
 """The process that fetches certificates, and the links that wait for it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

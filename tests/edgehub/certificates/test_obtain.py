@@ -1,7 +1,5 @@
 """Joining and renewing at a server of certificates on a real socket, with all failures."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """What the log says when TLS ends a link: the reason in words, from a real handshake each."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """edgehub with a certificate, in virtual time: when it is renewed, and that nothing on the link is lost by it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The crowd is made once, by the first case that runs, and ended after the last one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A node with the pods of all cases, and what is left of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar

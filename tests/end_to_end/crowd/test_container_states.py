@@ -1,7 +1,5 @@
 """How containers begin and end. More of it is in test_pod_life.py, test_health.py and test_restarts.py beside this."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants

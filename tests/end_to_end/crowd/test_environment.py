@@ -1,7 +1,5 @@
 """What is in a container's environment, and what happens when it cannot be had."""
 
-from __future__ import annotations
-
 import base64
 
 from modules.apimachinery.kinds import JsonObject

@@ -1,7 +1,5 @@
 """What pods read in their volumes: from each source, under each name and mode, as each user, and as it changes."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What pods may do with their files, and that what they do to them harms nobody else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.end_to_end.crowd.crowd import Crowd, once, wants

@@ -1,7 +1,5 @@
 """Volumes and other files of pods, and what happens when they are missing or grow too large."""
 
-from __future__ import annotations
-
 import base64
 import json
 
@@ -137,13 +135,7 @@ def test_a_pod_that_outgrows_its_volume_is_evicted(crowd: Crowd) -> None:
     assert '"small" exceeds the limit "1Mi"' in message
 
 
-@wants(
-    once(
-        "files-words",
-        "echo last words > /tmp/words; exit 0",
-        container={"terminationMessagePath": "/tmp/words"},
-    )
-)
+@wants(once("files-words", "echo last words > /tmp/words; exit 0", container={"terminationMessagePath": "/tmp/words"}))
 def test_last_words_are_in_the_status(crowd: Crowd) -> None:
     crowd.said("files-words")
     ended = crowd.machine.cloud.get("Pod", "files-words")

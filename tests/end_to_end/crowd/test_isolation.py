@@ -1,7 +1,5 @@
 """What a container is, as it finds itself, and what it shares with the machine and with others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -93,12 +91,7 @@ def test_names_and_network(crowd: Crowd, name: str, lines: list[str]) -> None:
 
 
 @wants(
-    once(
-        "isolation-host-aliased",
-        "grep -c -E 'localhost|two.test' /etc/hosts",
-        hostAliases=_ALIASES,
-        hostNetwork=True,
-    )
+    once("isolation-host-aliased", "grep -c -E 'localhost|two.test' /etc/hosts", hostAliases=_ALIASES, hostNetwork=True)
 )
 def test_aliases_of_a_pod_on_the_machines_network_are_beside_the_machines_own(crowd: Crowd) -> None:
     assert int(crowd.said("isolation-host-aliased")[0]) >= 2

@@ -1,7 +1,5 @@
 """Addresses, names and ports of pods."""
 
-from __future__ import annotations
-
 import urllib.request
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a container may use, as it finds it, and which pods there is no room or place for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

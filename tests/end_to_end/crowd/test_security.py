@@ -1,7 +1,5 @@
 """What a container may do. More of it is in test_isolation.py beside this."""
 
-from __future__ import annotations
-
 from tests.end_to_end.crowd.crowd import Crowd, once, wants
 from tests.end_to_end.pods import container, mount, pod, state_of
 

@@ -1,7 +1,5 @@
 """Results of functions that another thread has computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

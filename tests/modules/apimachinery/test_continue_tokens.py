@@ -1,7 +1,5 @@
 """Continue tokens: an API server's are read, and malformed ones refused in its words."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """Finalizers: an object stays until all of them are removed, as in an API server."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

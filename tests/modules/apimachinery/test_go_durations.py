@@ -1,7 +1,5 @@
 """Go's refusals of texts that are no durations."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.go_durations import duration_error

@@ -1,7 +1,5 @@
 """What Go says of a text that is not JSON, as its `encoding/json` words it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

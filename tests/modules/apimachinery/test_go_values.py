@@ -1,7 +1,5 @@
 """The words of Go's readers of times and base64."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

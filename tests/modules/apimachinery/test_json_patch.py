@@ -1,7 +1,5 @@
 """JSON patches, with the examples of RFC 6902's appendix."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which objects a selector selects: Kubernetes' rules as tables."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -84,7 +84,7 @@ def test_nothing_else_constructs_values_of_yaml() -> None:
     names = ("load", "load_all", "safe_load", "safe_load_all", "unsafe_load", "decode", "parse", "compose", "scan")
     reading = {f"{module}.{name}" for module in ("yaml", "msgspec.yaml") for name in names}
     found = set()
-    for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
+    for package in ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules", "protos"):
         for path in (REPOSITORY / package).rglob("*.py"):
             text = path.read_text()
             for node in ast.walk(ast.parse(text if "yaml" in text else "")):

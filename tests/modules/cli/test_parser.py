@@ -1,7 +1,5 @@
 """The command line of a verb."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

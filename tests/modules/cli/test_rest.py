@@ -1,7 +1,5 @@
 """The client of an API server, with a server that answers as a test wants."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

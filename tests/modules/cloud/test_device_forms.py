@@ -1,7 +1,5 @@
 """Devices and DeviceModels of v1alpha2, in the form of v1beta1."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

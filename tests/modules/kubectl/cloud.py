@@ -1,7 +1,5 @@
 """kubectl's verbs against a real cloudcore in this process."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A cloudcore for a test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

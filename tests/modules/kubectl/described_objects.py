@@ -1,7 +1,5 @@
 """Objects of every kind that `describe` knows, with most of the fields that it shows."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 JsonObject = dict[str, Any]

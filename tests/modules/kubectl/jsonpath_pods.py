@@ -1,7 +1,5 @@
 """The objects for the templates of `jsonpath_cases.json`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 

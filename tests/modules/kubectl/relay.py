@@ -1,7 +1,5 @@
 """A TCP address in front of a unix socket, for programs that know only TCP, as kubectl."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """`cloudcore VERB` prints the same as the real kubectl at the same cloud; skipped without kubectl."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Objects of any shape and templates of any text: no error except one printed line."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """`apply` against a real cloudcore."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

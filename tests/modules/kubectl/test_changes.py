@@ -1,7 +1,5 @@
 """`label`, `annotate`, `patch`, `cordon` and `taint` against a real cloudcore."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The commands of a program with kubectl's verbs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

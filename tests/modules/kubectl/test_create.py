@@ -1,7 +1,5 @@
 """`create` and `replace` against a real cloudcore."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

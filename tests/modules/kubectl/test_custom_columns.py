@@ -1,7 +1,5 @@
 """Custom columns and --sort-by; the texts are kubectl 1.32.4's."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The real kubectl, and our own, with custom resources; the former is skipped where it is not installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`describe` against a real cloudcore."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.modules.kubectl.cloud import Cloud, config_map, event, node, pod

@@ -4,8 +4,6 @@ Three differ from kubectl's on purpose: no token of a service account is shown, 
 seen, and a text of several lines stays in its column.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime

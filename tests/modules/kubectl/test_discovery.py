@@ -1,7 +1,5 @@
 """The resources of a server, by every name that a person may type."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

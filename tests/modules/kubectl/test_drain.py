@@ -1,7 +1,5 @@
 """`drain`: which pods it evicts, and how it does against a real cloudcore."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`events` against a real cloudcore."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

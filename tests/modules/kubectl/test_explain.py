@@ -1,7 +1,5 @@
 """`explain` against a real cloudcore, and what the real kubectl makes of the same schemas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

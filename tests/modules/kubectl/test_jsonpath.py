@@ -1,7 +1,5 @@
 """JSONPath: what kubectl 1.32.4 prints for each template, recorded, and compared with it where it is."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

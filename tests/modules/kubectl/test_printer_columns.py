@@ -1,7 +1,5 @@
 """The columns of custom resources."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

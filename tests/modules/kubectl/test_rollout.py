@@ -1,7 +1,5 @@
 """The states of rollouts, tables of revisions, and patches of images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`top` against an API server whose nodes say what they use, and against a real cloudcore without tunnels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """`delete`, `wait` and watches against a real cloudcore."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

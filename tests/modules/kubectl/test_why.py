@@ -210,10 +210,7 @@ FAILED = {"at": 1.8e9, "reason": "Failed", "text": "Error: \x1b[31mno\nspace", "
 
 @pytest.mark.parametrize(
     ("program", "path"),
-    [
-        ("edgecore", "/edgecore/chains/default/web"),
-        ("cloudcore", "/api/v1/nodes/n1/proxy/edgecore/chains/default/web"),
-    ],
+    [("edgecore", "/edgecore/chains/default/web"), ("cloudcore", "/api/v1/nodes/n1/proxy/edgecore/chains/default/web")],
 )
 def test_the_steps_that_the_node_has_kept_are_shown(
     capsys: pytest.CaptureFixture[str], program: str, path: str

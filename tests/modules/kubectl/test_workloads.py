@@ -1,7 +1,5 @@
 """`scale`, `set image` and `rollout` against a real cloudcore."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from typing import Any

@@ -19,6 +19,7 @@ from modules.page.feeds import NAMES, Feeds
 from modules.page.picture import Links, Picture
 from modules.processes.cloudcore.page_command import ControlLinks
 from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 PATIENCE = 60.0
 NODE = {"metadata": {"name": "n1"}}
@@ -135,3 +136,26 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
     finally:
         cluster.close()
         clock.close()
+
+
+def test_a_feed_whose_thread_cannot_be_started_is_started_by_the_next_look() -> None:
+    """A process may have no more threads for a moment."""
+    clock = RealClock()
+    picture, api = Picture(clock.now), Api()
+
+    def make(failing: Failing) -> Attempt:
+        feeds, started = Feeds(picture, api, api, api, clock), list[str]()
+
+        def start(thread: threading.Thread) -> None:
+            failing.step()
+            started.append(thread.name.removeprefix("page-"))
+
+        def operation() -> None:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(threading.Thread, "start", start)
+                feeds.start()
+
+        return Attempt(operation, left=lambda: feeds._running.difference(started))
+
+    assert fail_at_each_call(make) == 4
+    clock.close()

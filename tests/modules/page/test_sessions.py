@@ -89,3 +89,31 @@ def test_when_there_are_too_many_the_user_with_the_most_loses_the_oldest() -> No
     assert sessions.is_valid(sessions.begin("", "dave"))
     assert sessions.is_valid(first)
     assert [sessions.is_valid(key) for key in robots] == [False] + [True] * (MOST_SESSIONS - 2)
+
+
+def test_sessions_that_have_ended_take_no_place_and_no_part_in_the_choice() -> None:
+    """Of a user who has had many, or of all together."""
+    world = Simulation(1)
+    sessions = Sessions(world.clock)
+    for number in range(MOST_SESSIONS):
+        assert sessions.begin("credentials", f"user-{number % 9}")
+    world.run_for(IDLE_SECONDS + 1.0)
+    keys = [sessions.begin("credentials", user) for user in ("carol", "user-1", "carol")]
+    assert [sessions.is_valid(key) for key in keys] == [True] * 3
+    assert sessions.exchange(sessions.new_token())
+
+
+def test_of_the_sessions_of_a_user_with_ended_ones_the_others_stay() -> None:
+    """The oldest one is in use, and the later ones are not."""
+    world = Simulation(1)
+    sessions = Sessions(world.clock)
+    first = sessions.begin("credentials", "carol")
+    others = [sessions.begin("credentials", f"user-{number}") for number in range(MOST_SESSIONS - 8)]
+    for _ in range(7):
+        sessions.begin("credentials", "carol")
+    world.run_for(IDLE_SECONDS / 2)
+    assert sessions.is_valid(first)
+    world.run_for(IDLE_SECONDS / 2 + 1.0)
+    last = sessions.begin("credentials", "carol")
+    assert [sessions.is_valid(key) for key in (first, last)] == [True] * 2
+    assert not any(map(sessions.is_valid, others))

@@ -41,11 +41,7 @@ from tests.support.patience import PATIENCE
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 TARGET = "/page/v1/shell/default/web/app"
 ENDED = json.dumps(
-    {
-        "status": "Failure",
-        "reason": "NonZeroExitCode",
-        "details": {"causes": [{"reason": "ExitCode", "message": "5"}]},
-    }
+    {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "5"}]}}
 )
 Behaviour = Callable[[ServerConnection], None]
 

@@ -2,8 +2,6 @@
 edgestream and cloudstream, and the embedded API server. The connections' buffers are small.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Clients of streams that read as a test wants, and judge what they have as kubectl does."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The credit of a stream's sender, and the window of its receiver."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

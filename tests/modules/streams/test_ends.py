@@ -7,8 +7,6 @@ source ends, and nothing is left: no process, no thread, no descriptor, no strea
 Two cells of each path are run always, the whole matrix by `make slow`.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import socket

@@ -13,6 +13,7 @@ from modules.cloud.apiserver.admission.priority import only_default, with_priori
 from modules.cloud.apiserver.admission.runtime_class import check_overhead, with_runtime_class
 from modules.cloud.apiserver.admission.service_account import service_account, service_account_with_token
 from modules.cloud.apiserver.silent_nodes import TOLERATION_SECONDS, UNREACHABLE
+from modules.cloud.apiserver.volume_protection import FINALIZERS, with_protection
 
 Admit = Callable[[JsonObject, JsonObject | None, Lister], JsonObject]
 """Takes an object with its defaults, its stored state (None: it is created) and all objects; returns it as it is to be
@@ -82,6 +83,7 @@ PLUGINS: Final = (
     Plugin("Priority", _PODS, with_priority),
     Plugin("Priority", frozenset({"PriorityClass"}), validate=only_default),
     Plugin("DefaultTolerationSeconds", _PODS, _default_toleration_seconds),
+    Plugin("StorageObjectInUseProtection", frozenset(FINALIZERS), with_protection),
     Plugin("RuntimeClass", _PODS, with_runtime_class, check_overhead),
     Plugin("CertificateSubjectRestriction", frozenset({"CertificateSigningRequest"}), validate=certificate_subject),
 )

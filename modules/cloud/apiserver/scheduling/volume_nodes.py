@@ -21,7 +21,7 @@ Find = Callable[[ObjectKey], JsonObject | None]
 def selectors_of_volumes(pod: JsonObject, find: Find) -> list[NodeSelector]:
     """Return the selectors of nodes that a pod's volumes have."""
     found = []
-    for key in _claims_of(pod):
+    for key in claims_of(pod):
         bound = _spec(find(key)).get("volumeName")
         affinity = _spec(find(ObjectKey("PersistentVolume", "", str(bound)))).get("nodeAffinity") if bound else None
         required = convert(affinity, VolumeNodeAffinity, "VolumeNodeAffinity").required if affinity else None
@@ -35,7 +35,7 @@ def missing_volume(pod: JsonObject, find: Find) -> str:
 
     A volume that is bound later may be out of reach of a node that was chosen before.
     """
-    for key in _claims_of(pod):
+    for key in claims_of(pod):
         claim = find(key)
         if claim is None:
             return f'persistentvolumeclaim "{key.name}" not found'
@@ -54,11 +54,12 @@ def has_claim_in_use(pod: JsonObject, others: Iterable[JsonObject], find: Find) 
         others: the pods that have a node and have not ended.
         find: returns the claims.
     """
-    own = {key for key in _claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
-    return bool(own) and any(not own.isdisjoint(_claims_of(other)) for other in others)
+    own = {key for key in claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
+    return bool(own) and any(not own.isdisjoint(claims_of(other)) for other in others)
 
 
-def _claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
+def claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
+    """Yield the keys of the claims that a pod names."""
     for each in (pod.get("spec") or {}).get("volumes") or ():
         if name := (each.get("persistentVolumeClaim") or {}).get("claimName"):
             yield ObjectKey("PersistentVolumeClaim", str(pod["metadata"].get("namespace") or ""), str(name))

@@ -9,7 +9,6 @@ from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.config.names import (
     LABEL_KEY,
     LABEL_VALUE,
-    NAMESPACE,
     NODE_NAME,
     OPTIONAL_IP_ADDRESS,
     UNIX_SOCKET,
@@ -83,9 +82,6 @@ class Edged(Section, frozen=True, kw_only=True):
     """Whether clients of exec, attach and port-forward are sent to the runtime's streaming server (302) instead of
     being connected with it. Ours, after the kubelet's former flag; only for clients on the node that know the 302 of
     KubeEdge 2019. Without effect while edgeStream is enabled: API servers follow no redirect."""
-
-    register_node_namespace: Annotated[str, NAMESPACE] = "default"
-    """Namespace in the resource name of node messages. The cloud ignores it: nodes have no namespace."""
 
     register_schedulable: Annotated[bool, Switch()] = True
     """Whether the scheduler of the cloud may place pods on the node after its registration."""

@@ -31,7 +31,6 @@ NODE_NAME: Final = Text(
 )
 """`metadata.name` of a Node (DNS-1123 subdomain). Empty stands for the host name."""
 
-NAMESPACE: Final = Text("a namespace name (lower case letters, digits, hyphens)", _LABEL)
 """DNS-1123 label."""
 
 DNS_DOMAIN: Final = Text("a DNS domain, or empty", rf"(?:{_SUBDOMAIN})?", most=253)

@@ -121,6 +121,7 @@ _EDGED: Final = _accepted(
     "windowsPriorityClass",
     "windowsService",
     podSandboxImage="kubeedge/pause:3.6",
+    registerNodeNamespace="default",
 ) | {
     "tailoredKubeletConfig": _KUBELET_RESOURCES
     | _KUBELET_EVICTION

@@ -1,6 +1,7 @@
 """The commands `edgecore upgrade`, `edgecore rollback` and `edgecore versions`."""
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ from modules.processes.edgecore.upgrade.updater import (
     ProbationLimits,
     UpgradeJournal,
     failed_checks,
+    inode_of,
     installation_of,
     observe_node,
     owner_of,
@@ -125,7 +127,7 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
     """Return the installation that is meant.
 
     Raises:
-        UpgradeError: this program belongs to none, and none is named.
+        UpgradeError: this program belongs to none, and none is named; or others than its owner may write there.
     """
     installation = installation_of(Path(sys.prefix))
     if chosen.installation is not None:
@@ -137,6 +139,10 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
         make_directories(installation.versions, 0o755)
     elif not installation.versions.is_dir():
         raise UpgradeError("there are no versions", str(installation.root), "`edgecore upgrade` makes the directory")
+    for directory in (installation.root, installation.versions):
+        status = directory.stat()
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+            raise UpgradeError("others may write to the versions", str(directory), "they could run code as this user")
     return installation
 
 
@@ -187,7 +193,8 @@ def _switch(
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)
     limits = ProbationLimits(within=chosen.within, steady=chosen.steady)
-    journal = UpgradeJournal(current, version, handle, before, problems, str(database or ""), schema, limits)
+    file, inode = (str(database), inode_of(database)) if database is not None else ("", 0)
+    journal = UpgradeJournal(current, version, handle, before, problems, file, schema, inode, limits)
     journal.report += report
     installation.write(journal, Phase.STAGED)
 

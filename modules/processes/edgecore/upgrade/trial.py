@@ -30,7 +30,7 @@ class VersionTrial:
         """Check that it starts, and is the version that it says. Raises UpgradeError."""
         text = self._run("version", "-o", "json")
         try:
-            found = read_json(text)["version"]
+            found = read_json(text.encode())["version"]
         except (ValueError, KeyError, TypeError) as error:
             raise UpgradeError("the version does not work", self._version, "`version` prints no JSON") from error
         if found != self._version:

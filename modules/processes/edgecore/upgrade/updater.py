@@ -130,6 +130,8 @@ class UpgradeJournal:
     """File of the node's database."""
     schema: int
     """The schema of the database before."""
+    inode: int
+    """The inode of that file."""
     limits: ProbationLimits = field(default_factory=ProbationLimits)
     phase: Phase = Phase.STAGED
     boots: int = 3
@@ -195,12 +197,14 @@ class Installation:
         self.write(journal, Phase.PROBATION)
 
     def roll_back(self, journal: UpgradeJournal) -> None:
-        """Activate the earlier version, with the earlier database if the new one has changed its schema or damaged it.
+        """Activate the earlier version, with the earlier database if the new one has changed its schema, damaged it, or
+        begun another.
 
         The node must not run. Needs no room on the disk for the database. Raises OSError.
         """
         database = Path(journal.database)
-        if journal.database and backup_of(database).exists() and schema_of(database) != journal.schema:
+        present = (schema_of(database), inode_of(database))
+        if journal.database and backup_of(database).exists() and present != (journal.schema, journal.inode):
             for end in _DATABASE_FILES:
                 database.with_name(database.name + end).unlink(missing_ok=True)
             backup_of(database).replace(database)
@@ -383,6 +387,14 @@ def decode_journal(text: bytes) -> UpgradeJournal:
 def backup_of(database: Path) -> Path:
     """Return the place of a database's copy: in the same directory, so that a rename is enough to restore it."""
     return database.with_name(f".{database.name}.before-upgrade")
+
+
+def inode_of(file: Path) -> int:
+    """Return the inode of a file; 0 without one."""
+    try:
+        return file.stat().st_ino
+    except OSError:
+        return 0
 
 
 def schema_of(database: Path) -> int | None:

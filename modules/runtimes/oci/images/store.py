@@ -289,10 +289,10 @@ class ImageStore:
 
     @contextmanager
     def _collecting_after_failure(self) -> Iterator[None]:
-        """Remove the layers that a failed or killed worker has unpacked in vain."""
+        """Remove the layers that a failed or killed worker has unpacked in vain, or that the index could not take."""
         try:
             yield
-        except RequestRefusedError:
+        except BaseException:
             self.collect()
             raise
 

@@ -1,7 +1,5 @@
 """A socket's server starts with the first byte of a client, whatever clients do; the tests are clients and server."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import socket

@@ -1,7 +1,5 @@
 """The gRPC server of this node's sockets, with clients that begin calls and send no request."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

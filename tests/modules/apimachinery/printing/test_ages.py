@@ -1,7 +1,5 @@
 """Ages as kubectl rounds them."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.printing.ages import ago, human_duration, seconds_of

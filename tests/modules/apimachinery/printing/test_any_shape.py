@@ -1,7 +1,5 @@
 """Objects of any shape are printed: what a node or another client wrote may have any."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache

@@ -1,7 +1,5 @@
 """The cells of each kind, as an API server prints them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

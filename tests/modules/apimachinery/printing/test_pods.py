@@ -1,7 +1,5 @@
 """kubectl's words and numbers for pods."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables: columns, widths, colours, and nothing that steers a terminal."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bodies in protobuf: a real kubectl's, every field of the table, and malformed bytes."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

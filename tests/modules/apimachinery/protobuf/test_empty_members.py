@@ -1,7 +1,5 @@
 """Empty members that Kubernetes' JSON leaves out: Go's `omitempty` in the types of `k8s.io/api`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -152,15 +152,7 @@ def test_required_fields_are_written_when_empty() -> None:
     status = decode(PodStatus, b'{"containerStatuses":[{"name":"c"}],"conditions":[{"type":"Ready"}]}')
     written = to_value(status)
     assert written["containerStatuses"] == [
-        {
-            "name": "c",
-            "state": {},
-            "lastState": {},
-            "ready": False,
-            "restartCount": 0,
-            "image": "",
-            "imageID": "",
-        }
+        {"name": "c", "state": {}, "lastState": {}, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
     ]
     assert written["conditions"] == [{"type": "Ready", "status": "", "lastProbeTime": None, "lastTransitionTime": None}]
 

@@ -72,8 +72,7 @@ def test_quantities_are_stored_and_printed_as_kubernetes_does(quantity: str | fl
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "m", "1.2.3", "1 Gi", "1gi", "1K", "Ki", "e3", "1e", "0x10", "١", "1e999", "1" * 101, ".", "nan"],
+    "text", ["", "m", "1.2.3", "1 Gi", "1gi", "1K", "Ki", "e3", "1e", "0x10", "١", "1e999", "1" * 101, ".", "nan"]
 )
 def test_refuses_other_texts_than_quantities(text: str) -> None:
     """A text outside the grammar is an error that shows it, never a guess."""

@@ -100,8 +100,7 @@ _C = "spec.containers[0]"
 def attachment(**spec: Any) -> JsonObject:
     """A VolumeAttachment."""
     return with_kind(
-        "VolumeAttachment",
-        spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}, **spec},
+        "VolumeAttachment", spec={"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}, **spec}
     )
 
 

@@ -1,7 +1,5 @@
 """The rules of workloads: refused fields, and fields that may change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Custom kinds with the names of built-in ones: `Service` of serving.knative.dev, `Node` of longhorn.io."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

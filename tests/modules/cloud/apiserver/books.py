@@ -122,6 +122,8 @@ class Parts:
         past = self.cluster.storage._past
         for kind, changes in past._changes.items():
             assert past._bytes[kind] == sum(change.size for change in changes), f"past states of {kind}"
+            newest = max((change.version for change in changes), default=0)
+            assert newest <= self.cluster.storage.version, f"a state of {kind} that was rolled back"
         for kind, noted in self._history._changes.items():
             assert self._history._bytes[kind] == sum(size for _, size in noted), f"history of {kind}"
 

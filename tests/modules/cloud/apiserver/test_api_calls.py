@@ -1,7 +1,5 @@
 """The Kubernetes API's verbs on the stub's objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Deletions of large collections, in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 Work is counted in calls of functions, Python's and C's, which are the same on every machine.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

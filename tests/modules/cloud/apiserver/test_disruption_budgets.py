@@ -1,7 +1,5 @@
 """What a PodDisruptionBudget says to the eviction of a pod."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A full disk below the embedded API server: reads go on, a refused write leaves nothing, and leases find room."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

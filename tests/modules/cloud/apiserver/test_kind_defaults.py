@@ -1,7 +1,5 @@
 """Defaults: an empty value of a field that Go's JSON always has is none, and sources of volumes have theirs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The Service that leads pods to the API server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -25,6 +25,7 @@ from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
 from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.system_objects import make_system_objects
+from modules.cloud.apiserver.volume_protection import FINALIZERS
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -336,6 +337,38 @@ def test_a_volume_is_released_when_its_claim_is_deleted(bee: Harness) -> None:
     assert (phase("persistentvolumes"), phase("persistentvolumeclaims")) == ("Bound", "Bound")
     server.call("delete", "persistentvolumeclaims", "data")
     assert phase("persistentvolumes") == "Released"
+
+
+@pytest.mark.parametrize("collects", [True, False], ids=["own controllers", "other controllers"])
+def test_a_claim_in_use_goes_with_its_last_pod_and_then_its_volume(bee: Harness, *, collects: bool) -> None:
+    """As "PV Protection" and "PVC Protection" of Kubernetes' end-to-end tests; beside its own controllers both stay."""
+
+    def is_there(plural: str, name: str = "data") -> bool:
+        return server.call("get", plural, name).object is not None
+
+    server = Server(bee, collects=collects)
+    amount = {"storage": "1Gi"}
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
+    kept = [
+        {"name": "data", "finalizers": [FINALIZERS[kind]]} for kind in ("PersistentVolume", "PersistentVolumeClaim")
+    ]
+    server.apply(
+        {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": kept[0], "spec": spec}, "persistentvolumes"
+    )
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}, "volumeName": "data"}
+    server.apply(
+        {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": kept[1], "spec": wanted},
+        "persistentvolumeclaims",
+    )
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    server.apply(pod("user", nodeName="n1", volumes=mounted), "pods")
+    server.apply(pod("waiting", nodeName="", volumes=mounted), "pods")
+    server.call("delete", "persistentvolumes", "data")
+    server.call("delete", "persistentvolumeclaims", "data")
+    assert (is_there("persistentvolumes"), is_there("persistentvolumeclaims")) == (True, True)
+    server.call("delete", "pods", "user", options={"gracePeriodSeconds": 0})
+    there = not collects
+    assert (is_there("persistentvolumes"), is_there("persistentvolumeclaims")) == (there, there)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 server, but for the last two cases.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

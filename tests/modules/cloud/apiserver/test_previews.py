@@ -1,7 +1,5 @@
 """Large requests, whose results are computed on another thread before they are carried out."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -188,8 +186,7 @@ _THINGS: Json = {"api_version": f"{_GROUP}/v1"}
 
 
 @pytest.mark.parametrize(
-    ("definition", "items"),
-    [(_expanding(default=1000), 8), (_expanding(default=10, alternatives=100), 8)],
+    ("definition", "items"), [(_expanding(default=1000), 8), (_expanding(default=10, alternatives=100), 8)]
 )
 def test_what_is_large_by_its_outcome_is_computed_beside(
     bee: Harness, monkeypatch: pytest.MonkeyPatch, definition: Json, items: int

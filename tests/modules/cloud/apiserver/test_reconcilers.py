@@ -1,7 +1,5 @@
 """When reconcilers write: in the transaction of a change, in turns after it, and once for any number of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from beehive.simulation import Simulation

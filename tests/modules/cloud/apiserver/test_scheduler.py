@@ -1,7 +1,5 @@
 """Where the scheduler puts a pod."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 
 def a_node(name: str, *, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> JsonObject:
@@ -634,3 +633,22 @@ def test_what_nodes_have_said_before_changes_no_placement(seed: int) -> None:
         if placement.node and draw.random() < 0.9:  # otherwise its write failed
             pods[pod["metadata"]["name"]] = {**pod, "spec": {**pod["spec"], "nodeName": placement.node}}
             changes[placement.node] = 100 + step
+
+
+def test_a_placement_that_fails_keeps_no_room() -> None:
+    """Of the pods that others make room for, which count only while a pod is placed."""
+    nominated = {**a_pod("waits", cpu="600m", priority=5), "status": {"nominatedNodeName": "n"}}
+    nominated["metadata"] = {**nominated["metadata"], "namespace": "default", "uid": "u"}
+
+    def make(failing: Failing) -> Attempt:
+        fleet = rooms.NodeRooms(failing.call(lambda _: None))
+        fleet.set_nodes([a_node("n")])
+        placer = Placer(fleet, [nominated])
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        room = fleet.rooms["n"]
+        return Attempt(
+            lambda: placer.place(a_pod("next", volumes=volumes)),
+            left=lambda: (sorted(room._known), {name: amount for name, amount in room.used.items() if amount}),
+        )
+
+    assert fail_at_each_call(make, ValueError("of this test")) > 0

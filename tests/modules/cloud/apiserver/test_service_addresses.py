@@ -1,7 +1,5 @@
 """The addresses and node ports of Services."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 what it adds afterwards breaks none.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the API server tells module `control` for watches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Options and bodies that an API server refuses, in its words (recorded, or read from its validation)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The user of a request, without any socket."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

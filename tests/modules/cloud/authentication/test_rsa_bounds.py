@@ -11,13 +11,7 @@ from modules.cloud.authentication.rsa_bounds import is_within_bounds
 
 @pytest.mark.parametrize(
     ("bits", "exponent", "is_used"),
-    [
-        (2047, 65_537, False),
-        (2048, 3, True),
-        (4096, 2**31 - 1, True),
-        (4097, 65_537, False),
-        (4096, 2**31, False),
-    ],
+    [(2047, 65_537, False), (2048, 3, True), (4096, 2**31 - 1, True), (4097, 65_537, False), (4096, 2**31, False)],
 )
 def test_keys_are_neither_weak_nor_expensive(bits: int, exponent: int, *, is_used: bool) -> None:
     assert is_within_bounds(bits, exponent) is is_used

@@ -1,7 +1,5 @@
 """The table of what cloudcore decides by (deciding.md): it is complete, and a node may write what it says."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reviews about others: SubjectAccessReview, LocalSubjectAccessReview, TokenReview."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

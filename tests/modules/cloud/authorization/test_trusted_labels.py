@@ -1,7 +1,5 @@
 """The labels of a Node that count, where others list nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

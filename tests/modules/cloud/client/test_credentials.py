@@ -1,7 +1,5 @@
 """Credentials of kubeconfigs: tokens, their files, passwords, certificates, and plug-ins."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """The way from a transport's thread to a module's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

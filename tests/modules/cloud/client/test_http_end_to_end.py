@@ -1,7 +1,5 @@
 """The transport against cloudcore's own Kubernetes API over HTTPS."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from collections.abc import Iterator

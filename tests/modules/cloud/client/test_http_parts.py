@@ -1,7 +1,5 @@
 """The pure parts of the transport: URLs, heads of requests, the pool."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.cloud.client.credentials.source import RequestCredentials

@@ -1,7 +1,5 @@
 """The transport over TLS and through a proxy, on real sockets."""
 
-from __future__ import annotations
-
 import queue
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """The transport on real sockets: connections kept and cut, streams, deadlines, back-pressure."""
 
-from __future__ import annotations
-
 import queue
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Requests and responses as bytes: the same as by h11, whatever comes, in whatever pieces."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import h11

@@ -1,7 +1,5 @@
 """The contract of `KubeTransport`, kept over HTTP and by the simulated network: the same service behind both."""
 
-from __future__ import annotations
-
 import os
 import queue
 import socket
@@ -20,12 +18,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscr
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.transport import ApiRequest, KubeTransport, ResponseListener
-from modules.cloud.client.transport_errors import (
-    KubeCutError,
-    KubeDeadlineError,
-    KubeProtocolError,
-    KubeTransportError,
-)
+from modules.cloud.client.transport_errors import KubeCutError, KubeDeadlineError, KubeProtocolError, KubeTransportError
 from modules.cloud.storage.watch_history import ObjectChanged
 from modules.lab.simulate.http_exchange import SimulatedExchange
 from modules.lab.simulate.http_service import Serving

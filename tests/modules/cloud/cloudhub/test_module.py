@@ -198,7 +198,7 @@ def test_edgecontroller_learns_the_versions_that_a_node_has_stored(cloud: Cloud)
     cloud.says(other, cloud.sends(node="n2").reply(cloud.bee.clock), node="n2")
     cloud.bee.run_for(0.1)
     assert cloud.acknowledged() == [
-        [("n1", "uid-web", 7, False), ("n1", "uid-old", 8, True), ("n2", "uid-web", 7, False)],
+        [("n1", "uid-web", 7, False), ("n1", "uid-old", 8, True), ("n2", "uid-web", 7, False)]
     ]
 
 

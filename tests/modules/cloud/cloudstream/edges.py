@@ -1,7 +1,5 @@
 """An edge's end of the tunnel, driven by hand."""
 
-from __future__ import annotations
-
 import ssl
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A tunnel server and a stream server on this machine, with certificates of two authorities."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import Iterator

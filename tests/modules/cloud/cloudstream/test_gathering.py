@@ -1,7 +1,5 @@
 """The same question to many nodes, over real tunnels."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streams of a node whose tunnel leads to another cloudcore, over real sockets and TLS."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading
@@ -23,12 +21,7 @@ from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreC
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudstream import passed_streams
 from modules.cloud.cloudstream.opening import NODE_SECONDS, NodeStreams
-from modules.cloud.cloudstream.passed_streams import (
-    PassedStream,
-    ReceivedStreams,
-    StreamsElsewhere,
-    ask_cloudcores,
-)
+from modules.cloud.cloudstream.passed_streams import PassedStream, ReceivedStreams, StreamsElsewhere, ask_cloudcores
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import Cloudcores

@@ -1,7 +1,5 @@
 """What a pod's answer can do in a real browser: run nothing, read nothing, and have no request of its own admitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Headers, redirects and links of proxied requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath

@@ -1,7 +1,5 @@
 """Requests to pods, and their answers, over a connection that the test drives on the pod's side."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

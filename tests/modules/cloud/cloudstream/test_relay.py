@@ -21,6 +21,7 @@ from modules.cloud.cloudstream.relay import ClientSocket, relay
 from modules.streams.small_turns import SMALL_BYTES, SmallTurns
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.support.clocks import StandingClock
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 
@@ -230,3 +231,33 @@ def test_a_client_of_tls_whose_buffers_are_full_is_told_of_the_end(
             assert (client.recv(100), client.recv(100)) == (b"all", b"")
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_a_relay_that_ends_in_an_error_has_no_polite_end() -> None:
+    """The client would take half an answer for a whole one."""
+    ends: list[str] = []
+
+    def make(failing: Failing) -> Attempt:
+        def operation() -> None:
+            with tcp_pair() as (ours, theirs):
+                theirs.shutdown(socket.SHUT_WR)
+                stream = EndedStream(b"x" * 50)
+                try:
+                    with ours, closing(stream):
+                        relay(ours, failing.calls_of(stream, "receive"), b"", StandingClock())
+                finally:
+                    ends.append(_end_of(theirs))
+
+        return Attempt(operation, is_repeatable=False)
+
+    assert fail_at_each_call(make) == 1
+    assert ends == ["reset", "ended"]
+
+
+def _end_of(connection: socket.socket) -> str:
+    try:
+        while connection.recv(100):
+            pass
+    except ConnectionResetError:
+        return "reset"
+    return "ended"

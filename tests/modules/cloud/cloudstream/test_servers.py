@@ -1,7 +1,5 @@
 """The tunnel server and the stream server over real sockets and TLS, with a node and an API server driven by hand."""
 
-from __future__ import annotations
-
 import hashlib
 import ssl
 import threading

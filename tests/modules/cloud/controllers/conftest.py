@@ -1,7 +1,5 @@
 """No controller fails in these tests: the engine would only log it, and look at the object again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ The invariants are checked after each change of an object, and all must be as wa
 of its seed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Bugs that are put into the controllers for a while; lives of workloads must find them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A small cloud in virtual time: the API server's objects, the controllers, and nodes that run pods."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Approved certificate requests get certificates, or the condition Failed."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from typing import Any
 

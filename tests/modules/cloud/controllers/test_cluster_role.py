@@ -1,7 +1,5 @@
 """Aggregated ClusterRoles have the rules of others, whoever writes over them, and no pods are read for that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from beehive.testing import Harness

@@ -1,7 +1,5 @@
 """Conditions that others write into the status of a workload stay there, whatever its controller writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.kinds import JsonObject

@@ -1,7 +1,5 @@
 """CronJobs and their schedules, in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from modules.apimachinery.cron_schedule import parse_schedule
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.cron_job import reconcile
@@ -337,21 +335,26 @@ def test_a_cron_job_last_scheduled_in_the_future_waits_for_that_time_and_ends_no
     assert len(names(site)) == 1
 
 
-def test_killed_between_the_job_and_the_status_there_is_no_second_job() -> None:
+@pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace"])
+def test_killed_between_the_job_and_the_status_there_is_no_second_job(policy: str) -> None:
+    """And the first one goes on, although a policy ends or minds earlier Jobs."""
     site = Site()
     lost = iter([True])
+    made: list[str] = []
 
     def answer(call: ApiCall) -> ApiResult | None:
         if call.plural == "cronjobs" and site.all("Job") and next(lost, False):
+            made.extend(uid_of(job) for job in site.all("Job"))
             return ApiResult(refusal={"code": 504, "message": "lost"})
         return None
 
     site.answer = answer
-    site.apply(cron_job("0 0 1 1 *"))
+    site.apply(cron_job("0 0 1 1 *", concurrencyPolicy=policy))
     first = parse_schedule("0 0 1 1 *").next_after(site.clock.now())
     assert first is not None
     site.run_for(first - site.clock.now() + 5)
-    assert len(names(site)) == 1
+    assert [uid_of(job) for job in site.all("Job")] == made
+    assert len(made) == 1
     assert "lastScheduleTime" in site.get("CronJob", "tick")["status"]
 
 

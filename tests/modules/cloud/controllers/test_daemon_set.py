@@ -1,7 +1,5 @@
 """DaemonSets, in virtual time."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

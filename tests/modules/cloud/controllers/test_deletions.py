@@ -1,7 +1,5 @@
 """Workloads that are deleted, or delete themselves: the API server's garbage collector works on."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.apimachinery.kinds import ObjectKey, is_being_deleted

@@ -1,7 +1,5 @@
 """Deployments and their ReplicaSets, in virtual time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -383,11 +381,7 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing(kind: str) -> None:
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize(
     ("phase", "status"),
-    [
-        ("Failed", {"reason": "OutOfcpu"}),
-        ("Failed", {"containerStatuses": [{"name": "main"}]}),
-        ("Succeeded", {}),
-    ],
+    [("Failed", {"reason": "OutOfcpu"}), ("Failed", {"containerStatuses": [{"name": "main"}]}), ("Succeeded", {})],
     ids=["refused", "failed", "succeeded"],
 )
 def test_pods_that_nodes_end_are_not_recreated_immediately(kind: str, phase: str, status: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """Looks at Deployments with ReplicaSets of any sizes, without the cloud around them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -60,10 +58,7 @@ def _set_of(
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": labels},
-        "template": {
-            "metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "main", "image": image}]},
-        },
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}},
     }
     status = {"replicas": present, "availableReplicas": available, "observedGeneration": observed}
     return {"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": metadata, "spec": spec, "status": status}

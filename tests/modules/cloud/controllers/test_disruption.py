@@ -1,7 +1,5 @@
 """PodDisruptionBudgets: their status, and evictions that ask them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """EdgeApplications: a Deployment for each target with its overriders, and everything else once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch

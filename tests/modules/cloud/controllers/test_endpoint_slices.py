@@ -1,7 +1,5 @@
 """How endpoints are put into slices, from the slices and endpoints alone (reconcileByPortMapping)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

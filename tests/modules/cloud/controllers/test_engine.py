@@ -1,7 +1,5 @@
 """The engine goes on with other objects when a controller fails with one, or somebody writes nonsense into it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any
@@ -76,13 +74,7 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "code", "told"),
-    [
-        ("patch", 409, False),
-        ("patch", 404, False),
-        ("patch", 403, True),
-        ("create", 409, True),
-        ("create", 404, True),
-    ],
+    [("patch", 409, False), ("patch", 404, False), ("patch", 403, True), ("create", 409, True), ("create", 404, True)],
 )
 def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
     refused, asked = EventNote(WARNING, "Refused", "it is refused: {why}"), list[ApiCall]()

@@ -1,7 +1,5 @@
 """Jobs, in virtual time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a Job needs, from the Job and its pods alone."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import pytest

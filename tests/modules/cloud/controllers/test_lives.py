@@ -1,7 +1,5 @@
 """Lives of workloads: ReplicaSets keep to maxSurge, nothing is doubled, completions are exact, all ends as wanted."""
 
-from __future__ import annotations
-
 import pytest
 
 from beehive.simulation.scheduler import VirtualClock

@@ -2,8 +2,6 @@
 would not count is not made.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The module controllers on the bus, with the module apiserver."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """NodeGroups: which nodes they label, and what happens to those that they leave."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

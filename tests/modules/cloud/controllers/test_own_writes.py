@@ -1,7 +1,5 @@
 """What is checked is what is made: controllers write with cloudcore's rights, whatever is in the objects of users."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether lives of workloads can find: planted bugs of controllers, which must each be found."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.modules.cloud.controllers.lives import Life

@@ -1,7 +1,5 @@
 """What a controller has written and somebody else changes or deletes is as it was, soon after."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

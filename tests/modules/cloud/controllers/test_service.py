@@ -1,7 +1,5 @@
 """EndpointSlices and Endpoints of Services, in virtual time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,12 +1,11 @@
 """StatefulSets, in virtual time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.controllers.pods import is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES
@@ -314,6 +313,41 @@ def test_a_good_template_heals_a_broken_one() -> None:
     site.patch(db(site), new_image("app:3"))
     site.run_for(60)
     assert set(images(site).values()) == {"app:3"}
+
+
+def _running(site: Site, *, restarts: int = 0) -> list[dict[str, Any]]:
+    started = {"startedAt": format_rfc3339(site.clock.now() - 5)}
+    return [{"name": "main", "state": {"running": started}, "restartCount": restarts}]
+
+
+def test_a_rollout_waits_for_a_pod_that_was_ready() -> None:
+    """Kubernetes' own conformance test breaks the probe of a pod, and looks for both revisions in the status."""
+    site = site_with()
+    site.run_for(20)
+    site.ready_after = lambda _: None
+    site.report(site.get("Pod", "db-1"), "Running", ready=False, containerStatuses=_running(site))
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(600)
+    assert set(images(site).values()) == {"app:1"}
+    status = site.get("StatefulSet", "db")["status"]
+    assert status["currentRevision"] != status["updateRevision"]
+    site.ready_after = lambda _: 1.0
+    site.run_for(60)
+    assert set(images(site).values()) == {"app:2"}
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_rollout_replaces_a_pod_whose_container_was_never_ready_or_has_failed(restarts: int) -> None:
+    site = site_with()
+    site.run_for(20)
+    statuses = _running(site, restarts=restarts)
+    if not restarts:
+        statuses[0]["state"]["running"]["startedAt"] = format_rfc3339(site.clock.now())
+    site.ready_after = lambda pod: None if image_of(pod) == "app:1" else 1.0
+    site.report(site.get("Pod", "db-1"), "Running", ready=False, containerStatuses=statuses)
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(60)
+    assert set(images(site).values()) == {"app:2"}
 
 
 def test_a_good_template_heals_broken_pods_from_the_partition_on() -> None:

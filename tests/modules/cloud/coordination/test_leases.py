@@ -15,11 +15,7 @@ def test_a_new_lease_has_all_that_others_need() -> None:
     assert lease_of(SETTINGS, "Host_1-ab", 1.5, None) == {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {
-            "name": "host-1-ab",
-            "namespace": "kubeedge",
-            "labels": {"app.kubernetes.io/name": "cloudcore"},
-        },
+        "metadata": {"name": "host-1-ab", "namespace": "kubeedge", "labels": {"app.kubernetes.io/name": "cloudcore"}},
         "spec": {
             "holderIdentity": "Host_1-ab",
             "leaseDurationSeconds": 30,

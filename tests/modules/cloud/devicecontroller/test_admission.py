@@ -1,7 +1,5 @@
 """What the embedded API server refuses of a Device or a DeviceModel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Reports with times before the stored ones: their node learns which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The module alone on the bus, with a test in the place of edgecontroller and cloudhub."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy

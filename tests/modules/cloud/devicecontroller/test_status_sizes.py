@@ -1,7 +1,5 @@
 """How much of a node's room the status of a device takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey

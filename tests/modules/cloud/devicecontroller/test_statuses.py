@@ -1,7 +1,5 @@
 """What a node reports, the DeviceStatus that it ends in, and the condition."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

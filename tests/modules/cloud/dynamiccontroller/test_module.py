@@ -1,7 +1,5 @@
 """The module alone on the bus: a node's Applications, and what becomes of them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Calls of a node's metaserver that the API server of a cluster decides on, and reviews."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -55,11 +55,7 @@ def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_their_referenc
     core.server.apply(configmap(a=LARGE), secret(a=LARGE), pod(**USES), pod("other", nodeName="n2"))
     core.bee.settle()
     core.connected("n1")
-    assert core.down() == [
-        "insert node/n1/default/configmap/settings",
-        "update node/n1/default/secret/key",
-        INSERT,
-    ]
+    assert core.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/secret/key", INSERT]
     (query,) = lists_of_pods(core)
     assert query["fieldSelector"] == "spec.nodeName=n1"
     assert "resourceVersion" in query, "so that the API server answers from its cache"

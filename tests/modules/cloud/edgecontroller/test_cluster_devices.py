@@ -1,7 +1,5 @@
 """Devices of a cluster: mirrored if it has them, sent to their nodes, and told to devicecontroller."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -572,3 +572,22 @@ BAD: list[Any] = [
 @pytest.mark.parametrize("spec", BAD)
 def test_an_unreadable_state_does_not_count(spec: Any) -> None:
     assert read({"metadata": {"name": "n1"}, "spec": spec}) is None
+
+
+def test_a_change_while_a_state_is_being_written_is_written_after_it(site: Site) -> None:
+    """The API server answers slowly, and a node acknowledges something meanwhile."""
+    core, waiting = site.core("n1"), list[FakeExchange]()
+    core.bee.run_for(11.0)
+    core.server.apply(pod("first"))
+    core.bee.settle()
+    core.server.answers[PLURAL] = waiting.append
+    core.bee.run_for(6.0)
+    assert len(waiting) == 1
+    core.server.apply(pod("second"))
+    core.bee.run_for(6.0)
+    core.server.answers[PLURAL] = site.states.serve
+    assert len(waiting) == 1, "one write of a node at a time"
+    site.states.serve(waiting.pop())
+    core.bee.run_for(6.0)
+    uids = {uid_of(core.server.cluster.storage.get(ObjectKey("Pod", "default", name))) for name in ("first", "second")}
+    assert uids <= site.states.of().syncs.keys()

@@ -1,7 +1,5 @@
 """Watches of metaservers of a cluster's custom resources."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -247,10 +247,7 @@ def test_container_statuses_are_sorted_and_init_ones_follow_the_spec() -> None:
 
 def test_an_old_heartbeat_of_a_node_is_stamped_and_extended_resources_are_annotated() -> None:
     stale = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
-    request = {
-        "Status": {"conditions": [stale]},
-        "ExtendResources": {"nvidia.com/gpu": [{"name": "gpu0"}]},
-    }
+    request = {"Status": {"conditions": [stale]}, "ExtendResources": {"nvidia.com/gpu": [{"name": "gpu0"}]}}
     before = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "v"}]}}
     after = merged_node(before, request, NOW, update_frequency=10)
     assert after["status"]["conditions"][0]["lastHeartbeatTime"] == "2026-11-20T01:54:50Z"

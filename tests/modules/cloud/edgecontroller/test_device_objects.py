@@ -1,7 +1,5 @@
 """Which Devices and DeviceModels nodes get, in which order, and their deletions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a node of 2019 is sent for its EdgeMesh: lists when it becomes ready, then each change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

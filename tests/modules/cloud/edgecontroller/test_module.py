@@ -187,10 +187,7 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
     about = {"kind": "Pod", "namespace": "default", "name": "web"}
     meta = {"name": "web.1", "namespace": "default"}
     event = {"metadata": meta, "reason": "Started", "count": 1, "involvedObject": about}
-    for operation, content in [
-        ("insert", event),
-        ("patch", {"event": event, "patchData": '{"count":2}'}),
-    ]:
+    for operation, content in [("insert", event), ("patch", {"event": event, "patchData": '{"count":2}'})]:
         request = controller.asks("default/event/web.1", operation, content)
         assert [m for m in controller.bee.sent_to("cloudhub") if m.parent_id == request.id] == []
     listed = controller.call("list", "events").object

@@ -1,7 +1,5 @@
 """Which endpoints nodes get of Services that keep to node groups: by watches, in lists, after changes of groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -129,10 +127,7 @@ def test_nodes_are_sent_the_endpoints_of_their_group(made: Callable[..., Fleet])
         "c endpointslice": ["10.0.0.3"],
         "c endpoints": ["10.0.0.3"],
     }
-    assert fleet.applied(endpoint_slice("b", "c")) == {
-        "a endpointslice": ["10.0.0.2"],
-        "c endpointslice": ["10.0.0.3"],
-    }
+    assert fleet.applied(endpoint_slice("b", "c")) == {"a endpointslice": ["10.0.0.2"], "c endpointslice": ["10.0.0.3"]}
 
 
 def test_other_services_have_all_endpoints(made: Callable[..., Fleet]) -> None:

@@ -84,9 +84,7 @@ def test_at_the_move_only_deletions_are_sent_again(server: tuple[Harness, Cluste
     assert [each.get("continue") for each in edge.asked] == [None, "1", "2"]
 
 
-def test_devices_are_sent_as_updates_and_gone_ones_as_deletions(
-    server: tuple[Harness, ClusterServer],
-) -> None:
+def test_devices_are_sent_as_updates_and_gone_ones_as_deletions(server: tuple[Harness, ClusterServer]) -> None:
     """KubeEdge's edge may have acknowledged a device without a word to a mapper; mappers ignore an insert."""
     bee, cluster = server
     made = {**device(), "apiVersion": API_VERSION}

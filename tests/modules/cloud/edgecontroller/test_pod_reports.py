@@ -1,7 +1,5 @@
 """A status that an edge of 2019 reports while others write the pod."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which certificates are accepted, and the owner key of a name."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -227,11 +225,7 @@ def test_a_certificate_without_a_node_is_a_user() -> None:
 
 @pytest.mark.parametrize(
     ("before", "key", "refused"),
-    [
-        (OWN, "b", True),
-        (OWN, "a", False),
-        (msgspec.structs.replace(OWN, revoked_at=950.0), "a", True),
-    ],
+    [(OWN, "b", True), (OWN, "a", False), (msgspec.structs.replace(OWN, revoked_at=950.0), "a", True)],
 )
 def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, key: str, *, refused: bool) -> None:
     """The tokens that the former machine got are refused; a renewal, and the same key again, end none."""

@@ -1,7 +1,5 @@
 """What nodes send before the router knows the Rules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

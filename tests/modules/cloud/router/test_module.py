@@ -1,7 +1,5 @@
 """The module alone on the bus, with a test in the place of edgecontroller, cloudhub, nodes and servers."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from copy import deepcopy

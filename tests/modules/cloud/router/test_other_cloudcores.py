@@ -1,7 +1,5 @@
 """Calls of nodes that another cloudcore has: passed on once, within the caller's time."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

@@ -99,16 +99,8 @@ def admitted(callers: Callers, asked: Request, known: Any = None) -> int:
         (authenticated("other"), request(("authorization", "Bearer t")), 403),
         (authenticated(CALLERS), request(), 401),
         (authenticated(CALLERS), request(("origin", "https://evil.example")), 403),
-        (
-            authenticated(CALLERS),
-            request(("origin", "https://evil.example"), ("authorization", "Bearer t")),
-            0,
-        ),
-        (
-            authenticated(CALLERS),
-            request(("origin", "https://evil.example"), ("authorization", "Basic eDp5")),
-            403,
-        ),
+        (authenticated(CALLERS), request(("origin", "https://evil.example"), ("authorization", "Bearer t")), 0),
+        (authenticated(CALLERS), request(("origin", "https://evil.example"), ("authorization", "Basic eDp5")), 403),
         (
             authenticated(CALLERS),
             request(("origin", "https://evil.example"), ("authorization", "Bearer t"), of=certificate("x", "carol")),

@@ -1,7 +1,5 @@
 """Calls that wait, their order and their bounds, and the counts of Rules: laws over drawn events."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace

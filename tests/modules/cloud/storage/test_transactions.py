@@ -1,10 +1,9 @@
 """Work that begins a transaction of the database only when it uses it."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Connection
@@ -282,3 +281,26 @@ def test_an_abandoned_transaction_tells_nobody(monkeypatch: pytest.MonkeyPatch) 
     book.transactions.commit()
     assert book.calls == ["other 1"]
     book.database.close()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_claim_whose_commit_fails_stays_newer_than_any_stored_one(
+    cores: tuple[Core, Core], monkeypatch: pytest.MonkeyPatch, *, is_full: bool
+) -> None:
+    """Otherwise the claim of the cloudcore that the node had before would end its present connection."""
+    one, other = cores
+    other.claim("n1")
+    one.turn(lambda: None)
+    one.done.clear()
+    error = sqlite3.OperationalError("database or disk is full" if is_full else "disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL if is_full else sqlite3.SQLITE_IOERR
+    with monkeypatch.context() as failing:
+        failing.setattr(one.database, "_make_durable", Mock(side_effect=error))
+        with pytest.raises(DatabaseError):
+            one.claim("n1")
+    one.transactions.abandon()
+    assert one.database.unclaimed == {"n1"}
+    one.turn(lambda: None)
+    assert one.done == []
+    one.claim("n1")
+    assert one.database.unclaimed == set()

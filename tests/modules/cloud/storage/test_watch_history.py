@@ -1,7 +1,5 @@
 """Where a watch can begin."""
 
-from __future__ import annotations
-
 from random import Random
 
 from beehive.simulation import Simulation

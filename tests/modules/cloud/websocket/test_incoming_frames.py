@@ -1,7 +1,5 @@
 """Received frames on their way to cloudhub: keepalives overtake the others, and a closed connection loses none."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

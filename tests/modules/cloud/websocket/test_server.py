@@ -81,11 +81,7 @@ class Cloud:
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
         port = self.server.address[1] if self.server else 0
         settings = WebsocketSettings(
-            address="127.0.0.1",
-            port=port,
-            node_limit=self._node_limit,
-            max_frame_bytes=LIMIT,
-            write_timeout=60.0,
+            address="127.0.0.1", port=port, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=60.0
         )
         self.server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full, counters=self.counters)
         with self._changed:
@@ -447,10 +443,7 @@ def test_of_a_frame_that_is_too_large_only_the_head_is_read(frame: bytes, why: s
 
 @pytest.mark.parametrize(
     "frame",
-    [
-        b" " * 2 * _LONGEST,
-        framed(b'"' + b"x" * _LONGEST + b'","route":{"group":"meta"}', "user", "upload"),
-    ],
+    [b" " * 2 * _LONGEST, framed(b'"' + b"x" * _LONGEST + b'","route":{"group":"meta"}', "user", "upload")],
     ids=["no head", "two routes"],
 )
 def test_a_long_frame_whose_head_is_not_first_is_no_message(frame: bytes) -> None:

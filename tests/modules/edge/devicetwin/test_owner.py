@@ -4,6 +4,7 @@ import json
 import os
 import select
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from modules.edge.devicetwin.owner import OwnerAnswer
 from modules.edge.devicetwin.past import entries
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from tests.modules.edge.devicetwin.recorded import Node
+from tests.support.failing import census
 
 MODEL = {
     "metadata": {"name": "model", "namespace": "ns", "uid": "m", "resourceVersion": "1"},
@@ -191,3 +193,14 @@ def test_a_value_that_is_reported_again_is_a_change_and_a_confirmation_is_not() 
     assert list(changes_between(before, told)) == []
     assert list(changes_between(told, again)) == [TwinChange("reported", 9, "a/b", "p", "1", "1")]
     assert list(changes_between(again, None)) == [TwinChange("removed", device="a/b")]
+
+
+@pytest.mark.parametrize("error", [ValueError("of this test"), GeneratorExit()])
+def test_a_listener_that_ends_in_an_error_is_told_nothing_any_more(error: BaseException) -> None:
+    """Its descriptor is closed, and may be another one's soon."""
+    feed = DeviceFeed()
+    before = census((feed,))
+    with suppress(type(error)), feed.listening("d"):
+        raise error
+    assert not feed._listeners
+    assert census((feed,)).more_than(before) == []

@@ -84,8 +84,7 @@ def test_a_property_that_is_not_in_the_model_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("80", "80"), ("", ""), ("600", ""), ("4", ""), ("warm", ""), ("nan", ""), ("\u0667\u0660", "")],
+    ("text", "told"), [("80", "80"), ("", ""), ("600", ""), ("4", ""), ("warm", ""), ("nan", ""), ("\u0667\u0660", "")]
 )
 def test_a_desired_value_that_the_model_forbids_is_not_sent(text: str, told: str) -> None:
     """The property arrives all the same: mappers of the framework need it."""

@@ -13,7 +13,7 @@ from modules.edge.dmi import session as session_module
 from modules.edge.dmi.catalogue import Catalogue
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
-from modules.edge.dmi.session import FIRST_DELAY, SETTLE_SECONDS, MapperSession
+from modules.edge.dmi.session import FIRST_DELAY, REGISTRATION_SECONDS, SETTLE_SECONDS, MapperSession
 from tests.modules.edge.dmi.node import device, model
 
 ROW = MapperRow("mapper", protocol="demo", address=b"/mapper.sock")
@@ -123,15 +123,38 @@ def test_an_answer_that_takes_too_long_is_cut_short(node: Node, monkeypatch: pyt
 
 
 def test_the_end_of_a_call_to_the_earlier_process_changes_nothing(node: Node) -> None:
-    """The mapper registers during a call to it, and gets everything in the answer."""
+    """The mapper registers during a call to it, and gets everything in the answer; the object of the call again."""
 
     def registers() -> str:
+        node.mapper.behave = lambda: ""
         node.session.register(ROW, with_data=True)
         return "CANCELLED"
 
     node.mapper.behave = registers
     node.session.begin()
-    assert node.calls() == ["CreateDeviceModel"]
+    assert node.calls() == ["CreateDeviceModel", "UpdateDeviceModel"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "again"),
+    [(REGISTRATION_SECONDS - 1, ["UpdateDeviceModel", "UpdateDevice"]), (REGISTRATION_SECONDS, [])],
+)
+def test_what_a_waiting_mapper_was_called_with_is_sent_again(node: Node, seconds: float, again: list[str]) -> None:
+    """It keeps the object of a call that came while it waited for the answer, for it may be newer than the answer."""
+    node.session.begin()
+    assert node.calls(seconds) == ALL
+    node.catalogue.put_device(read_mapped_device(_text(device(desired="true"))))
+    node.session.register(ROW, with_data=True)
+    assert node.calls() == again
+
+
+def test_what_no_mapper_took_is_in_the_answer_only(node: Node) -> None:
+    node.mapper.is_up = False
+    node.session.begin()
+    assert node.calls(0.1) == ["CreateDeviceModel"]
+    node.mapper.is_up = True
+    node.session.register(ROW, with_data=True)
+    assert node.calls() == []
 
 
 def test_a_closed_session_makes_no_call(node: Node) -> None:

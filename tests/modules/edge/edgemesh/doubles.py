@@ -1,7 +1,5 @@
 """A data plane that keeps what it is given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from modules.edge.edgemesh.nft.watch import RulesWatch

@@ -1,7 +1,5 @@
 """Services, slices and pods of the tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

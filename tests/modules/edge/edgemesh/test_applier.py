@@ -1,7 +1,5 @@
 """The applier alone: when it changes its data plane, and how it learns that somebody else has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Services of KubeEdge's clouds reach the data plane, from the frames on the wire on (case 26)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

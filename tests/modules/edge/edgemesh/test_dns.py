@@ -1,7 +1,5 @@
 """Names of Services: the zone, the wire format and the server, on loopback addresses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
@@ -26,14 +24,7 @@ from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, DnsConnection, Limiter, NameServer
 from modules.edge.edgemesh.dns.turns import MOST_OF_CLIENT, MOST_WAITING, PLACES, AskingTurns
-from modules.edge.edgemesh.dns.upstream import (
-    MOST_MISMATCHES,
-    STALE_SECONDS,
-    Cache,
-    UpstreamResolver,
-    ask,
-    trusted,
-)
+from modules.edge.edgemesh.dns.upstream import MOST_MISMATCHES, STALE_SECONDS, Cache, UpstreamResolver, ask, trusted
 from modules.edge.edgemesh.dns.wire import (
     HEADER,
     Code,
@@ -56,6 +47,7 @@ from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.objects import ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 Z = "cluster.local"
@@ -1565,3 +1557,12 @@ def test_in_the_place_of_systemd_s_server_its_servers_are_asked(
     real.write_text("nameserver 192.0.2.9\n")
     monkeypatch.setattr("modules.edge.edgemesh.dns.host.REAL_LIST", real)
     assert HostServers(file, (), {}, "169.254.20.10")("x") == [expected]
+
+
+def test_a_question_that_ends_in_an_error_is_asked_again_and_nobody_waits_for_it() -> None:
+    def make(failing: Failing) -> Attempt:
+        servers = Servers()
+        servers.resolver._exchange = failing.call(servers.resolver._exchange)
+        return Attempt(servers.resolve, (servers.resolver,))
+
+    assert fail_at_each_call(make, ValueError("of this test")) == 1

@@ -1,7 +1,5 @@
 """Messages of the name server beside dnspython's, which reads and writes them by the RFCs and not by our code."""
 
-from __future__ import annotations
-
 import struct
 
 import dns.edns
@@ -197,9 +195,7 @@ def _as_ours(section: list[dns.rrset.RRset]) -> tuple[Record, ...]:
 
 @given(_NAMES, _RECORDS, _RECORDS)
 def test_messages_of_others_are_read_and_written_again(
-    name: str,
-    answers: list[tuple[str, int, tuple[str, str]]],
-    authority: list[tuple[str, int, tuple[str, str]]],
+    name: str, answers: list[tuple[str, int, tuple[str, str]]], authority: list[tuple[str, int, tuple[str, str]]]
 ) -> None:
     """With the names in their data, which they compress."""
     theirs = dns.message.make_response(dns.message.make_query(name, "A"))

@@ -1,7 +1,5 @@
 """What `edgecore resolve` shows: the queries of a pod, and who answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from beehive.testing import FakeContext

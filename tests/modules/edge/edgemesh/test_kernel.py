@@ -1,7 +1,5 @@
 """Connections of a host and of pods through real nftables rules, in network namespaces of the test's own."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

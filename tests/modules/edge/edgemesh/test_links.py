@@ -1,7 +1,5 @@
 """Variables of Services in containers, as a kubelet sets them."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 
@@ -30,10 +28,7 @@ def tables(given: Service) -> list[PortTable]:
 
 def test_a_service_has_the_variables_of_a_kubelet() -> None:
     """The ones of Kubernetes' own test (`pkg/kubelet/envvars/envvars_test.go`)."""
-    ports = [
-        {"name": "u-d-p", "port": 8081, "protocol": "UDP"},
-        {"name": "t-c-p", "port": 8081, "protocol": "TCP"},
-    ]
+    ports = [{"name": "u-d-p", "port": 8081, "protocol": "UDP"}, {"name": "t-c-p", "port": 8081, "protocol": "TCP"}]
     assert of(service("abc-123", "5.6.7.8", ports=ports)) == {
         "ABC_123_SERVICE_HOST": "5.6.7.8",
         "ABC_123_SERVICE_PORT": "8081",

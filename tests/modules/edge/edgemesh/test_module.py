@@ -18,12 +18,13 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOUR
 from beehive.testing import FakeContext, Harness
 from modules.apimachinery.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.apimachinery.types import Node, Pod, decode, encode
+from modules.edge.edgemesh import module
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
-from modules.edge.edgemesh.module import AGAIN_SECONDS, EdgeMesh, MeshSettings
+from modules.edge.edgemesh.module import AGAIN_SECONDS, FIND_SECONDS, EdgeMesh, MeshSettings, addresses_of_names
 from modules.edge.edgemesh.nft.watch import Loss
 from modules.edge.edgemesh.owner import (
     RESOLVE,
@@ -480,19 +481,35 @@ def test_the_owner_sees_an_endpoint_used_that_has_one_of_the_ports(bee: Harness)
     }
 
 
-def test_no_service_takes_the_address_of_a_node_or_of_the_cloud(bee: Harness) -> None:
-    """A cluster without the plug-in DenyServiceExternalIPs lets every author of a Service name any address."""
+def test_no_service_takes_the_address_of_a_node_or_of_the_cloud(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster without the plug-in DenyServiceExternalIPs lets every author of a Service name any address. The names
+    of the cloud are looked up again and again; while there are none, the last addresses count.
+    """
+    led_to = {"192.0.2.77"}
+    monkeypatch.setattr(module, "addresses_of_names", lambda names: frozenset(led_to if names else ()))
     status = b'{"addresses":[{"type":"InternalIP","address":"192.0.2.1"},{"type":"Hostname","address":"n1"}]}'
     node = decode(Node, b'{"metadata":{"name":"%s"},"status":%s}' % (NODE.encode(), status))
-    given = service(externalIPs=["192.0.2.1", "192.0.2.99", "198.51.100.1"])
+    given = service(externalIPs=["192.0.2.1", "192.0.2.99", "192.0.2.77", "192.0.2.78", "198.51.100.1"])
     mesh = Mesh(bee, {"service": [given], "node": [node]})
     settings = MeshSettings(NODE, cloud=("192.0.2.99", "cloud.example"))
     bee.add(EdgeMesh, settings, mesh.pods, [mesh.plane], mesh.counters)
     bee.start()
     bee.run_for(1)
-    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
-    web = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services[0]
-    assert web.external == ("198.51.100.1",)
+
+    def external() -> tuple[str, ...]:
+        asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+        return bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services[0].external
+
+    assert external() == ("192.0.2.78", "198.51.100.1")
+    for now, taken in (({"192.0.2.78"}, "192.0.2.77"), (set[str](), "192.0.2.77")):
+        led_to.clear()
+        led_to.update(now)
+        bee.run_for(FIND_SECONDS + 1)
+        assert external() == (taken, "198.51.100.1")
+
+
+def test_names_lead_to_addresses_that_pods_can_have() -> None:
+    assert addresses_of_names(["192.0.2.1", "localhost", "bad..name", "a" * 64, ""]) == {"192.0.2.1"}
 
 
 def test_the_owner_asks_for_names(bee: Harness) -> None:

@@ -1,7 +1,5 @@
 """The contract of data planes: the same cases with the kernel's rules, and with the proxy as root and as anybody."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Services by the proxy of this process, on loopback addresses, without root."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

@@ -1,7 +1,5 @@
 """Which endpoints a node uses: tables of Services, slices and pods, without a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernel's reports of changed rules, without a kernel."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,12 +1,11 @@
 """edgestream on the bus with a cloud's end and a node's server on real sockets."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +32,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
 from tests.support.clocks import StandingClock
 from tests.support.descriptors import open_descriptors
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
 
@@ -639,3 +639,60 @@ def test_counters_for_prometheus(bed: Bed, cloud: CloudEnd) -> None:
     registry.register(StreamCollector(bed.counters))
     assert 'edgestream_opened_streams_total{kind="metrics"} 1' in registry.text()
     assert "edgestream_connected 1" in registry.text()
+
+
+def test_a_stream_that_cannot_be_made_or_served_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong with it: the thread ends with the error, and closes what it has open."""
+    others: list[socket.socket] = []
+
+    def dial() -> socket.socket:
+        local, other = socket.socketpair()
+        local.settimeout(0)
+        others.append(other)
+        return local
+
+    def make(failing: Failing) -> Attempt:
+        counters = StreamCounters()
+        tunnel = _tunnel(_Sent(), failing.call(dial), counters)
+        for number in (1, 2):
+            tunnel.received(connect_frame(number, FrameType.EXEC, EXEC).encode())
+        tunnel.close()
+
+        def operation() -> None:
+            monkeypatch.setattr(session, "Stream", failing.call(Stream))
+            monkeypatch.setattr(tunnel, "_grant", failing.call(tunnel._grant))
+            try:
+                tunnel.serve()
+            finally:
+                monkeypatch.undo()
+                while others:
+                    others.pop().close()
+
+        return Attempt(operation, left=lambda: (len(tunnel._streams), counters.open.total()), is_repeatable=False)
+
+    assert fail_at_each_call(make, ValueError("of this test")) == 4
+
+
+def test_a_tunnel_that_has_worked_is_dialled_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any number of failures before it; one that has not worked for a while counts as a failure, too."""
+    delays: list[float] = []
+    with Harness() as bee:
+        link = _Sent()
+        bee.add(EdgeStream, lambda: link, lambda: None, StreamCounters())
+        bee.start()
+        running = bee.hive.slot(ModuleName.EDGESTREAM).running
+        module = None if running is None else running.ref._actor_weakref()
+        assert isinstance(module, EdgeStream)
+        monkeypatch.setattr(module, "after", lambda seconds, _function: delays.append(seconds))
+        monkeypatch.setattr(module.clock, "random", SimpleNamespace(uniform=lambda _least, most: most))
+        ended = BeehiveError("read", "the tunnel", "it has ended")
+
+        def end(up: float) -> None:
+            module._opened()
+            bee.run_for(up)
+            module._ended(_tunnel(link, socket.socket, StreamCounters()), ended)
+
+        for up in (0.0, 1.0, 1.0, 11.0, 1.0, 30.0):
+            end(up)
+    assert delays[:3] == sorted(delays[:3])
+    assert delays[3] == delays[5] == delays[0]

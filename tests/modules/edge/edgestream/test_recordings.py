@@ -3,8 +3,6 @@
 Ours may divide the bytes of a stream into other frames, and ends each stream with one `remove`, like KubeEdge's.
 """
 
-from __future__ import annotations
-
 import queue
 import socket
 from collections.abc import Iterator

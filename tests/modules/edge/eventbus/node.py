@@ -37,11 +37,7 @@ class Node:
         self.hive.add(EventBus, self._settings, self.counters)
         url = "ws://127.0.0.1:1/p/n1/events"
         outbox = self._directory / "outbox.db"
-        install(
-            self.hive,
-            EdgeHubSettings(url=url, node="n1"),
-            open_outbox=lambda: open_outbox(outbox, 0.0),
-        )
+        install(self.hive, EdgeHubSettings(url=url, node="n1"), open_outbox=lambda: open_outbox(outbox, 0.0))
         self.hive.start()
         return self
 

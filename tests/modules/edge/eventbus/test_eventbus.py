@@ -145,8 +145,6 @@ def test_a_message_of_the_cloud_is_published(node: Node, application: Applicatio
     node.send("eventbus", "any", "message", {"message": {"topic": "out/y", "a": 1}})
     topic, payload = application.hear()
     assert (topic, json.loads(payload)) == ("out/y", {"topic": "out/y", "a": 1})
-    node.send("eventbus", "auth_info", "get_result", {"ok": True})
-    assert application.hear()[0] == "$hw/events/node/n1/authInfo/get/result"
     node.send("eventbus", "out/+", "publish", "no")
     node.send("eventbus", "out/z", "publish", {"an": "object"})
     node.send("eventbus", "out/last", "publish", "last")

@@ -168,11 +168,7 @@ def test_stored_messages_that_keep_it_from_starting_are_set_aside(
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [
-        (b"", "ends the connection"),
-        (None, "does not answer in time"),
-        (b"HTTP/1.1 400 Bad Request" * 300, "not MQTT"),
-    ],
+    [(b"", "ends the connection"), (None, "does not answer in time"), (b"HTTP/1.1 400 Bad Request" * 300, "not MQTT")],
     ids=["ends", "silent", "no-broker"],
 )
 def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: bytes | None, why: str) -> None:

@@ -1,7 +1,5 @@
 """Sessions that nobody comes back for do not fill the memory of the broker that eventbus runs: a real mosquitto."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -65,10 +65,7 @@ def test_a_publication_that_comes_after_the_last_look_rings_the_bell() -> None:
     client = cast(
         "BufferedClient",
         SimpleNamespace(
-            want_write=lambda: False,
-            flush=lambda: None,
-            loop_misc=lambda: MQTTErrorCode.MQTT_ERR_SUCCESS,
-            send=send,
+            want_write=lambda: False, flush=lambda: None, loop_misc=lambda: MQTTErrorCode.MQTT_ERR_SUCCESS, send=send
         ),
     )
     session._commands = window = _Window()

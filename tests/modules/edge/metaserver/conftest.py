@@ -1,7 +1,5 @@
 """The API on a real socket, with a hub whose cloud the test is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

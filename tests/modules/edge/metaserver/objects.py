@@ -1,7 +1,5 @@
 """Objects, keys and a cache for these tests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The API over real sockets, asked as kubectl asks."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any
@@ -114,6 +112,8 @@ def test_a_list_in_parts(served: Served) -> None:
         (f"{PODS}?fieldSelector=metadata.uid%3D1", "application/json", 400),
         (f"{PODS}?labelSelector=a%20b", "application/json", 400),
         (f"{PODS}?limit=many", "application/json", 400),
+        (f"{PODS}?timeout=invalid", "application/json", 400),
+        (f"{PODS}/web?timeout=1", "application/json", 400),
         (f"{PODS}?includeObject=All", TABLE, 400),
         (PODS, "application/vnd.kubernetes.protobuf", 406),
         (PODS, "application/yaml", 406),

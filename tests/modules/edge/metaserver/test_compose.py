@@ -1,7 +1,5 @@
 """One object out of the store's and edged's."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

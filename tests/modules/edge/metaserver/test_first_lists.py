@@ -1,7 +1,5 @@
 """The first list of what a cloud sends only to nodes that watch it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

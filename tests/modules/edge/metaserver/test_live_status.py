@@ -1,7 +1,5 @@
 """What edged publishes comes into the cache, once for each change."""
 
-from __future__ import annotations
-
 import json
 
 from edged.server.snapshots import Snapshots

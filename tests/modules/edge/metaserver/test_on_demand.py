@@ -1,7 +1,5 @@
 """The owner's API: a cache that exists only while somebody asks, read from the database beside its writer."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterator

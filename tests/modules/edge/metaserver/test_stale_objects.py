@@ -1,7 +1,5 @@
 """metaserver and metamanager on the bus, below a cloud that does not tell the node what it has deleted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,9 +1,8 @@
 """The cache: revisions, the changes between them, and what listens."""
 
-from __future__ import annotations
-
 import json
 import select
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from modules.edge.metaserver.compose import LiveStatus
 from modules.edge.metaserver.watch_cache import CacheChange, CacheKey, TooOldError, WatchCache, clear_notification
 from modules.edge.metaserver.watching import WatchEvent, transform
 from tests.modules.edge.metaserver.objects import FIRST, cache_of, drop, key, obj, put, resource, text
+from tests.support.failing import census
 
 
 def names(cache: WatchCache, namespace: str = "", kind: str = "pod") -> list[str]:
@@ -130,3 +130,18 @@ def test_an_object_that_a_selector_selects_no_more_is_deleted_as_it_was() -> Non
     before, after = (text(obj("a", labels={"app": app})) for app in ("web", "other"))
     assert transform(CacheChange(1, key("a"), before, after), selector) == WatchEvent("DELETED", before)
     assert transform(CacheChange(2, key("a"), after, before), selector) == WatchEvent("ADDED", before)
+
+
+@pytest.mark.parametrize("error", [ValueError("of this test"), GeneratorExit()])
+def test_a_listener_that_ends_in_an_error_is_not_rung_any_more(error: BaseException) -> None:
+    """Its descriptor is closed, and may be another one's soon."""
+    cache = cache_of(obj("a"))
+    before = census((cache,))
+    with suppress(type(error)), cache.listening() as descriptor:
+        put(cache, obj("b"))
+        clear_notification(descriptor)
+        raise error
+    put(cache, obj("a", spec={"changed": True}))
+    found = census((cache,))
+    assert found.descriptors <= before.descriptors
+    assert not cache._listeners

@@ -1,7 +1,5 @@
 """A cache learns of durable changes only; on a real database."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

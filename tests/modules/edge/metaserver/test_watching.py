@@ -1,7 +1,5 @@
 """A watch, in virtual time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs of KubeEdge's cloud, as its recordings have them (v1.23), and what the node answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The audit log of a cloudcore: who asked what at each address, and no secret."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import signal

@@ -1,7 +1,5 @@
 """A cloud that is restored: its objects are as they were, and nodes take them although they are older."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3

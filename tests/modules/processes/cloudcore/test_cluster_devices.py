@@ -2,8 +2,6 @@
 the conditions of its devices as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -50,11 +50,7 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
         ({"certificate_left": 86400.0 * 300}, None, ""),
         ({"lacking_roles": ["cloudcore-certificates"]}, Level.WARNING, "signing requests of nodes"),
         ({"lacking_roles": ["cloudcore-from-kubeedge"]}, Level.WARNING, "come from KubeEdge"),
-        (
-            {"lacking_roles": ["cloudcore-devices"], "device_kinds": {"devices": 403}},
-            Level.WARNING,
-            "devices may not",
-        ),
+        ({"lacking_roles": ["cloudcore-devices"], "device_kinds": {"devices": 403}}, Level.WARNING, "devices may not"),
         (
             {"device_kinds": {"devicemodels": 200, "devices": 403, "devicestatuses": 200}},
             Level.WARNING,

@@ -1,7 +1,5 @@
 """Rules of a cluster: the rights in deploy/rules.yaml are the ones that cloudcore uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -17,12 +17,7 @@ from tests.packaging.changes import released
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")
 _OF_MAP: Final = re.compile(r"dict\(str, (.*)\)")
-_PLAIN: Final[dict[str, tuple[type, ...]]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "object": (str, int, dict),
-}
+_PLAIN: Final[dict[str, tuple[type, ...]]] = {"str": (str,), "int": (int,), "bool": (bool,), "object": (str, int, dict)}
 
 
 def faults(models: Any, model_name: str, value: Any, where: str) -> list[str]:

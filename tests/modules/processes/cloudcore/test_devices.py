@@ -1,7 +1,5 @@
 """Devices end to end: people at cloudcore's Kubernetes API, and a scripted node on its websocket."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -53,11 +51,7 @@ def steps(messages: list[Message]) -> set[tuple[str, str]]:
     return {(each.route.operation, each.route.resource) for each in messages}
 
 
-ALL = {
-    ("update", "membership"),
-    ("insert", "default/devicemodel/thermo-model"),
-    ("insert", "default/device/thermo"),
-}
+ALL = {("update", "membership"), ("insert", "default/devicemodel/thermo-model"), ("insert", "default/device/thermo")}
 
 
 def test_a_device_comes_to_its_node_and_goes(stub: Stub, people: People) -> None:

@@ -8,15 +8,7 @@ import msgspec
 import pytest
 
 from modules.processes.cloudcore.config import CloudCoreConfig
-from modules.processes.cloudcore.flags import (
-    ADDRESS,
-    Flag,
-    Flags,
-    add_flags,
-    comma_separated,
-    converted,
-    settings_of,
-)
+from modules.processes.cloudcore.flags import ADDRESS, Flag, Flags, add_flags, comma_separated, converted, settings_of
 
 
 class Foreign(msgspec.Struct, frozen=True):

@@ -1,7 +1,5 @@
 """Revocations, the keys of names, and tokens, at every port of a cloudcore."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import ssl

@@ -1,7 +1,5 @@
 """The Kubernetes API over plain HTTP on the loopback interface: real sockets, and the real kubectl."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The real kubectl against the Kubernetes API of cloudcore, which a test serves on a loopback port."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,10 +1,10 @@
 """cloudcore's metrics: what they mean, and that docs/metrics.toml has each of them."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -22,10 +22,6 @@ from modules.processes.cloudcore.metrics import exposition
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.processes.cloudcore.stubs import Stub
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)

@@ -1,7 +1,5 @@
 """Users of an identity provider at the secure port: a provider over TLS, cloudcore, RBAC and the real kubectl."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

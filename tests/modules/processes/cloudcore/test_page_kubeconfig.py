@@ -1,7 +1,5 @@
 """`cloudcore page --kubeconfig`: the page of an API server, with the rights of a kubeconfig's user."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

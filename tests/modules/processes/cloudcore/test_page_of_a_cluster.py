@@ -1,7 +1,5 @@
 """The page on a port of cloudcore in front of a cluster: its users sign in with the cluster's tokens, over real TLS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page on the secure port: who may see what, over real TLS, and in a browser."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import socket

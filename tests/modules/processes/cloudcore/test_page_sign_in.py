@@ -1,7 +1,5 @@
 """Signing in on the page at an identity provider: the code flow with PKCE, over real TLS, and in a browser."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

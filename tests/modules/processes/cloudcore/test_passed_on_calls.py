@@ -1,7 +1,5 @@
 """Callers at a cloudcore that does not have the node: real TLS between two cloudcores with one authority."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator

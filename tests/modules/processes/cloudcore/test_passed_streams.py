@@ -1,7 +1,5 @@
 """Streams of a node that are asked of the wrong one of two cloudcores: real TLS, one database, one authority."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator

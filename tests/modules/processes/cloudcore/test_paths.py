@@ -1,7 +1,5 @@
 """Where a cloudcore keeps its files: one rule, which does not depend on the current directory."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 refusals.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterator
 from pathlib import Path

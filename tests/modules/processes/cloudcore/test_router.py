@@ -1,7 +1,5 @@
 """Callers of nodes at a cloudcore: real HTTP and TLS, and a scripted node on the websocket."""
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import threading

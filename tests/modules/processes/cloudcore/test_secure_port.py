@@ -1,7 +1,5 @@
 """The Kubernetes API over HTTPS: real TLS sockets, and the real kubectl."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -21,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.yaml_reader import RepeatedKey
 from modules.cli.rest import RestClient
 from modules.cloud.apiextensions.kinds import CustomKind, readable_kinds_of
 from modules.cloud.apiserver.endpoints import requests, service

@@ -1,7 +1,5 @@
 """Tokens of service accounts at the secure port: real TLS sockets, RBAC, and what ends a token."""
 
-from __future__ import annotations
-
 import json
 import logging
 import ssl
@@ -112,11 +110,7 @@ def test_an_account_knows_who_it_is(port: Port) -> None:
     assert own["username"] == "system:serviceaccount:default:app"
     assert own["groups"] == ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]
     reviewed = port.made(f"{REVIEWS}/tokenreviews", {"spec": {"token": token}})
-    assert reviewed["status"] == {
-        "authenticated": True,
-        "user": own,
-        "audiences": ["https://kubernetes.default.svc"],
-    }
+    assert reviewed["status"] == {"authenticated": True, "user": own, "audiences": ["https://kubernetes.default.svc"]}
     assert "token" not in reviewed["spec"]
     for spec in ({"token": token, "audiences": ["vault"]}, {"token": "wrong"}):
         assert port.made(f"{REVIEWS}/tokenreviews", {"spec": spec})["status"]["authenticated"] is False

@@ -1,7 +1,5 @@
 """`cloudcore run` with stream tunnels: in the place of the kubelets of a cluster's nodes, and its options."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
 from http.client import HTTPSConnection

@@ -1,7 +1,5 @@
 """What a shell offers while somebody types a command."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

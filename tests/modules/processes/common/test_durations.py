@@ -1,7 +1,5 @@
 """Go's durations and Kubernetes' sizes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

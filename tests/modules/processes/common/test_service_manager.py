@@ -1,7 +1,5 @@
 """Messages to systemd, and its watchdog's signs of life."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

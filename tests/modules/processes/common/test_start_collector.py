@@ -1,7 +1,5 @@
 """The garbage collector while a process starts, in processes of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

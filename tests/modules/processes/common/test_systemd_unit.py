@@ -1,7 +1,5 @@
 """The units that `edgecore unit` and `cloudcore unit` print."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`version` and `--version`, of both programs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

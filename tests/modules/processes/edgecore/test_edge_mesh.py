@@ -1,7 +1,5 @@
 """edgemesh in edgecore: what pods get for it, and what an uninstalled node has left of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`modules.edgeStream` of the configuration file, and the tunnel's TLS."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import ssl

@@ -4,8 +4,6 @@ A module takes half a millisecond of a start and twenty kilobytes for ever; some
 whole running node loads, `tests/bench/test_footprint.py` checks.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterable

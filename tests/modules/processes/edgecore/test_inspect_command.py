@@ -1,7 +1,5 @@
 """`edgecore containers` and `edgecore inspect`: what is printed, which object is meant, and what is hidden."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`edgecore join`: what it writes, and that a failure changes nothing."""
 
-from __future__ import annotations
-
 import errno
 import io
 import socket

@@ -1,7 +1,5 @@
 """Where the commands find a node: one rule, which `join` follows too."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`edgecore services` and `edgecore resolve` by a running edgemesh, on the owner's socket."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The metaserver in the process: off unless it is switched on, and an address that cannot be had ends the start."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The kinds of runtimes inside edgecore: whose pods are left, and whose directories may be emptied."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What follows from Docker's answers, by a Docker in memory: images, starts and ends, lost connections, files."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

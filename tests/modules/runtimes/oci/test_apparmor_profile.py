@@ -1,7 +1,5 @@
 """The AppArmor profile of containers that name none."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ends with the boot of the machine is on a tmpfs, which outlives edgecore."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

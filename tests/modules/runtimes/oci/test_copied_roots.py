@@ -1,7 +1,5 @@
 """Containers on a machine without overlayfs."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

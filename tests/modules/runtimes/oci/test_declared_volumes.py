@@ -1,7 +1,5 @@
 """Containers of images that declare volumes (`VOLUME`)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

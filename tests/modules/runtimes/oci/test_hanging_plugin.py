@@ -1,7 +1,5 @@
 """A CNI plug-in that hangs holds up neither its callers beyond their deadlines nor the stop of the runtime."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """The second mounts of containers whose root is another user of the machine."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A shim's connections to edgecores, and the commands that each of them has asked for."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The log file of a container, and the pipes that fill it."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -4,6 +4,7 @@ import http.client
 import io
 import ipaddress
 import os
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -116,17 +117,26 @@ class HttpExchange:
             if proxy is not None:
                 connection.set_tunnel(target.host, target.port, proxy.headers)
         connection.response_class = self._response  # type: ignore[assignment]
-        own = self._endpoint.address
-        if proxy is None:
-            connection.connect()
-            peer = str(connection.sock.getpeername()[0])
-        else:  # the proxy looks names up
-            peer = target.host
-        is_named = own.scheme == "https" and is_loopback(own.host)  # hosts.toml has its authority
-        if target != own and not is_named and _is_inside(peer):
+        if proxy is not None:  # which looks names up
+            self._check_outside(target, target.host)
+            return connection
+        if target != self._endpoint.address:  # an error would tell whether something listens there
+            for each in socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM):
+                self._check_outside(target, str(each[4][0]))
+        connection.connect()
+        try:
+            self._check_outside(target, str(connection.sock.getpeername()[0]))
+        except BaseException:
             connection.close()
-            raise invalid(f"the registry leads to {target.name}, an address of this machine itself")
+            raise
         return connection
+
+    def _check_outside(self, target: ServerAddress, address: str) -> None:
+        """Check that a registry leads to no address of this machine, unless hosts.toml has the authority of one."""
+        own = self._endpoint.address
+        is_named = own.scheme == "https" and is_loopback(own.host)
+        if target != own and not is_named and _is_inside(address):
+            raise invalid(f"the registry leads to {target.name}, an address of this machine itself")
 
     def _context(self, *, lax: bool) -> ssl.SSLContext:
         if lax not in self._contexts:

@@ -1,7 +1,5 @@
 """What the authorizers decide on (kube-apiserver's `RequestInfo`)."""
 
-from __future__ import annotations
-
 import pytest
 
 from modules.cloud.apiserver.access.service import attributes_of

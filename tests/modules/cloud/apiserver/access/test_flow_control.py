@@ -1,7 +1,5 @@
 """Seats of requests: fair by user, and a 429 for too many."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from contextlib import ExitStack

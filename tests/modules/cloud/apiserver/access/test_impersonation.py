@@ -1,7 +1,5 @@
 """Who may make requests as somebody else."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

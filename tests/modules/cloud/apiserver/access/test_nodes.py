@@ -1,7 +1,5 @@
 """Whether RBAC or the node authorizer decides on the requests of a node."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The volume with a token that the API server adds to pods, as kube-apiserver 1.32 does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -137,22 +137,14 @@ def test_a_pod_of_another_namespace_and_a_stored_pod_are_left_alone(cluster: Clu
             {},
             "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0",
         ),
-        (
-            {"type": "Pod", "min": {"cpu": "1"}},
-            {},
-            "minimum cpu usage per Pod is 1.  No request is specified",
-        ),
+        ({"type": "Pod", "min": {"cpu": "1"}}, {}, "minimum cpu usage per Pod is 1.  No request is specified"),
         (
             {"type": "Pod", "max": {"memory": "1Gi", "cpu": "1"}},
             {"limits": {"memory": "600Mi"}},
             "[maximum cpu usage per Pod is 1.  No limit is specified, "
             "maximum memory usage per Pod is 1Gi, but limit is 1200Mi]",
         ),
-        (
-            {"type": "Pod", "min": {"cpu": "2"}},
-            {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
-            "",
-        ),
+        ({"type": "Pod", "min": {"cpu": "2"}}, {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, ""),
     ],
 )
 def test_refusals_and_their_reasons(cluster: Cluster, limit: Json, resources: Json, why: str) -> None:

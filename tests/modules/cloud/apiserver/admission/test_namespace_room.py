@@ -1,7 +1,5 @@
 """The memory that the objects of a namespace may take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The Pod Security Standards, by pods that break one rule each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Objects that a kube-apiserver 1.32 refuses, by what is wrong with them: code, field, and its words."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from typing import Any
 
@@ -455,12 +453,7 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "PEM block type must be CERTIFICATE REQUEST",
     ),
     ("a signing request for nothing", signing(usages=[]), "spec.usages", "Required value"),
-    (
-        "an unknown usage",
-        signing(usages=["fun"]),
-        "spec.usages[0]",
-        '"fun": supported values: "any", "cert sign", ',
-    ),
+    ("an unknown usage", signing(usages=["fun"]), "spec.usages[0]", '"fun": supported values: "any", "cert sign", '),
     ("a usage twice", signing(usages=["any", "any"]), "spec.usages[1]", "Duplicate value"),
     ("a signer of the old days", signing(signerName="kubernetes.io/legacy-unknown"), "spec.signerName", "not allowed"),
     ("a signer without a path", signing(signerName="example.com"), "spec.signerName", "must be a fully qualified"),

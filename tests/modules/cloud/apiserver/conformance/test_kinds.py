@@ -1,7 +1,5 @@
 """Workloads, budgets, certificates, rights, Events and other kinds, as [sig-apps], [sig-auth] and others test them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from modules.cloud.client.calls import STRATEGIC

@@ -1,7 +1,5 @@
 """Namespaces, garbage collection, custom resources and field validation, as [sig-api-machinery] tests them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from modules.cloud.client.calls import APPLY
@@ -47,12 +45,7 @@ def definition(plural: str = "foos", group: str = "example.com", /, **schema: An
         {"name": name, "served": True, "storage": name == "v1", "schema": whole, "subresources": {"status": {}}}
         for name in ("v1", "v2")
     ]
-    spec = {
-        "group": group,
-        "scope": "Namespaced",
-        "names": {"plural": plural, "kind": kind},
-        "versions": versions,
-    }
+    spec = {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind}, "versions": versions}
     return {"metadata": {"name": f"{plural}.{group}", "labels": LABELS}, "spec": spec}
 
 

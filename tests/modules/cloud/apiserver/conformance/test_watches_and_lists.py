@@ -1,7 +1,5 @@
 """Watches, lists and discovery, as [sig-api-machinery] tests them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The tests beside this module have the names of Kubernetes' own (those with [Conf
 written for this API server alone: what needs running containers, webhooks or an aggregated API server is not here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

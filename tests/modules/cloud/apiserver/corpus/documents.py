@@ -3,8 +3,6 @@
 Each is accepted by a kube-apiserver 1.32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 makes a change.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -66,10 +64,7 @@ _ADDED: JsonObject = {
         [{"containerPort": 4242, "protocol": "TCP", "name": "added"}],
         [{"containerPort": 4242, "protocol": "TCP", "$patch": "delete"}],
     ),
-    "volumeMounts": (
-        [{"name": "added", "mountPath": "/added"}],
-        [{"mountPath": "/added", "$patch": "delete"}],
-    ),
+    "volumeMounts": ([{"name": "added", "mountPath": "/added"}], [{"mountPath": "/added", "$patch": "delete"}]),
 }
 """By list of a container: what adds an element, and what takes it away again."""
 

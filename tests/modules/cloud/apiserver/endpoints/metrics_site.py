@@ -1,7 +1,5 @@
 """A cluster of nodes that say what they use, for `metrics.k8s.io`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

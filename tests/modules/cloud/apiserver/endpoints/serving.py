@@ -1,7 +1,5 @@
 """The Kubernetes API as a service, on a cluster alone, without sockets and actors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -64,9 +62,7 @@ class Serving:
     """The service and what a test asks of it."""
 
     def __init__(
-        self,
-        authenticate: Authenticate | None = None,
-        make_cluster: Callable[[Clock], Cluster] = on_one_node,
+        self, authenticate: Authenticate | None = None, make_cluster: Callable[[Clock], Cluster] = on_one_node
     ) -> None:
         self.simulation = Simulation(0)
         self.cluster = make_cluster(self.simulation.clock)

@@ -1,7 +1,5 @@
 """Events in two API groups, and discovery of what is only created: the API as clients see it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

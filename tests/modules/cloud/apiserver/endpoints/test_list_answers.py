@@ -1,7 +1,5 @@
 """The answer to a list is encoded while it is sent when it is long."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What older kubectls, curl and others ask of the API: deprecated paths, OpenAPI v2, YAML, and what is not served."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

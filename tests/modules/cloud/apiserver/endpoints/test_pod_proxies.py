@@ -1,7 +1,5 @@
 """The proxies of pods and services: which port of which pod a path means, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -11,13 +9,7 @@ from beehive.http.responses import Reply, Response, text
 from beehive.http.server import RequestHead
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.endpoints.pod_proxies import (
-    PodPort,
-    ProxiedPath,
-    is_proxied,
-    ready_pods,
-    serve_proxy,
-)
+from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath, is_proxied, ready_pods, serve_proxy
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 BASE = "/api/v1/namespaces/default"
@@ -120,13 +112,7 @@ def test_what_is_no_port_is_refused_as_kube_apiserver_does(site: Site, path: str
 
 
 @pytest.mark.parametrize(
-    "of",
-    [
-        None,
-        {"kind": "Node", "name": "n1"},
-        {"kind": "Pod", "name": "web", "namespace": "other"},
-        {"kind": "Pod"},
-    ],
+    "of", [None, {"kind": "Node", "name": "n1"}, {"kind": "Pod", "name": "web", "namespace": "other"}, {"kind": "Pod"}]
 )
 def test_an_endpoint_that_is_no_pod_of_the_namespace_is_not_reached(of: Any) -> None:
     """Whoever may write an EndpointSlice must not lead the cloud's requests to any address, or to others' pods."""

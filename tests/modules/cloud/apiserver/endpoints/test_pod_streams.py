@@ -1,7 +1,5 @@
 """Subresources that a pod's node serves: what is asked of the node, and what is refused before."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

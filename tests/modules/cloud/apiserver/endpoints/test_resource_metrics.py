@@ -1,7 +1,5 @@
 """`metrics.k8s.io` on a cluster alone, with nodes that keep when they are asked."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The Kubernetes API over HTTP, request by request."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -346,6 +344,26 @@ def test_field_validation(api: Serving) -> None:
     refused = api.ask("PATCH", f"{MAPS}/y", patched, "application/json-patch+json", fieldValidation="Strict")
     assert refused.status == 422
     assert body_of(refused)["message"].endswith('strict decoding error: unknown field "bogus"')
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", PODS, 400),
+        ("DELETE", f"{PODS}/web", 400),
+        ("GET", "/version", 400),
+        ("GET", "/apis/none.example.com/v1/things", 400),
+        ("GET", f"{PODS}/web/log", 405),
+        ("POST", f"{PODS}/web/exec", 405),
+        ("POST", f"{PODS}/web/portforward", 405),
+    ],
+)
+def test_a_timeout_that_is_none_is_refused_but_for_streams(api: Serving, method: str, path: str, status: int) -> None:
+    """As kube-apiserver does; a watch is in the recorded answers. Here nobody serves streams."""
+    refused = api.ask(method, path, timeout="invalid")
+    assert refused.status == status
+    told = 'invalid timeout specified in the request URL - time: invalid duration "invalid"'
+    assert (body_of(refused)["message"] == told) is (status == 400)
 
 
 def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None:

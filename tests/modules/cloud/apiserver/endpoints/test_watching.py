@@ -1,11 +1,11 @@
 """The lines of a watch, and where it waits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import kind_named
@@ -83,3 +83,34 @@ def test_the_type_of_a_change_for_a_selector(change: str, before: str | None, af
     old = {"metadata": {"name": "c", "labels": {"app": before}}} if before else None
     new = {"metadata": {"name": "c", "labels": {"app": after}}}
     assert event_type(ObjectChanged(change, new, old), selector) == kind
+
+
+@given(
+    waves=st.lists(st.tuples(st.lists(st.sampled_from(["ns", "other"]), max_size=3), st.booleans()), max_size=8),
+    version=st.integers(1, 9),
+)
+def test_a_client_that_believes_bookmarks_never_goes_back_and_misses_nothing(
+    waves: list[tuple[list[str], bool]], version: int
+) -> None:
+    """As client-go does: it goes on from the last version that an event or a bookmark has had."""
+    simulation, subscription = Simulation(0), Subscription("ConfigMap")
+    options = ReadOptions(bookmarks=True)
+    watch = ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", options, simulation.clock)
+    found = watch.steps(WatchStart(version), subscription, lambda: None)
+    last, sent, seen, marks = version, version, list[str](), 0
+    for namespaces, is_minute in waves:
+        for namespace in namespaces:
+            sent += 1
+            subscription.put(changed(sent, namespace))
+        simulation.run_for(BOOKMARK_SECONDS if is_minute else 1.0)
+        while isinstance(step := next(found), bytes):
+            for event in map(json.loads, step.splitlines()):
+                now = int(event["object"]["metadata"]["resourceVersion"])
+                is_mark = event["type"] == "BOOKMARK"
+                assert now > last or (is_mark and now == last), "a bookmark goes back, or an event comes late"
+                assert not is_mark or now == sent, "a bookmark is not of what was sent"
+                marks += is_mark
+                last = now
+                seen += [] if is_mark else [event["object"]["metadata"]["namespace"]]
+    assert seen == [namespace for namespaces, _ in waves for namespace in namespaces if namespace == "ns"]
+    assert marks >= sum(is_minute for _, is_minute in waves)

@@ -1,7 +1,5 @@
 """Logs and watches in messages of a WebSocket."""
 
-from __future__ import annotations
-
 import base64
 import os
 import threading

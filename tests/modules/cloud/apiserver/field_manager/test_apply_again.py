@@ -1,7 +1,5 @@
 """What is applied again, by the same or the other apply of kubectl: nothing is written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import islice

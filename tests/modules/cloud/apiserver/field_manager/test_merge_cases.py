@@ -1,7 +1,5 @@
 """The published cases of structured-merge-diff (its package `merge`), and properties of the merge."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, NamedTuple
 
@@ -11,14 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.field_manager.managed_fields import (
-    ANCIENT,
-    APPLY,
-    UPDATE,
-    Manager,
-    capped,
-    read_entries,
-)
+from modules.cloud.apiserver.field_manager.managed_fields import ANCIENT, APPLY, UPDATE, Manager, capped, read_entries
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, keyed, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
@@ -26,10 +17,7 @@ from modules.cloud.apiserver.field_manager.values import compared, fields_of, me
 
 _TEXT: JsonObject = {"type": "string"}
 _SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
-_ITEM: JsonObject = {
-    "type": "object",
-    "properties": {"name": _TEXT, "value": _TEXT, "other": _TEXT, "values": _SET},
-}
+_ITEM: JsonObject = {"type": "object", "properties": {"name": _TEXT, "value": _TEXT, "other": _TEXT, "values": _SET}}
 _KEYED: JsonObject = {
     "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": _ITEM,
 }  # fmt: skip

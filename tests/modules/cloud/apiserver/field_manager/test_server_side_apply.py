@@ -1,7 +1,5 @@
 """Server-side apply and managedFields at the API, in the words and forms of kube-apiserver."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types of fields: Go's words for others, and what Go's decoder makes of nulls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

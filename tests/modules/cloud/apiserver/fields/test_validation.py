@@ -1,7 +1,5 @@
 """Unknown and duplicate fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Dependents of deleted owners, and the policies of deletions, as in Kubernetes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

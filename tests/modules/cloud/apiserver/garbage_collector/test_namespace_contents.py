@@ -1,7 +1,5 @@
 """A namespace ends with its contents, as Kubernetes' namespace controller does it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An API server's objects with a garbage collector that acts after each call, as in the module."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from beehive.simulation import Simulation

@@ -1,7 +1,5 @@
 """What is counted for ResourceQuotas, and what they refuse, in kube-apiserver's words."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

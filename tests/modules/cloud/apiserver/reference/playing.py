@@ -1,7 +1,5 @@
 """The requests of a recording, made to the API server of cloudcore."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from beehive.http.responses import Response, Stream

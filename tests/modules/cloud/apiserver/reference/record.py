@@ -14,8 +14,6 @@ verified, so leave it out on loopback only:
 What a script makes is deleted after it. `python -m tests.modules.cloud.apiserver.reference` then writes `known.json`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import ssl

@@ -1,7 +1,5 @@
 """Answers of a kube-apiserver 1.32.13, one file of compressed JSON lines for each script of requests."""
 
-from __future__ import annotations
-
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Recording answers: requests refer to the answers before them, and what a script made is deleted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

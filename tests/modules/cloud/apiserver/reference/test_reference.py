@@ -4,8 +4,6 @@ A difference is one of `differences.LISTED`, or its request is named in `known.j
 `python -m tests.modules.cloud.apiserver.reference` writes it anew.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

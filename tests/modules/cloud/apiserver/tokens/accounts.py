@@ -1,7 +1,5 @@
 """An API server with a service account and a pod, and its tokens."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What is in a token, and which requests for one are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

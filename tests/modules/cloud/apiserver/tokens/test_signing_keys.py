@@ -1,7 +1,5 @@
 """The keys that sign tokens: made once, replaced after 90 days, and forgotten when no token of them can be valid."""
 
-from __future__ import annotations
-
 from modules.cloud.apiserver.tokens.issuer import KeysInMemory
 from modules.cloud.apiserver.tokens.signing_keys import (
     LONGEST_LIFE,

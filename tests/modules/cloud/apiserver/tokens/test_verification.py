@@ -1,7 +1,5 @@
 """Which tokens are accepted, and until when."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """One object of each kind that the API server stores, for tests of its updates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.modules.cloud.objects import SIGNING_REQUEST
@@ -62,13 +60,7 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
     ),
     "ResourceSlice": (
         "resource.k8s.io/v1",
-        {
-            "spec": {
-                "driver": "a.b",
-                "nodeName": "n1",
-                "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
-            }
-        },
+        {"spec": {"driver": "a.b", "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}},
     ),
     "DeviceClass": ("resource.k8s.io/v1", {"spec": {}}),
     "PodDisruptionBudget": ("policy/v1", {"spec": {"minAvailable": 1, "selector": {"matchLabels": _LABELS}}}),

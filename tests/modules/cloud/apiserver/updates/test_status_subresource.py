@@ -1,7 +1,5 @@
 """The subresource `status` of each kind that has it, and what moves an object's generation."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -4,8 +4,6 @@ The words come from Kubernetes' validation (`pkg/apis/*/validation`), release 1.
 that were not compared with its source.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, NamedTuple
 
@@ -82,12 +80,8 @@ _SUSPENDED = {"spec": {"suspend": True}}
 _BALANCED = {"spec": {"type": "LoadBalancer", "loadBalancerClass": "a.b/c"}}
 _INDEXED = {"spec": {"completionMode": "Indexed", "completions": 2, "parallelism": 2}}
 _TWO = {"spec": {"ipFamilyPolicy": "PreferDualStack"}}
-_AFFINITY = {
-    "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]},
-}
-_OTHER_AFFINITY = {
-    "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]},
-}
+_AFFINITY = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}
+_OTHER_AFFINITY = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]}}
 _CONTAINER = {"name": "main", "image": "busybox:1.35"}
 _TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
 _DRIVER = {"name": "a.b", "nodeID": "n2"}

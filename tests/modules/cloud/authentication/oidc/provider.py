@@ -1,7 +1,5 @@
 """An identity provider: its keys, its tokens and, over TLS, its documents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

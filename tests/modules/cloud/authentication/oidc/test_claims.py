@@ -1,7 +1,5 @@
 """Whom the claims of a provider's token stand for, without keys, sockets or clocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

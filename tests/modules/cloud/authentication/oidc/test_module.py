@@ -1,7 +1,5 @@
 """The module `oidc` in virtual time, and its fetches from a provider over TLS."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which tokens are a provider's, by their signatures, and when new keys are asked for."""
 
-from __future__ import annotations
-
 import hmac
 import logging
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Decisions of RBAC, and the rights that nobody may grant without having them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

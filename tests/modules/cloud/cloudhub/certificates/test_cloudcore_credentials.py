@@ -1,7 +1,5 @@
 """What cloudcores show each other: TLS handshakes in memory."""
 
-from __future__ import annotations
-
 import ssl
 from contextlib import suppress
 from pathlib import Path

@@ -13,11 +13,7 @@ from tests.modules.cloud.cloudhub.certificates.made import NOW
 
 @pytest.mark.parametrize(
     ("made", "clients"),
-    [
-        (websocket_context, ssl.CERT_REQUIRED),
-        (https_context, ssl.CERT_OPTIONAL),
-        (page_context, ssl.CERT_NONE),
-    ],
+    [(websocket_context, ssl.CERT_REQUIRED), (https_context, ssl.CERT_OPTIONAL), (page_context, ssl.CERT_NONE)],
 )
 def test_a_context_demands_what_the_protocol_says(
     tmp_path: Path, made: Callable[[AuthorityFiles], ssl.SSLContext], clients: ssl.VerifyMode

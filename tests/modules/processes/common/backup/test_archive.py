@@ -1,7 +1,5 @@
 """The file of a backup: what is written is read again; what is damaged or hostile is refused, and writes nothing."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

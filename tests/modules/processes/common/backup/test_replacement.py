@@ -1,7 +1,5 @@
 """Restored files are put in place all together, or not at all."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An edgecore that knows some pods, on its owner's socket."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator
 from http import HTTPStatus

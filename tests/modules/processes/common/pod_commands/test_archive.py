@@ -1,7 +1,5 @@
 """Archives of containers, which may say anything."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

@@ -1,7 +1,5 @@
 """`edgecore cp`, with commands that run on this machine instead of in a container."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

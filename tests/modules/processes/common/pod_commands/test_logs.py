@@ -1,7 +1,5 @@
 """`edgecore logs`: which logs it asks for, and how it prints several."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

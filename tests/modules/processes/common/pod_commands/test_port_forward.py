@@ -1,7 +1,5 @@
 """`edgecore port-forward`: where it listens, and what it carries."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A command's streams over SPDY."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

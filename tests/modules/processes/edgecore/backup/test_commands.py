@@ -1,7 +1,5 @@
 """`backup` and `restore` of a node and of a cloud that do not run."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

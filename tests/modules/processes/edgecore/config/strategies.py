@@ -1,9 +1,8 @@
 """Random settings of the right kinds, made from the structs themselves, so that a new setting is tested at once."""
 
-from __future__ import annotations
-
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -26,9 +25,6 @@ from modules.processes.edgecore.config.value_kinds import (
     ValueKind,
     Whole,
 )
-
-if TYPE_CHECKING:
-    from enum import StrEnum
 
 UTF8 = st.characters(codec="utf-8")
 

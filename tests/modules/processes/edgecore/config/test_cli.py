@@ -1,7 +1,5 @@
 """The command line: output streams, exit statuses, and imports."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import types
@@ -141,11 +139,7 @@ def test_root_must_say_that_anybody_may_be_root(
     ids=["TLS", "plain", "allowed", "containerd", "no cloud"],
 )
 def test_only_all_three_together_are_refused_to_root(
-    text: str,
-    status: str,
-    started: list[tuple[EdgeCoreConfig, str]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    text: str, status: str, started: list[tuple[EdgeCoreConfig, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The process runtime, a cloud without TLS, and root."""
     monkeypatch.setattr("os.geteuid", lambda: 0)

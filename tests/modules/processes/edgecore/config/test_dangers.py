@@ -1,7 +1,5 @@
 """Settings that are dangerous together are named; a file that demands what it cannot get is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

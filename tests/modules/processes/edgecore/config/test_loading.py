@@ -1,7 +1,5 @@
 """Reading files: KubeEdge's whole, wrong ones with all their errors, odd ones with warnings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -265,12 +263,13 @@ modules:
   deviceTwin: {enable: true}
   eventBus: {mqttPubClientID: me, mqttQOS: 1}
   edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
-  edged: {tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
+  edged: {registerNodeNamespace: edge, tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
         "modules.taskManager.enable",
         "modules.eventBus.mqttPubClientID",
+        "modules.edged.registerNodeNamespace",
         f"{KUBELET}.cpuManagerPolicy",
     ]
 

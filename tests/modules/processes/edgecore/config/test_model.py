@@ -1,7 +1,5 @@
 """The settings themselves: what the assembly asks of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,10 @@
 """Whatever happens to a file, the only answer beside settings is a ConfigError that points into the file."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 from modules.processes.edgecore.config import ConfigError, ConfigSyntaxError, LoadResult, loads
 from modules.processes.edgecore.config.yaml_text import ConfigDocument, join, parse
 from tests.modules.processes.edgecore.config.strategies import JSON_VALUES, UTF8
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEXT = Path(__file__).with_name("kubeedge_default.yaml").read_text(encoding="utf-8")
 PARSED = parse(TEXT)

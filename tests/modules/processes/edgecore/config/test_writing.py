@@ -1,7 +1,5 @@
 """Settings that are printed are read as equal ones."""
 
-from __future__ import annotations
-
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """YAML to values: scalars, errors, and texts that must not end the process."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

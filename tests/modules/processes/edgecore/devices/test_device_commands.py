@@ -107,8 +107,7 @@ def test_the_history_has_each_report(database: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
-    [(["get", "default/no"], "default/thermo"), (["history", "default/thermo", "no"], "temperature")],
+    ("words", "text"), [(["get", "default/no"], "default/thermo"), (["history", "default/thermo", "no"], "temperature")]
 )
 def test_a_missing_object_is_reported_with_the_existing_ones(
     database: str, words: list[str], text: str, capsys: pytest.CaptureFixture[str]

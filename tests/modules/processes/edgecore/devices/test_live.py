@@ -119,10 +119,7 @@ def test_without_edgecore_it_is_reported(tmp_path: Path, words: list[str], capsy
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (
-            TwinChange("reported", 1_800_000_000_000, "a/b", "t", "2", "1"),
-            "2027-01-15T08:00:00Z a/b t reported 1 → 2",
-        ),
+        (TwinChange("reported", 1_800_000_000_000, "a/b", "t", "2", "1"), "2027-01-15T08:00:00Z a/b t reported 1 → 2"),
         (TwinChange("reported", 0, "a/b", "t", "2", "2"), "1970-01-01T00:00:00Z a/b t reported 2 again"),
         (TwinChange("state", device="a/b", value="online"), "a/b state online"),
         (TwinChange("removed", device="a/b"), "a/b removed"),

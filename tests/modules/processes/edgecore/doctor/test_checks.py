@@ -296,12 +296,7 @@ def test_a_container_runtime_is_not_asked_for_when_edgecore_is_down() -> None:
 
 def test_lines_are_signs_on_a_terminal_and_words_elsewhere() -> None:
     """So that a log or a pipe has something to search for."""
-    results = [
-        ok("a", "well"),
-        failed("bcd", "ill", "heal"),
-        warning("e", "so", "look"),
-        unknown("f", "?"),
-    ]
+    results = [ok("a", "well"), failed("bcd", "ill", "heal"), warning("e", "so", "look"), unknown("f", "?")]
     assert lines(results, terminal=False) == [
         "ok      a    well",
         "FAIL    bcd  ill — heal",

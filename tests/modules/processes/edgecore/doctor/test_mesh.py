@@ -1,7 +1,5 @@
 """What doctor says about edgemesh."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What doctor finds about the network of pods, on a machine of the test's own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

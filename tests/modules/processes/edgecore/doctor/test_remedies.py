@@ -15,7 +15,7 @@ from modules.processes.edgecore.doctor.facts import Running
 from modules.processes.edgecore.doctor.machine import directory, has_unit
 
 REPOSITORY = Path(__file__).parents[5]
-PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules")
+PACKAGES = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules")
 _COMMAND = re.compile(r"`((?:edgecore|cloudcore) [^`]*)`")
 _PLACEHOLDER = "\0"
 

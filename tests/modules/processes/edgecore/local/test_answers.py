@@ -1,7 +1,5 @@
 """Commands that are not here name others that are."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The commands that ask the node: what they understand, what they print, and what they say when it does not work."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

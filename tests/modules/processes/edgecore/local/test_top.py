@@ -1,7 +1,5 @@
 """`edgecore top`: kubectl's table from a kubelet's figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The application, driven by keys, against a node that does not exist."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

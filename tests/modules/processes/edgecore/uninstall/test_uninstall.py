@@ -1,7 +1,5 @@
 """What `edgecore uninstall` removes of a node that does not run, and what it leaves."""
 
-from __future__ import annotations
-
 import errno
 import io
 import shutil

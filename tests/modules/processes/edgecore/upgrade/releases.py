@@ -1,7 +1,5 @@
 """Small releases: a wheel with a few lines that run the edgecore of this tree under a version of their own."""
 
-from __future__ import annotations
-
 import sysconfig
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bundles: good ones, and those of an attacker."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os
@@ -17,6 +15,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from beehive.decoding import decode_json
 from modules.processes.common.backup.archive import PartEntry
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SIGNATURE, BundleManifest, read_bundle
@@ -41,7 +40,7 @@ def test_a_bundle_is_read(tmp_path: Path, into: Path) -> None:
     other = public_key(Ed25519PrivateKey.generate())
     manifest, text = read_bundle(make_bundle(tmp_path, "1.2.3"), [other, *KEYS], into)
     assert (manifest.version, [path.name for path in into.iterdir()]) == ("1.2.3", ["edgecore-1.2.3-py3-none-any.whl"])
-    assert msgspec.json.decode(text, type=BundleManifest) == manifest
+    assert decode_json(text, BundleManifest) == manifest
 
 
 @pytest.mark.parametrize(

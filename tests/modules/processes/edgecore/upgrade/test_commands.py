@@ -1,7 +1,5 @@
 """`upgrade`, `rollback` and `versions` where no node runs: what is refused, and what is made."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import sys
@@ -50,7 +48,7 @@ class Here:
         """Write the journal of an upgrade from 1.0.0 to 1.0.1."""
         handle = NodeHandle(str(self.root / "lock"), "", [], [])
         before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
-        self.installation.write(UpgradeJournal("1.0.0", "1.0.1", handle, before, [], "", 3), phase)
+        self.installation.write(UpgradeJournal("1.0.0", "1.0.1", handle, before, [], "", 3, 0), phase)
 
 
 @pytest.fixture
@@ -122,6 +120,16 @@ def test_a_node_without_trusted_keys(here: Here, capsys: pytest.CaptureFixture[s
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.NOT_DONE
     assert "upgrade.trustedKeys" in capsys.readouterr().err
     assert not list(here.installation.versions.iterdir())
+
+
+@pytest.mark.parametrize("name", [".", "versions"])
+def test_a_directory_that_others_may_write_to(name: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    """They could put a version there that root then runs."""
+    here.installation.versions.mkdir(parents=True)
+    (here.installation.root / name).chmod(0o777)
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.NOT_DONE
+    assert here.do("versions") == ExitCode.NOT_DONE
+    assert capsys.readouterr().err.count("others may write") == 2
 
 
 @pytest.mark.parametrize("version", ["", "1.0.9", "../../etc", "1.0.1"])

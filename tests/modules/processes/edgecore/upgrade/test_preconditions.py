@@ -1,7 +1,5 @@
 """What a machine wants of a bundle, and the order of versions."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,15 +1,21 @@
 """The replay gate, with programs that print what a replay would."""
 
-from __future__ import annotations
-
 import os
 import sys
+import sysconfig
+from argparse import Namespace
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from modules.processes.edgecore.upgrade import replay_gate
+from modules.processes.edgecore.upgrade import commands, replay_gate
+from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.replay_gate import FAILS, compare, recordings
+from modules.processes.edgecore.upgrade.updater import Installation, NodeHandle
+from tests.end_to_end.processes import REPOSITORY
+from tests.modules.processes.edgecore.upgrade.releases import make_wheel, manifest_for
+from tests.replay.fixtures import CHANGED, path_of
 from tests.support.patience import PATIENCE
 
 SAME = "sys.exit(0)"
@@ -45,6 +51,40 @@ def test_what_counts(
     trace.touch()
     found = compare(program(tmp_path / "new", new), program(tmp_path / "old", current), [trace], PATIENCE)
     assert (found.replayed, found.left_out, set(found.differences)) == (replayed, left_out, differences)
+
+
+def test_the_replays_of_real_recordings(tmp_path: Path) -> None:
+    """One that differs with this tree's code, and one that does not."""
+    path = [str(REPOSITORY), sysconfig.get_paths()["purelib"]]
+    text = f"sys.path[:0] = {path!r}\nfrom modules.processes.edgecore.__main__ import main\nsys.exit(main())"
+    new, same = program(tmp_path / "new", text), program(tmp_path / "old", SAME)
+    traces = [path_of(CHANGED), path_of("crashes")]
+    found = compare(new, same, traces, PATIENCE)
+    assert (found.replayed, found.left_out, found.differences) == (2, {}, {"stop_container": traces[0].name})
+    assert compare(new, new, traces, PATIENCE).differences == {}
+
+
+def test_a_difference_is_allowed_by_the_release_or_by_name(tmp_path: Path) -> None:
+    """All of them have to be."""
+    installation = Installation(tmp_path / "i")
+    old = installation.versions / "1.0.0" / "bin"
+    old.mkdir(parents=True)
+    program(old / "edgecore", SAME)
+    installation.activate("1.0.0")
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "1.trace").touch()
+    handle = NodeHandle(str(tmp_path / "lock"), "", [], [])
+    manifest = manifest_for(make_wheel(tmp_path, "1.0.1"), "1.0.1")
+
+    def check(*allowed: str, meant: tuple[str, ...] = ()) -> list[str]:
+        chosen = Namespace(replay_seconds=PATIENCE, allow_difference=list(allowed))
+        release = msgspec.structs.replace(manifest, differences=meant)
+        return commands._replay(chosen, program(tmp_path / "new", OTHER), installation, handle, release, tmp_path)
+
+    for refused in ((), ("kill_pod",), ("other",)):
+        with pytest.raises(UpgradeError, match=r"'stop_container' \(1\.trace\)"):
+            check(*refused)
+    assert check("kill_pod", meant=("stop_container",)) == check("kill_pod", "stop_container")
 
 
 def test_the_time_is_bounded(tmp_path: Path) -> None:

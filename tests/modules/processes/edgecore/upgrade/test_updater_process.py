@@ -1,7 +1,5 @@
 """The launcher, and what the updater reads of a node that is a process."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -163,7 +161,7 @@ def make_installation(root: Path, phase: Phase) -> Installation:
     )
     handle = NodeHandle(str(root / "node.lock"), str(root / "s"), [], [])
     before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
-    installation.write(UpgradeJournal("1.0.0", "2.0.0", handle, before, [], "", 3), phase)
+    installation.write(UpgradeJournal("1.0.0", "2.0.0", handle, before, [], "", 3, 0), phase)
     return installation
 
 

@@ -1,7 +1,5 @@
 """A store in a directory, and the proof that nothing stays mounted below it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Layers of random entries that every runtime can unpack, one above the other."""
 
-from __future__ import annotations
-
 import tarfile
 from typing import Any, Final
 

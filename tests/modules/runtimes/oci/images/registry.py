@@ -1,7 +1,5 @@
 """A registry of the tests' own, which serves images well, and lies, stalls and redirects when told to."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import gzip

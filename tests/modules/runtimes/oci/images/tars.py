@@ -1,7 +1,5 @@
 """Layers and archives made entry by entry, also wrong ones."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Whole archives that are compressed, and layers in zstd."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

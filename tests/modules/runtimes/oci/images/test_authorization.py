@@ -1,7 +1,5 @@
 """How long a token is used, and which thread gets the next one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

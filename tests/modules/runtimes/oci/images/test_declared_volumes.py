@@ -1,7 +1,5 @@
 """The directories of a container for the volumes that its image declares."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Images that leave the store as archives, and come back the same."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Layers that try to leave their directory, or to take the machine's memory or disk."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools

@@ -1,7 +1,5 @@
 """SIGKILL to the process that holds the store, at many moments of a pull: nothing is left, nothing is half there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The progress of layers while they are fetched and unpacked."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a layer's entries become in the form of overlayfs."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import stat

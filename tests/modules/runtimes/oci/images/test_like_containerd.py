@@ -1,7 +1,5 @@
 """Unpacked images equal containerd's, file by file."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

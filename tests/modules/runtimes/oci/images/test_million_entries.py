@@ -1,7 +1,5 @@
 """A layer with as many entries as one may have."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -4,8 +4,6 @@ The disk of these tests loses, at the cut, everything that was written and not s
 that a journalling file system does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pulls from a registry that serves well."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

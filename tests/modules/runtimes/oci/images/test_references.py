@@ -1,7 +1,5 @@
 """Names of images, digests, challenges, hosts.toml, platforms and pauses: what is decided without a registry."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

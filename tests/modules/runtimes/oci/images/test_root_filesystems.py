@@ -1,7 +1,5 @@
 """Root file systems as containers see them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,13 +1,14 @@
 """The store: names, archives, holds, collection, restarts."""
 
-from __future__ import annotations
-
+import errno
 import os
 import shutil
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -417,3 +418,32 @@ def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkey
     os.utime(part, (before, before))
     store.collect()
     assert not part.exists()
+
+
+def test_an_image_that_the_index_cannot_take_leaves_no_layers(
+    store: ImageStore, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: what the worker has unpacked is not needed, and would stay until the next collection."""
+    with monkeypatch.context() as failing:
+        failing.setattr(index, "replace_file", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+        with pytest.raises(OSError, match="no space"):
+            imported(store, _ONE, _TWO)
+    assert (_layers(store), store._working, store._needs) == (set(), 0, {})
+    image = imported(store, _ONE, _TWO)
+    assert _layers(store) == set(image.chain)
+
+
+def test_layers_are_protected_until_the_index_has_their_image(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another call may collect at any moment; here when the worker has ended, and before the index is written."""
+    add = store._index.add
+
+    def collect_first(images: Iterable[StoredImage]) -> None:
+        store.collect()
+        add(images)
+
+    monkeypatch.setattr(store, "_lock", threading.RLock())
+    monkeypatch.setattr(store._index, "add", collect_first)
+    image = imported(store, _ONE, _TWO)
+    assert _layers(store) == set(image.chain)

@@ -1,7 +1,5 @@
 """Layers unpacked by a real worker into a store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from modules.runtimes.oci.images import ImageStore, StoredImage

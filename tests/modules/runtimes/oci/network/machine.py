@@ -1,7 +1,5 @@
 """What these tests need of the machine, and what they leave on it: nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

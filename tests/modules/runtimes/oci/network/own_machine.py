@@ -2,8 +2,6 @@
 network beside it that knows no route to its pods.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

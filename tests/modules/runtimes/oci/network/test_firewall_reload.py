@@ -1,7 +1,5 @@
 """Somebody flushes the firewall of a machine whose pods run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """edgecore's own network on a machine that forwards nothing by itself, as Docker leaves one."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Host ports that a program of the machine has already, and rules that outlive what was known of their pod."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Pods do not reach what listens on the machine's 127.0.0.1, whatever packets they make (CVE-2020-8558)."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

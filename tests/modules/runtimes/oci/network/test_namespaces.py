@@ -1,7 +1,5 @@
 """The namespaces of sandboxes live without a process, are joined by their files, and leave nothing."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

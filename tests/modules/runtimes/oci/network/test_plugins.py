@@ -1,7 +1,5 @@
 """CNI plug-ins that are scripts: their input, their order, and what hostile ones can do."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

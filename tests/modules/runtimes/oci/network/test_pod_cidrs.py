@@ -1,7 +1,5 @@
 """Addresses that the node's configuration chooses for pods: both IP versions, and a change."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

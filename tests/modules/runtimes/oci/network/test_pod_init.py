@@ -1,7 +1,5 @@
 """The first process of a pod that shares its processes: power over it gives nothing of the machine."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """CNI configurations, results, capabilities, sysctls and resolv.conf as text and values."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

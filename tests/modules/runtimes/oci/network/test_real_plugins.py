@@ -1,7 +1,5 @@
 """Debian's CNI plug-ins in this machine's kernel: addresses that are reached, and leases that come back."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The rules and parameters that a real pod network sets are those of the table in docs/security.md, both ways."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ from tests.support.security_table import literals, modes, rows
 
 PORT: Final = cri.PortMapping(container_port=80, host_port=8080)
 _REPOSITORY: Final = Path(__file__).parents[5]
-_PRODUCT: Final = ("beehive", "edged", "edgehub", "metamanager", "modules")
+_PRODUCT: Final = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "modules")
 _SYSCTLS: Final = Path("/proc/sys/net")
 _PODS_OWN: Final = "a pod's `ip_unprivileged_port_start`, `ping_group_range`"
 _KERNELS: Final = (".mtu", ".nf_conntrack_count", ".accept_redirects")

@@ -1,7 +1,5 @@
 """No pod sends with the addresses of another: frames written by a pod with NET_RAW, on a bridge of the test's own."""
 
-from __future__ import annotations
-
 import errno
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """A runtime whose containers are this machine: commands with pipes or a terminal, a conmon's socket, its own ports."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

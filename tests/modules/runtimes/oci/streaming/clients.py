@@ -1,7 +1,5 @@
 """Clients of the streaming server that say every byte themselves."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A streaming server whose containers are this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

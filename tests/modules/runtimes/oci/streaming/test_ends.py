@@ -3,8 +3,6 @@
 The connections' buffers are small and the output is larger, so that the server has bytes to send when the command ends.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Clients that are slow, talk nonsense, or go."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct
@@ -18,13 +16,7 @@ from modules.runtimes.oci.streaming.command_session import MOST_BEHIND, OPEN_SEC
 from modules.runtimes.oci.streaming.server import MOST_CONNECTIONS
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.clients import (
-    SECONDS,
-    SocketClient,
-    SpdyClient,
-    connected,
-    echo_request,
-)
+from tests.modules.runtimes.oci.streaming.clients import SECONDS, SocketClient, SpdyClient, connected, echo_request
 
 _SPDY_PING = struct.pack(">HHI", 0x8003, 6, 4) + struct.pack(">I", 1)
 _WEB_SOCKET_PING = b"\x89\xfd\0\0\0\0" + b"x" * 125

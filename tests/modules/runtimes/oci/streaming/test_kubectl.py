@@ -1,7 +1,5 @@
 """kubectl itself against the streaming server, over WebSocket and over SPDY."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """edgecore's own client of exec, attach and port-forward, over SPDY and WebSocket, as `edgecore exec` uses it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Forwarded ports, over each form."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
@@ -15,11 +13,7 @@ from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace, port_session
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root
-from tests.modules.runtimes.oci.streaming.clients import (
-    SocketClient,
-    SpdyClient,
-    connected,
-)
+from tests.modules.runtimes.oci.streaming.clients import SocketClient, SpdyClient, connected
 from tests.support.ports import needs_ipv6
 
 

@@ -1,7 +1,5 @@
 """Requests of streams: what is refused, and for how long an address works."""
 
-from __future__ import annotations
-
 import pytest
 
 from beehive.simulation.scheduler import Scheduler

@@ -1,7 +1,5 @@
 """Addresses, versions and channels of the streaming server."""
 
-from __future__ import annotations
-
 import base64
 import json
 
