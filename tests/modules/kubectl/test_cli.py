@@ -173,5 +173,6 @@ def test_only_the_typed_verb_is_loaded() -> None:
         "modules.cloud.storage.database",
         "modules.cloud.coordination",
         "modules.cloud.coordination.lease_settings",
+        "modules.cloud.messages",
     }
     assert set(done.stdout.split()) <= {f"modules.kubectl.{name}" for name in light} | settings
