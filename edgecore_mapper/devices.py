@@ -60,7 +60,7 @@ class MappedDevices:
             self._record(self._changed_models, _id(model))
             self._models[_id(model)] = model
             for device in [one for one, old, _ in self._devices.values() if _id(old) == _id(model)]:
-                self.put(device)
+                self._put(device)
 
     def remove_model(self, key: str) -> None:
         """Remove a model."""
@@ -71,31 +71,35 @@ class MappedDevices:
     def put(self, device: dmi.Device) -> None:
         """Start or update a device; an unchanged one is left alone. Raises DeviceRefused."""
         with self._lock:
-            key = _id(device)
-            model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
-            if model is None:
-                raise DeviceRefused(f"the model {device.spec.deviceModelReference} of {key} is not known here")
-            driver = self._drivers.get(model.name) or self._drivers.get("*")
-            if driver is None:
-                raise DeviceRefused(f"this mapper has no driver for the model {model.name}")
-            old = self._devices.get(key)
-            if old is None and len(self._devices) >= MAX_DEVICES:
-                raise DeviceRefused(f"this mapper has {MAX_DEVICES} devices already")
-            self._record(self._changed_devices, key)
-            if old is not None and old[0] == device and old[1] == model:
-                return
-            spec = spec_of(device, model)
-            if old is not None and spec_of(old[0], old[1]).wants_only_others(spec):
-                self._devices[key] = (device, model, old[2])
-                old[2].desire(spec)
-                return
-            previous, written = self._ending.pop(key, None), dict[str, Wish]()
-            if old is not None:
-                previous, written = old[2], old[2].written
-                previous.stop()
-            thread = DeviceThread(spec, driver, self._reports, self._clock, previous, written)
-            self._devices[key] = (device, model, thread)
-            thread.start()
+            self._put(device)
+            self._record(self._changed_devices, _id(device))
+
+    def _put(self, device: dmi.Device) -> None:
+        """Start or update a device that edgecore has sent now or, if its model has changed, before."""
+        key = _id(device)
+        model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
+        if model is None:
+            raise DeviceRefused(f"the model {device.spec.deviceModelReference} of {key} is not known here")
+        driver = self._drivers.get(model.name) or self._drivers.get("*")
+        if driver is None:
+            raise DeviceRefused(f"this mapper has no driver for the model {model.name}")
+        old = self._devices.get(key)
+        if old is None and len(self._devices) >= MAX_DEVICES:
+            raise DeviceRefused(f"this mapper has {MAX_DEVICES} devices already")
+        if old is not None and old[0] == device and old[1] == model:
+            return
+        spec = spec_of(device, model)
+        if old is not None and spec_of(old[0], old[1]).wants_only_others(spec):
+            self._devices[key] = (device, model, old[2])
+            old[2].desire(spec)
+            return
+        previous, written = self._ending.pop(key, None), dict[str, Wish]()
+        if old is not None:
+            previous, written = old[2], old[2].written
+            previous.stop()
+        thread = DeviceThread(spec, driver, self._reports, self._clock, previous, written)
+        self._devices[key] = (device, model, thread)
+        thread.start()
 
     def remove(self, key: str) -> None:
         """Stop a device."""

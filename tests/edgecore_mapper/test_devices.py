@@ -277,6 +277,19 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     devices.stop()
 
 
+@pytest.mark.usefixtures("bench")
+def test_a_model_that_comes_during_a_registration_makes_no_device_newer_than_the_answer() -> None:
+    """A restarted edgecore sends the models that it has, and the answer has a desired value that came meanwhile."""
+    devices = _run(Failing(), RealClock(), described(desired="older"))
+    devices.record_changes()
+    devices.put_model(MODEL)
+    assert devices.replace([MODEL], [described(desired="newer")]) == []
+    changed = devices.get("ns/d")
+    assert changed is not None
+    assert changed.spec.properties[0].desired.value == "newer"
+    devices.stop()
+
+
 def test_a_device_that_was_refused_during_a_registration_is_started_by_its_answer(bench: Bench) -> None:
     """Its model comes with the answer."""
     devices = MappedDevices({"m": bench.driver}, bench, RealClock())
@@ -390,7 +403,7 @@ def test_a_changed_model_brings_no_device_back(
 ) -> None:
     """KubeEdge's edgecore does not wait for one call before the next: the device is removed meanwhile, or later."""
     bench.goes_on.set()
-    put, could_remove = devices.put, list[bool]()
+    put, could_remove = devices._put, list[bool]()
     removal = threading.Thread(target=devices.remove, args=("ns/d",))
 
     def look() -> None:
@@ -405,7 +418,7 @@ def test_a_changed_model_brings_no_device_back(
         removal.start()
         put(device)
 
-    monkeypatch.setattr(devices, "put", late)
+    monkeypatch.setattr(devices, "_put", late)
     changed = dmi.DeviceModel()
     changed.CopyFrom(MODEL)
     changed.spec.properties[0].type = "INT"
