@@ -35,7 +35,7 @@ _OF_A_NODE: Final = ("NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)
 _UNKNOWN: Final = "<unknown>"
 _RULE: Final = "________"
 _MEBIBYTE: Final = 1 << 20
-_NO_ANSWER: Final = "does not answer by a stream tunnel (modules.edgeStream in its edgecore.yaml)"
+_NO_ANSWER: Final = "does not answer by a stream tunnel (modules.edgeStream; on the node `edgecore doctor` says why)"
 
 
 class ResourceMetricsInfo(NamedTuple):

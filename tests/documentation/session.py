@@ -26,6 +26,7 @@ _NETWORK: Final = ("unshare", "--user", "--map-root-user", "--net")
 _USER: Final = ("unshare", "--user", f"--map-user={_ORDINARY}", f"--map-group={_ORDINARY}")
 _BACKGROUND: Final = re.compile(r"^\s*(?:\.venv/bin/)?(edgecore|cloudcore) run\b([^#&]*)&", re.MULTILINE)
 _PLACE: Final = re.compile(r"--(?:root|config|socket)[ =]\S+")
+_OVER_THE_TUNNEL: Final = re.compile(r"^cloudcore (?:logs|top) [^&|>]*$")
 _QUESTION: Final = {"cloudcore": "get nodes", "edgecore": "pods"}
 
 _OF_THE_MACHINE: Final = "/var/tmp/edgecore-example"
@@ -91,9 +92,13 @@ def _inside() -> list[str]:
 
 
 def _waiting(text: str) -> str:
-    """Return the block with a question after each process that it leaves in the background, until that answers."""
+    """Return the block with a question after each process that it leaves in the background, until that answers; and
+    before each that a node answers over its tunnel, which it dials a moment later.
+    """
     lines = []
     for line in text.splitlines():
+        if _OVER_THE_TUNNEL.match(line):
+            lines.append(f"until_it_answers {line}")
         lines.append(line)
         if started := _BACKGROUND.match(line):
             where = " ".join(_PLACE.findall(started[2]))

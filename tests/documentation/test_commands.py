@@ -1,6 +1,7 @@
 """The programs accept every command in the documentation, and whatever can run is run."""
 
 import io
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,23 @@ import pytest
 
 from modules.lab.site.commands import parser_of
 from tests.documentation import session
-from tests.documentation.blocks import PAGES, REPOSITORY, blocks, commands
+from tests.documentation.blocks import PAGES, REPOSITORY, Block, blocks, commands
 
 _parser = cache(parser_of)
 _LONGEST = 160
 _QUICK = ("devices.md", "first-five-minutes.md", "oci-runtime.md", "run-a-pod.md")
 """Pages that are run without `make slow`."""
+_NEXT = """\
+cloudcore logs hello
+echo --
+cloudcore top pods
+echo --
+edgecore exec hello -- echo done on the node
+set +e
+cloudcore exec hello -- true; echo $?
+cloudcore port-forward hello 8080:80; echo $?
+set -e
+"""
 _RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
 
 
@@ -40,6 +52,23 @@ def test_the_commands_of_a_page_work(page: Path) -> None:
         pytest.skip(missing)
     output = session.run(page.name, [block for block in blocks(page.read_text()) if block.runs])
     assert "Traceback" not in output, output
+
+
+def test_after_the_first_page_the_next_commands_work_or_name_one_that_does() -> None:
+    """The tunnel is on by default, and what the process runtime lacks is told with commands that are there."""
+    missing = session.reason_missing()
+    if missing:
+        pytest.skip(missing)
+    page = (REPOSITORY / "docs" / "first-five-minutes.md").read_text()
+    until_the_end = [block for block in blocks(page) if block.runs and "delete" not in block.text]
+    output = session.run("second", [*until_the_end, Block(1, "sh", _NEXT, "")])
+    said_by_commands = re.sub(r"^\d{4}-.*\n", "", output, flags=re.MULTILINE)
+    logged, usage, refused = said_by_commands.rpartition("=== second:1\n")[2].split("--\n")
+    assert "hello from hello" in logged
+    assert re.search(r"^hello +\d+m +\d+Mi$", usage, re.MULTILINE), usage
+    said = refused.splitlines()
+    assert said[::2] == ["done on the node", "9", "9"], refused
+    assert all("`edgecore exec`" in line and "the node's own" in line for line in said[1::2]), refused
 
 
 def _refusal(program: str, arguments: list[str]) -> str:

@@ -19,11 +19,12 @@ _log = logging.getLogger(__name__)
 
 _NONE: Final = (
     "the node has no stream tunnel to this cloudcore: if it is connected, enable modules.edgeStream in its "
-    "edgecore.yaml, with modules.edgeStream.server: HOST:{port} of this cloudcore"
+    "configuration, with modules.edgeStream.server: HOST:{port} of this cloudcore; `edgecore doctor` on the node names "
+    "the file, and says why a tunnel that is enabled is not there"
 )
 NOT_SERVED: Final = (
     "this cloudcore serves no stream tunnel: start `cloudcore run` with --tunnel-listen ADDRESS:10004, and enable "
-    "modules.edgeStream in the node's edgecore.yaml"
+    "modules.edgeStream in the configuration of the node, whose file `edgecore doctor` there names"
 )
 
 

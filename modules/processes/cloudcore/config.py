@@ -124,7 +124,8 @@ class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Flag(
             "--tunnel-listen",
             ADDRESS,
-            f"of the nodes' stream tunnels, KubeEdge's port is {TUNNEL_PORT} (default: not served)",
+            f"of the nodes' stream tunnels, KubeEdge's port is {TUNNEL_PORT}; '' for none (default: "
+            f"127.0.0.1:{TUNNEL_PORT} with --listen 127.0.0.1:10000, else none)",
             port="tunnel_port",
         ),
     ] = "127.0.0.1"

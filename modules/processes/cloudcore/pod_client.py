@@ -25,7 +25,8 @@ _SUBRESOURCES: Final = {"containerLogs": "log", "exec": "exec", "attach": "attac
 _NAMES: Final = {"input": "stdin", "output": "stdout", "error": "stderr", "port": "ports"}
 """Names in the API's query, by a kubelet's; others are the same."""
 _ON_THE_NODE: Final = (
-    "the process runtime of processes has none; on the node `edgecore exec` and `edgecore cp` do without"
+    "the process runtime of processes has none; on the node `edgecore exec` and `edgecore cp` do without, a port of "
+    "its pods is the node's own, and `cloudcore logs -f` shows what they write"
 )
 
 

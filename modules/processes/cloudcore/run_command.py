@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from modules.apimachinery.printing.terminal import print_error
-from modules.processes.cloudcore.config import HTTPS_PORT, CloudCoreConfig
+from modules.processes.cloudcore.config import HTTPS_PORT, TUNNEL_PORT, CloudCoreConfig
 from modules.processes.cloudcore.flags import add_flags, address_and_port, converted, settings_of
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.loopback import is_loopback
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -61,6 +62,8 @@ def run(chosen: argparse.Namespace) -> int:
         return ExitCode.USAGE
     address, _ = address_and_port(chosen.listen)
     chosen.https_listen = chosen.https_listen or f"{address}:{HTTPS_PORT}"
+    if chosen.tunnel_listen is None:
+        chosen.tunnel_listen = _tunnel_address(chosen)
     settings = {**settings_of(chosen, CloudCoreConfig), "control_socket": chosen.socket}
     try:
         config = converted(settings, CloudCoreConfig)
@@ -74,3 +77,13 @@ def run(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", str(error))
         return ExitCode.START_FAILED
     return process.run(process.RunOptions(config, chosen.ready_file))
+
+
+def _tunnel_address(chosen: argparse.Namespace) -> str:
+    """Return where tunnels are served without an option: where nodes of this machine dial them by default, if their
+    connections are served there as well; "" elsewhere. No other machine reaches it, and the port has the link's TLS.
+    """
+    address, port = address_and_port(chosen.listen)
+    is_default = is_loopback(address) and port == CloudCoreConfig().listen_port
+    has_api_server = not (chosen.kubeconfig or chosen.in_cluster)
+    return f"{address}:{TUNNEL_PORT}" if is_default and has_api_server else ""

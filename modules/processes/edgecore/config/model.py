@@ -237,6 +237,7 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
                     tls_private_key_file=root / "certs" / "server.key",
                 ),
                 edge_stream=EdgeStreamOptions(
+                    enable=True,
                     server="ws://127.0.0.1:10004",
                     tls_tunnel_ca_file=root / "certs" / "rootCA.crt",
                     tls_tunnel_cert_file=root / "certs" / "server.crt",

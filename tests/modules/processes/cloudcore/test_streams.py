@@ -14,8 +14,10 @@ from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import CloudCoreConfig, CloudStreamConfig
+from modules.processes.cloudcore.process import RunOptions
 from modules.processes.cloudcore.stream_parts import stream_listener
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.config import EdgeCoreConfig
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.modules.cloud.cloudstream.edges import DEADLINE, Edge, edge_at
@@ -122,6 +124,38 @@ def test_options_that_do_not_fit_name_the_missing_one(
     """Above all the stream server never serves everybody, as KubeEdge's does."""
     assert main(["run", "--root", str(tmp_path), *options]) == ExitCode.USAGE
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ((), ("127.0.0.1", 10004)),
+        (("--tls",), ("127.0.0.1", 10004)),
+        (("--listen", "[::1]:10000"), ("::1", 10004)),
+        (("--tunnel-listen", "127.0.0.1:7"), ("127.0.0.1", 7)),
+        (("--tunnel-listen", ""), None),
+        (("--listen", "127.0.0.1:0"), None),
+        (("--listen", "0.0.0.0:10000", "--tls"), None),
+        (("--listen", "0.0.0.0:10000", "--allow-without-tls"), None),
+        (("--kubeconfig", "config"), None),
+        (("--in-cluster",), None),
+    ],
+)
+def test_nodes_of_this_machine_have_tunnels_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], served: tuple[str, int] | None
+) -> None:
+    """Where a node without a configuration file dials them; no port opens that other machines reach."""
+    started: list[CloudStreamConfig | None] = []
+
+    def run(options: RunOptions) -> int:
+        started.append(options.config.cloud_stream)
+        return ExitCode.OK
+
+    monkeypatch.setattr("modules.processes.cloudcore.process.run", run)
+    assert main(["run", "--root", str(tmp_path), *options]) == ExitCode.OK
+    assert [found and (found.tunnel_address, found.tunnel_port) for found in started] == [served]
+    node = EdgeCoreConfig.below(tmp_path).modules.edge_stream
+    assert (node.enable, node.server) == (True, "ws://127.0.0.1:10004")
 
 
 @pytest.mark.parametrize("missing", ["--stream-client-ca", "--stream-cert"])
