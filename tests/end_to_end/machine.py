@@ -264,8 +264,8 @@ class Edge:
         )
         if self.test_port:
             modules = _replace(modules, db_test=_replace(modules.db_test, enable=True, port=self.test_port))
-        server = f"ws://127.0.0.1:{self.tunnel_port or 10004}"
-        tunnel = _replace(modules.edge_stream, enable=bool(self.tunnel_port), server=server)
+        address = f"ws://127.0.0.1:{self.tunnel_port or 10004}"
+        tunnel = _replace(modules.edge_stream, enable=bool(self.tunnel_port), server=address)
         modules = _replace(modules, edge_stream=tunnel)
         return _replace(config, modules=modules)
 
