@@ -159,6 +159,7 @@ def test_the_lab_is_an_extra(programs: Path, wheel: Path, lab: Path, tmp_path: P
         assert refused.stderr.count("\n") == 1
     pip(programs, "install", *OPTIONS, lab)
     assert "1/1 seeds, 0 failed" in output_of(*simulate, cwd=tmp_path)
+    pip(programs, "uninstall", "--yes", "edgecore-lab")
 
 
 MAPPER: Final = """
