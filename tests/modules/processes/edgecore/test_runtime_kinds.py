@@ -12,6 +12,7 @@ from modules.processes.edgecore import container_runtime
 from modules.processes.edgecore.cli import command_line, main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.runtime_commands import reset
 from modules.processes.edgecore.runtime_kinds import (
     LeftKind,
     RuntimeKind,
@@ -120,6 +121,7 @@ def test_reset_removes_the_chosen_kinds(
         purged.append(config.container_runtime_root.name)
 
     monkeypatch.setattr(container_runtime, "purge_container_runtime", purge)
+    monkeypatch.setattr(reset, "enter_namespaces", lambda _: None)
     state(root / "embedded", 1, 1)
     state(root / "oci", 1, 1)
     cases: dict[tuple[str, ...], list[str]] = {
@@ -156,6 +158,7 @@ def test_reset_goes_on_after_a_kind_that_resists(
         purged.append(config.container_runtime_root.name)
 
     monkeypatch.setattr(container_runtime, "purge_container_runtime", purge)
+    monkeypatch.setattr(reset, "enter_namespaces", lambda _: None)
     for name in DIRECTORIES.values():
         state(root / name, 1)
     assert main(["reset", "--runtime", "--yes", "--kind", "all", "--root", str(tmp_path)]) == ExitCode.NOT_DONE

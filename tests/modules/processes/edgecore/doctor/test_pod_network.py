@@ -43,6 +43,12 @@ def programs(directory: Path, *names: str) -> Path:
     return directory
 
 
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network of a node with root; ordinary users have edgecore's own only."""
+    monkeypatch.setattr(pod_network, "is_rootless", lambda _: False)
+
+
 def test_all_programs_of_edgecores_own_network_are_looked_for(tmp_path: Path) -> None:
     """The plug-ins', the one for their addresses, and iptables."""
     plugins = programs(tmp_path / "cni", "bridge", "portmap")
