@@ -38,10 +38,14 @@ def _relay(listener: socket.socket, connection: socket.socket) -> None:
     with suppress(OSError):  # ended by `relayed`
         accepted, _ = listener.accept()
         with accepted:
-            others = {accepted: connection, connection: accepted}
+            ways = {accepted.fileno(): (accepted, connection), connection.fileno(): (connection, accepted)}
+            poll = select.poll()  # select(2) knows no descriptors from 1024 on, which a node of many pods has
+            for descriptor in ways:
+                poll.register(descriptor, select.POLLIN)
             while True:
-                for each in select.select(list(others), [], [])[0]:
-                    data = each.recv(_PIECE)
+                for descriptor, _ in poll.poll():
+                    source, other = ways[descriptor]
+                    data = source.recv(_PIECE)
                     if not data:
                         return
-                    others[each].sendall(data)
+                    other.sendall(data)

@@ -35,8 +35,10 @@ _KEPT: Final = 3
 
 
 def begin_run() -> None:
-    """Give this process and its children a mark of their own."""
-    os.environ[VARIABLE] = "".join(secrets.choice(each) for each in 2 * (_NOT_HEXADECIMAL, string.digits))
+    """Give this process and its children a mark that is in no name of what an earlier run may have left."""
+    present = [path.name for parent in {SHORT, memory_parent(), temporary_parent()} for path in parent.iterdir()]
+    drawn = ("".join(map(secrets.choice, 2 * (_NOT_HEXADECIMAL, string.digits))) for _ in range(_TRIES))
+    os.environ[VARIABLE] = next(each for each in drawn if not any(each in name for name in present))
 
 
 def mark() -> str:

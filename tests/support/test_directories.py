@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import directories
 from tests.support.directories import SHORT, new_directory, run_directory, short_directory, temporary_parent
 
 
@@ -17,6 +18,20 @@ def test_a_directory_has_the_mode_that_was_asked_for() -> None:
         os.umask(before)
     assert directory.stat().st_mode & 0o7777 == 0o755
     directory.rmdir()
+
+
+def test_a_run_takes_no_mark_that_an_earlier_one_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would fail for what the earlier one has left."""
+    monkeypatch.setenv(directories.VARIABLE, "")
+    drawn = iter("q1q2q1q3")
+    monkeypatch.setattr("secrets.choice", lambda _: next(drawn))
+    left = SHORT / f"left-q1q2{os.getpid()}"
+    left.mkdir()
+    try:
+        directories.begin_run()
+    finally:
+        left.rmdir()
+    assert directories.mark() == "q1q3"
 
 
 def test_the_directories_of_the_last_runs_are_kept(tmp_path: Path) -> None:
