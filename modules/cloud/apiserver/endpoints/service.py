@@ -226,7 +226,7 @@ class ApiService:
             return unread(error)
 
     def _reply(self, request: Request) -> Reply:
-        if not _is_long_running(request):
+        if request.first("timeout") and not _is_long_running(request):
             check_timeout(request)
         found = self._served_document(request) if request.method in _READS else self._reviewed(request)
         if found is not None:
