@@ -23,7 +23,7 @@ from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import LogFollower, catch_up, open_log_stream
 from modules.runtimes.docker.model import DockerContainer
-from modules.runtimes.engine.command_output import OUTPUT_LIMIT
+from modules.runtimes.engine.command_output import CommandRoom
 from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import DeadlinePassedError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from modules.runtimes.engine.events import Announcer
@@ -206,6 +206,8 @@ class _Output:
         self._exchange = command.exchange
         self._socket = command.exchange.socket
         self._reader = FrameReader()
+        self._room = CommandRoom()
+        stack.callback(self._room.close)
         self._process = -1
         with suppress(ProcessLookupError):  # it has ended
             self._process = os.pidfd_open(command.pid)
@@ -241,8 +243,7 @@ class _Output:
 
     def _keep(self, data: bytes) -> None:
         for stream, content in self._reader.frames(data):
-            room = OUTPUT_LIMIT - sum(map(len, self.kept.values()))
-            self.kept[stream] += content[: max(0, room)]
+            self.kept[stream] += content[: self._room.grant(len(content))]
 
 
 def _cut(command: DockerCommand) -> None:

@@ -9,17 +9,69 @@ import os
 import select
 import threading
 from collections.abc import Sequence
+from typing import Final
 
 from beehive.clock import Clock
 
 OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
 """Bytes kept of both streams together: CRI's 16 MiB, less room for the rest of the message."""
 
+SHARED_LIMIT: Final = 2 * OUTPUT_LIMIT
+"""Bytes kept of all commands together, beyond `OWN_BYTES` of each: probes whose commands write without end are as many
+as the pods of a node."""
+OWN_BYTES: Final = 64 * 1024
+"""Bytes that every command may have kept, however many commands run."""
+
 _CHUNK = 64 * 1024
 _LARGEST_PIPE = 1024 * 1024
 """Bytes that a pipe can hold at most (fs.pipe-max-size): more output was written after the command's end."""
 _LONGEST_SECONDS = 2_000_000.0
 """poll(2) counts milliseconds in 31 bits."""
+
+
+class OutputRoom:
+    """The bytes of output that the commands of this process may have kept together; any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = SHARED_LIMIT
+
+    def take(self, size: int) -> int:
+        """Return how many bytes of `size` there is room for; they are taken."""
+        with self._lock:
+            taken = min(size, self._left)
+            self._left -= taken
+        return taken
+
+    def give_back(self, size: int) -> None:
+        """Return bytes that were taken."""
+        with self._lock:
+            self._left += size
+
+
+_SHARED: Final = OutputRoom()
+"""Of this process, because its memory is."""
+
+
+class CommandRoom:
+    """How much of one command's output may be kept. `close` returns what it took of the shared room."""
+
+    def __init__(self, shared: OutputRoom = _SHARED) -> None:
+        self._shared = shared
+        self._kept = self._taken = 0
+
+    def grant(self, size: int) -> int:
+        """Return how many of the next `size` bytes may be kept; they count as kept."""
+        wanted = min(size, OUTPUT_LIMIT - self._kept)
+        own = min(wanted, max(0, OWN_BYTES - self._kept))
+        shared = self._shared.take(wanted - own)
+        self._taken += shared
+        self._kept += own + shared
+        return own + shared
+
+    def close(self) -> None:
+        """Return what was taken; once."""
+        self._shared.give_back(self._taken)
 
 
 class _Stream:
@@ -32,13 +84,13 @@ class _Stream:
         handed_on.callback(os.close, self.write_end)
         os.set_blocking(self.read_end, False)
 
-    def pump(self, room: int) -> bool:
-        """Read one chunk and keep `room` bytes of it at most; return False when the pipe is empty or closed."""
+    def pump(self, room: CommandRoom) -> bool:
+        """Read one chunk and keep what there is room for; return False when the pipe is empty or closed."""
         try:
             chunk = os.read(self.read_end, _CHUNK)
         except BlockingIOError:
             return False
-        self.kept += chunk[: max(0, room)]
+        self.kept += chunk[: room.grant(len(chunk))]
         return bool(chunk)
 
 
@@ -52,6 +104,8 @@ class CommandOutput:
     def __init__(self, kept_open: contextlib.ExitStack, handed_on: contextlib.ExitStack, clock: Clock) -> None:
         self._clock = clock
         self._stdout, self._stderr = (_Stream(kept_open, handed_on) for _ in range(2))
+        self._room = CommandRoom()
+        kept_open.callback(self._room.close)
         self._wakeup = _Wakeup()
         kept_open.callback(self._wakeup.close)
 
@@ -94,15 +148,12 @@ class CommandOutput:
             if not ready or stops.intersection(ready):
                 break
             for descriptor in ready:
-                if not streams[descriptor].pump(self._room()):
+                if not streams[descriptor].pump(self._room):
                     poll.unregister(descriptor)
         for stream in streams.values():
             for _ in range(_LARGEST_PIPE // _CHUNK):
-                if not stream.pump(self._room()):
+                if not stream.pump(self._room):
                     break
-
-    def _room(self) -> int:
-        return OUTPUT_LIMIT - len(self.stdout) - len(self.stderr)
 
 
 class _Wakeup:

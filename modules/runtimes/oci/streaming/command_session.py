@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 30.0
 """Seconds that a client has to open its streams."""
-MOST_BEHIND: Final = 1 << 20
+MOST_BEHIND: Final = 256 * 1024
 """Bytes of output that are held for a client."""
 STALL_SECONDS: Final = 5.0
 """Seconds that a client of an attached container may be behind by `MOST_BEHIND`."""

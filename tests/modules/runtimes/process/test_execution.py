@@ -13,7 +13,15 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandOutput
+from modules.runtimes.engine import command_output
+from modules.runtimes.engine.command_output import (
+    OUTPUT_LIMIT,
+    OWN_BYTES,
+    SHARED_LIMIT,
+    CommandOutput,
+    CommandRoom,
+    OutputRoom,
+)
 from modules.runtimes.shim.connections import Connection
 from modules.runtimes.shim.protocol import Pid, ProcessSpec
 from modules.runtimes.shim.shim import Commands
@@ -129,6 +137,26 @@ def test_bounded_output(node: LocalNode, container: str) -> None:
     assert len(answer.stdout) + len(answer.stderr) <= OUTPUT_LIMIT
     assert len(answer.stdout) >= OUTPUT_LIMIT - 4
     assert answer.exit_code == 0
+
+
+def test_commands_share_the_room_for_their_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many commands that write without end keep a little each; what one had is free again when it has ended."""
+    monkeypatch.setattr(command_output, "SHARED_LIMIT", 1000)
+    shared = OutputRoom()
+    first, second, third = (CommandRoom(shared) for _ in range(3))
+    assert [first.grant(OWN_BYTES), first.grant(600), first.grant(10)] == [OWN_BYTES, 600, 10]
+    assert [second.grant(OWN_BYTES + 2000), second.grant(1)] == [OWN_BYTES + 390, 0]
+    first.close()
+    assert second.grant(1000) == 610
+    assert [third.grant(10), third.grant(OWN_BYTES)] == [10, OWN_BYTES - 10]
+    second.close()
+    assert third.grant(OUTPUT_LIMIT) == 1000
+
+
+def test_room_for_output_is_given_back(node: LocalNode, container: str) -> None:
+    """Ever so many large outputs after each other are whole."""
+    for _ in range(1 + SHARED_LIMIT // 3_000_000):
+        assert len(node.execute(container, "head", "-c", "3000000", "/dev/zero", timeout=900).stdout) == 3_000_000
 
 
 def test_refusals(node: LocalNode, container: str) -> None:
