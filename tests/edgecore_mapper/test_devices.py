@@ -12,11 +12,13 @@ from google.protobuf.wrappers_pb2 import StringValue
 from beehive import RealClock
 from edgecore_mapper import DeviceDriver, DriverProperty, Value, device_thread
 from edgecore_mapper import devices as mapped_devices
+from edgecore_mapper.device_thread import DeviceThread
 from edgecore_mapper.devices import DeviceRefused, MappedDevices
-from edgecore_mapper.driver import DriverSpec
+from edgecore_mapper.driver import DriverSpec, spec_of
 from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 
 MODEL = dmi.DeviceModel(
     name="m",
@@ -447,3 +449,24 @@ def test_a_desired_value_that_comes_during_a_read_does_not_wait_for_the_next(
     made.put(described(cycle=hour))
     wait_until(lambda: bench.writes == ["on"], "it is written")
     made.stop()
+
+
+def test_a_desired_value_that_comes_before_the_thread_looks_for_some_is_among_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread forgets that it was woken, and then looks for the newest description."""
+    monkeypatch.setattr(device_thread, "IDLE", 3600.0)
+    bench.goes_on.set()
+
+    class Wake(threading.Event):
+        def clear(self) -> None:
+            if not bench.writes:
+                thread.desire(spec_of(described(cycle=HOUR, desired="on"), MODEL))
+            super().clear()
+
+    thread = DeviceThread(spec_of(described(cycle=HOUR), MODEL), bench.driver, bench, RealClock(), None, {})
+    thread._wake = Wake()
+    thread.start()
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    thread.stop()
+    thread.join(PATIENCE)

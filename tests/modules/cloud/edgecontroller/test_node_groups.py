@@ -207,6 +207,19 @@ def test_a_node_that_was_away_gets_what_changed_meanwhile(made: Callable[..., Fl
     assert away() == {}
 
 
+def test_a_node_has_the_endpoints_before_the_service_that_changes_them(made: Callable[..., Fleet]) -> None:
+    """A link that breaks between the two leaves the Service unacknowledged, so that both are sent again."""
+    fleet = made(*NODES, service(""), endpoint_slice("a", "c"))
+    fleet.watch("a")
+    fleet.sent()
+    for topology in (RANGE_NODE_GROUP, ""):
+        fleet.server.apply(service(topology))
+        fleet.bee.settle()
+        kinds = [message.route.resource.split("/")[3] for message in fleet.core.unasked()]
+        assert kinds == ["endpointslice", "service"]
+        fleet.sent()
+
+
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_service_that_is_made_again_without_groups_is_sent_with_its_endpoints(
     made: Callable[..., Fleet], is_away: bool
