@@ -11,7 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from beehive.http.spdy import SpdyConnection, StreamData, StreamEnd
-from tests.modules.runtimes.oci.streaming.clients import SpdyClient, connected
+from tests.modules.runtimes.streaming.clients import SpdyClient, connected
 from tests.support.patience import PATIENCE
 
 _SECONDS: Final = PATIENCE

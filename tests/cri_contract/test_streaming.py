@@ -11,7 +11,7 @@ import pytest
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
 from tests.cri_contract.sessions import Session, spdy_session, web_socket_session
-from tests.modules.runtimes.oci.streaming.clients import SpdyClient, connected
+from tests.modules.runtimes.streaming.clients import SpdyClient, connected
 from tests.support.ports import free_port
 
 _Connect = Callable[[str], AbstractContextManager[Session]]

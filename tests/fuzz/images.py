@@ -36,9 +36,9 @@ from modules.runtimes.oci.images.worker.proxies import proxy_for
 from modules.runtimes.oci.images.worker.references import parse_reference
 from modules.runtimes.oci.images.worker.tar_entries import FILE, TarEntries
 from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
-from modules.runtimes.oci.streaming.channels import ChannelData, WebSocketChannels
-from modules.runtimes.oci.streaming.requests import StreamRequest
-from modules.runtimes.oci.streaming.web_socket import LONGEST_MESSAGE, WebSocketLink
+from modules.runtimes.streaming.channels import ChannelData, WebSocketChannels
+from modules.runtimes.streaming.requests import StreamRequest
+from modules.runtimes.streaming.web_socket import LONGEST_MESSAGE, WebSocketLink
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.streams import MemoryLink
 from tests.fuzz.target import Target, must

@@ -16,9 +16,9 @@ from modules.runtimes.oci.network.capabilities import capability_arguments
 from modules.runtimes.oci.network.configuration import VERSIONS, parse_configuration
 from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.spec.sysctls import check_sysctls
-from modules.runtimes.oci.streaming.channels import ChannelData, SpdyChannels, StreamChannel
-from modules.runtimes.oci.streaming.port_streams import MOST_CONNECTIONS, PortEvent, PortOpened, SpdyPorts
-from modules.runtimes.oci.streaming.requests import StreamRequest
+from modules.runtimes.streaming.channels import ChannelData, SpdyChannels, StreamChannel
+from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortEvent, PortOpened, SpdyPorts
+from modules.runtimes.streaming.requests import StreamRequest
 from protos.cri.v1 import api_pb2 as cri
 from tests.fuzz.mutate import pieces
 from tests.fuzz.target import Target, must

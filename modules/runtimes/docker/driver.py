@@ -51,7 +51,7 @@ from modules.runtimes.oci.sandbox_files import sandbox_files
 from modules.runtimes.oci.spec import Machine, stop_signal
 from modules.runtimes.oci.spec.resources import check_resources
 from modules.runtimes.oci.stats import UsageMeter
-from modules.runtimes.oci.streaming import StreamingServer
+from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 
 _CREATION_SECONDS: Final = 600.0

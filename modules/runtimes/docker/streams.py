@@ -15,7 +15,8 @@ from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.sandboxes import DockerSandboxes
 from modules.runtimes.engine.errors import RequestRefusedError, WrongStateError
 from modules.runtimes.engine.registry import Registry
-from modules.runtimes.oci.streaming import StreamProcess, connect_in_namespace
+from modules.runtimes.oci.network.namespaces import connect_in_namespace
+from modules.runtimes.streaming import StreamProcess
 from protos.cri.v1 import api_pb2 as cri
 
 _READ_BYTES: Final = 32 * 1024

@@ -49,8 +49,8 @@ from modules.runtimes.oci.sandbox_resources import SandboxResources
 from modules.runtimes.oci.seccomp_programs import SeccompPrograms
 from modules.runtimes.oci.spec import Machine, check_sandbox, stop_signal
 from modules.runtimes.oci.stats import UsageMeter
-from modules.runtimes.oci.streaming import StreamingServer
 from modules.runtimes.oci.streams import ContainerStreams
+from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)

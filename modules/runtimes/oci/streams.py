@@ -20,8 +20,8 @@ from modules.runtimes.oci.crun.launching import Launcher
 from modules.runtimes.oci.crun.runtime_command import RuntimeCommand, message_in
 from modules.runtimes.oci.execution import command_of, why_not_started
 from modules.runtimes.oci.model import OciContainer
-from modules.runtimes.oci.network.namespaces import PodNamespaces
-from modules.runtimes.oci.streaming import StreamProcess, connect_in_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces, connect_in_namespace
+from modules.runtimes.streaming import StreamProcess
 from protos.cri.v1 import api_pb2 as cri
 
 _ATTACH: Final = "attach"

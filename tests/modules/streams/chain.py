@@ -31,14 +31,14 @@ from modules.cloud.cloudstream.opening import NodeStreams
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.module import EdgeStream
 from modules.processes.edgecore.edge_stream import node_dialler
-from modules.runtimes.oci.streaming import StreamingServer
+from modules.runtimes.streaming import StreamingServer
 from modules.streams import credit
 from modules.streams.frames import MAX_FRAME
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.sites import Site
 from tests.modules.edge.edgestream.beds import registered
-from tests.modules.runtimes.oci.streaming.backend import Conmon, LocalBackend
+from tests.modules.runtimes.streaming.backend import Conmon, LocalBackend
 from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 

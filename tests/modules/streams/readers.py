@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from beehive.http.spdy import StreamData, StreamEnd
-from tests.modules.runtimes.oci.streaming.clients import SocketClient, SpdyClient, path
+from tests.modules.runtimes.streaming.clients import SocketClient, SpdyClient, path
 
 TUNNELED = "SPDY/3.1+portforward.k8s.io"
 UNKNOWN = -1

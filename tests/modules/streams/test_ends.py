@@ -24,8 +24,8 @@ from edged.logs.reader import LogReader
 from modules.cloud.apiserver.endpoints import web_socket_streams
 from modules.cloud.cloudstream import relay as cloud_relay
 from modules.edge.edgestream import module as edgestream
-from modules.runtimes.oci.streaming import command_session, ending, port_session
-from modules.runtimes.oci.streaming.port_streams import SpdyPorts
+from modules.runtimes.streaming import command_session, ending, port_session
+from modules.runtimes.streaming.port_streams import SpdyPorts
 from tests.end_to_end.processes import wait_until
 from tests.modules.streams import readers
 from tests.modules.streams.chain import LAYERS, SECONDS, Asked, Chain

@@ -24,6 +24,7 @@ from modules.runtimes.oci.network.kernel import (
     NEW_NETWORK,
     NEW_UTS,
     bind_file,
+    in_network_namespace,
     mount_tmpfs,
     on_own_thread,
     own_namespace,
@@ -35,6 +36,7 @@ from modules.runtimes.oci.network.pod_init import end_pod_init, pod_init_is_conf
 from modules.runtimes.oci.network.sysctls import write_sysctls
 from modules.runtimes.oci.network.user_namespaces import USER, UserMapping, pin_with_users
 from modules.runtimes.shim.kernel import join_namespace, unshare
+from modules.runtimes.streaming import connect_to_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -243,6 +245,21 @@ def _set_up(kinds: list[str], hostname: str, sysctls: Mapping[str, str]) -> None
 
 def _paths(directory: Path) -> PinnedNamespaces:
     return PinnedNamespaces(*_files(directory).values())
+
+
+def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:
+    """Return a connection to a port of a sandbox, at 127.0.0.1 or else ::1.
+
+    Args:
+        netns: network namespace of the sandbox; None for the machine's.
+        port: TCP port.
+
+    Raises:
+        OSError: nothing listens there, or the namespace no longer exists.
+    """
+    if netns is None:
+        return connect_to_loopback(port)
+    return in_network_namespace(netns, lambda: connect_to_loopback(port))
 
 
 def _files(directory: Path) -> dict[str, Path | None]:

@@ -35,7 +35,7 @@ OF_THE_OTHERS: Final = {
     "modules.runtimes.oci.driver": (
         "modules.runtimes.process.driver",
         "modules.runtimes.process.shim_manager",
-        "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.oci.streaming.connection",
+        "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.streaming.connection",
     ),
     "modules.runtimes.oci.network.loopback_firewall": (
         "modules.runtimes.cri_server", "modules.runtimes.oci.network.pod_network", "modules.runtimes.oci.spec",

@@ -15,8 +15,8 @@ from typing import Final
 from beehive import Clock
 from beehive.printable import clipped
 from modules.runtimes.engine.errors import RequestRefusedError
-from modules.runtimes.oci.streaming.backend import StreamingBackend, StreamProcess
-from modules.runtimes.oci.streaming.channels import (
+from modules.runtimes.streaming.backend import StreamingBackend, StreamProcess
+from modules.runtimes.streaming.channels import (
     ChannelData,
     ChannelEnd,
     ChannelEvent,
@@ -25,8 +25,8 @@ from modules.runtimes.oci.streaming.channels import (
     exit_status,
     failure,
 )
-from modules.runtimes.oci.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
-from modules.runtimes.oci.streaming.requests import StreamRequest
+from modules.runtimes.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
+from modules.runtimes.streaming.requests import StreamRequest
 
 _log = logging.getLogger(__name__)
 

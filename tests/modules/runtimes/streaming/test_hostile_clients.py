@@ -11,12 +11,12 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.http.spdy import StreamEnd
-from modules.runtimes.oci.streaming import StreamingServer
-from modules.runtimes.oci.streaming.command_session import MOST_BEHIND, OPEN_SECONDS
-from modules.runtimes.oci.streaming.server import MOST_CONNECTIONS
+from modules.runtimes.streaming import StreamingServer
+from modules.runtimes.streaming.command_session import MOST_BEHIND, OPEN_SECONDS
+from modules.runtimes.streaming.server import MOST_CONNECTIONS
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.clients import SECONDS, SocketClient, SpdyClient, connected, echo_request
+from tests.modules.runtimes.streaming.backend import LocalBackend
+from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, SpdyClient, connected, echo_request
 
 _SPDY_PING = struct.pack(">HHI", 0x8003, 6, 4) + struct.pack(">I", 1)
 _WEB_SOCKET_PING = b"\x89\xfd\0\0\0\0" + b"x" * 125
@@ -28,8 +28,8 @@ def test_a_client_that_stays_behind_is_left_and_the_container_goes_on(
     server: StreamingServer, backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """conmon blocks while its client does not read: the server reads on, for a bounded time, and then goes."""
-    monkeypatch.setattr("modules.runtimes.oci.streaming.command_session.STALL_SECONDS", 0.2)
-    monkeypatch.setattr("modules.runtimes.oci.streaming.ending.FLUSH_SECONDS", 0.2)
+    monkeypatch.setattr("modules.runtimes.streaming.command_session.STALL_SECONDS", 0.2)
+    monkeypatch.setattr("modules.runtimes.streaming.ending.FLUSH_SECONDS", 0.2)
     url = server.attach_url(cri.AttachRequest(container_id="c", stdout=True))
     with connected(url) as connection:
         client = SpdyClient(connection, url, "v4.channel.k8s.io")
@@ -130,7 +130,7 @@ def test_other_texts_than_base64_end_a_session(server: StreamingServer, backend:
 
 def test_a_client_that_sends_no_request_is_left(server: StreamingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has ten seconds."""
-    monkeypatch.setattr("modules.runtimes.oci.streaming.connection.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("modules.runtimes.streaming.connection.HEAD_SECONDS", 0.1)
     with (
         connected(server.exec_url(echo_request())) as connection,
         suppress(BrokenPipeError, ConnectionResetError),  # it was left before it said anything

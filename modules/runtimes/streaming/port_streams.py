@@ -4,11 +4,11 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from beehive.http.spdy import SpdyError, SpdyEvent, StreamData, StreamEnd, StreamOpened
-from modules.runtimes.oci.streaming.link import ByteLink, TunnelLink
-from modules.runtimes.oci.streaming.spdy_link import SpdyLink
+from modules.runtimes.streaming.link import ByteLink, TunnelLink
+from modules.runtimes.streaming.spdy_link import SpdyLink
 
 if TYPE_CHECKING:
-    from modules.runtimes.oci.streaming.web_socket import WebSocketLink
+    from modules.runtimes.streaming.web_socket import WebSocketLink
 
 SPDY_PROTOCOLS: Final = ("portforward.k8s.io",)
 TUNNEL_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"

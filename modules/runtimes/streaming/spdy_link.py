@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from beehive.http.spdy import ConnectionEnd, SpdyConnection, SpdyError, SpdyEvent
-from modules.runtimes.oci.streaming.link import ByteLink
+from modules.runtimes.streaming.link import ByteLink
 
 EventT = TypeVar("EventT")
 

@@ -11,9 +11,9 @@ from typing import Final
 from beehive import Clock
 from beehive.printable import clipped
 from modules.runtimes.engine.errors import RequestRefusedError
-from modules.runtimes.oci.streaming.backend import StreamingBackend
-from modules.runtimes.oci.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
-from modules.runtimes.oci.streaming.port_streams import PortData, PortEnd, PortEvent, PortOpened, PortStreams
+from modules.runtimes.streaming.backend import StreamingBackend
+from modules.runtimes.streaming.ending import IDLE_SECONDS, MOST_ANSWERS, linger
+from modules.runtimes.streaming.port_streams import PortData, PortEnd, PortEvent, PortOpened, PortStreams
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.streaming import StreamingServer
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
+from modules.runtimes.streaming import StreamingServer
+from tests.modules.runtimes.streaming.backend import LocalBackend
 
 
 @pytest.fixture

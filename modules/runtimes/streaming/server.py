@@ -13,8 +13,8 @@ from beehive import Clock
 from beehive.http.connection_server import ConnectionServer
 from beehive.http.connections import OpenConnection, OpenConnections, Phase
 from beehive.printable import clipped
-from modules.runtimes.oci.streaming.backend import StreamingBackend
-from modules.runtimes.oci.streaming.requests import (
+from modules.runtimes.streaming.backend import StreamingBackend
+from modules.runtimes.streaming.requests import (
     StreamRequest,
     WaitingRequests,
     attach_request,
@@ -71,7 +71,7 @@ class StreamingServer(ConnectionServer):
 
     def _serve(self, connection: OpenConnection) -> None:
         # what speaks HTTP, SPDY and WebSocket: most nodes have no stream in days
-        from modules.runtimes.oci.streaming.connection import StreamingConnection  # noqa: PLC0415
+        from modules.runtimes.streaming.connection import StreamingConnection  # noqa: PLC0415
 
         def began() -> None:
             connection.is_upgraded = True

@@ -13,12 +13,12 @@ import pytest
 
 from beehive import RealClock
 from edged.server.streaming import relay
-from modules.runtimes.oci.streaming import StreamingServer, ending
-from modules.runtimes.oci.streaming.command_session import MOST_BEHIND
-from modules.runtimes.oci.streaming.link import SocketLink
+from modules.runtimes.streaming import StreamingServer, ending
+from modules.runtimes.streaming.command_session import MOST_BEHIND
+from modules.runtimes.streaming.link import SocketLink
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.clients import SECONDS, SocketClient, SpdyClient, connected
+from tests.modules.runtimes.streaming.backend import LocalBackend
+from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, SpdyClient, connected
 
 _OUTPUT = MOST_BEHIND // 2
 """Bytes of a command that ends although nobody reads them, also in base64."""
@@ -39,7 +39,7 @@ def _small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         return SocketLink(connection, first)
 
-    monkeypatch.setattr("modules.runtimes.oci.streaming.connection.SocketLink", made)
+    monkeypatch.setattr("modules.runtimes.streaming.connection.SocketLink", made)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def at_the_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         ending.linger(*given, **more)
 
     for each in ("command_session", "port_session"):
-        monkeypatch.setattr(f"modules.runtimes.oci.streaming.{each}.linger", linger)
+        monkeypatch.setattr(f"modules.runtimes.streaming.{each}.linger", linger)
     return begun
 
 

@@ -15,9 +15,9 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import SpdyPorts
 from modules.processes.common.pod_commands.remote import StreamSession
 from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
-from modules.runtimes.oci.streaming import StreamingServer
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.front import Front
+from modules.runtimes.streaming import StreamingServer
+from tests.modules.runtimes.streaming.backend import LocalBackend
+from tests.modules.runtimes.streaming.front import Front
 from tests.support.ports import free_port
 
 

@@ -50,4 +50,4 @@ class StreamingBackend(Protocol):
         """Attach to the main process of a running container; earlier output is not repeated."""
 
     def port_forward(self, sandbox_id: str, port: int) -> socket.socket:
-        """Return a connection to a port of a sandbox, as `connect_in_namespace` makes it."""
+        """Return a connection to a port of a sandbox, as `connect_to_loopback` makes it."""

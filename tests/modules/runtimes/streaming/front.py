@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
-from modules.runtimes.oci.streaming import StreamingServer
+from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 
 POD = {

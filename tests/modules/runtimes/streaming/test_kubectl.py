@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.streaming import StreamingServer
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.front import Front
+from modules.runtimes.streaming import StreamingServer
+from tests.modules.runtimes.streaming.backend import LocalBackend
+from tests.modules.runtimes.streaming.front import Front
 from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")

@@ -11,14 +11,14 @@ from beehive import Clock
 from beehive.http.errors import HttpError
 from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange
-from modules.runtimes.oci.streaming import channels, port_streams
-from modules.runtimes.oci.streaming.backend import StreamingBackend
-from modules.runtimes.oci.streaming.channels import CommandChannels, SpdyChannels, WebSocketChannels
-from modules.runtimes.oci.streaming.command_session import CommandSession
-from modules.runtimes.oci.streaming.link import SocketLink, TunnelLink
-from modules.runtimes.oci.streaming.port_session import PortForwardSession
-from modules.runtimes.oci.streaming.port_streams import PortStreams, SpdyPorts, WebSocketPorts
-from modules.runtimes.oci.streaming.requests import StreamRequest, WaitingRequests
+from modules.runtimes.streaming import channels, port_streams
+from modules.runtimes.streaming.backend import StreamingBackend
+from modules.runtimes.streaming.channels import CommandChannels, SpdyChannels, WebSocketChannels
+from modules.runtimes.streaming.command_session import CommandSession
+from modules.runtimes.streaming.link import SocketLink, TunnelLink
+from modules.runtimes.streaming.port_session import PortForwardSession
+from modules.runtimes.streaming.port_streams import PortStreams, SpdyPorts, WebSocketPorts
+from modules.runtimes.streaming.requests import StreamRequest, WaitingRequests
 
 HEAD_SECONDS: Final = 10.0
 """Seconds that a client has to send its request."""
@@ -146,7 +146,7 @@ def upgrade(head: RequestHead, request: StreamRequest, link: SocketLink) -> Upgr
         protocol = _chosen(head, _VERSIONS, port_streams.SPDY_PROTOCOLS if is_ports else channels.SPDY_PROTOCOLS)
         link.queue(_switching("SPDY/3.1", [(_VERSIONS, protocol)]))
         return Upgraded(ports=SpdyPorts(link)) if is_ports else Upgraded(SpdyChannels(link, protocol, request))
-    from modules.runtimes.oci.streaming.web_socket import WebSocketLink  # noqa: PLC0415 - see there
+    from modules.runtimes.streaming.web_socket import WebSocketLink  # noqa: PLC0415 - see there
 
     spoken = port_streams.WEB_SOCKET_PROTOCOLS if is_ports else channels.WEB_SOCKET_PROTOCOLS
     protocol = _chosen(head, _SUBPROTOCOLS, spoken)

@@ -4,8 +4,8 @@ import pytest
 
 from beehive.simulation.scheduler import Scheduler
 from modules.runtimes.engine.errors import BadRequestError, TooManyError
-from modules.runtimes.oci.streaming import StreamingServer
-from modules.runtimes.oci.streaming.requests import MOST_WAITING, VALID_SECONDS, StreamRequest, WaitingRequests
+from modules.runtimes.streaming import StreamingServer
+from modules.runtimes.streaming.requests import MOST_WAITING, VALID_SECONDS, StreamRequest, WaitingRequests
 from protos.cri.v1 import api_pb2 as cri
 
 

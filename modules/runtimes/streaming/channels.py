@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import msgspec
 
 from beehive.http.spdy import SpdyEvent, StreamData, StreamEnd, StreamOpened
-from modules.runtimes.oci.streaming.link import ByteLink, TunnelLink
-from modules.runtimes.oci.streaming.requests import StreamRequest
-from modules.runtimes.oci.streaming.spdy_link import SpdyLink
+from modules.runtimes.streaming.link import ByteLink, TunnelLink
+from modules.runtimes.streaming.requests import StreamRequest
+from modules.runtimes.streaming.spdy_link import SpdyLink
 
 SUCCESS: Final[dict[str, Any]] = {"metadata": {}, "status": "Success"}
 
@@ -46,7 +46,7 @@ def encoded(status: dict[str, Any], version: int) -> bytes:
 
 
 if TYPE_CHECKING:
-    from modules.runtimes.oci.streaming.web_socket import WebSocketLink
+    from modules.runtimes.streaming.web_socket import WebSocketLink
 
 SPDY_PROTOCOLS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 """Versions of exec and attach over SPDY, the preferred first; a client that names none speaks the last one."""

@@ -10,7 +10,7 @@ from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from modules.runtimes.oci.streaming.link import SocketLink
+from modules.runtimes.streaming.link import SocketLink
 
 LONGEST_MESSAGE: Final = 1 << 20
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from modules.runtimes.engine.errors import NoSuchObjectError, RunFailedError
-from modules.runtimes.oci.streaming import connect_in_namespace
+from modules.runtimes.streaming import connect_to_loopback
 
 
 class LocalProcess:
@@ -145,4 +145,4 @@ class LocalBackend:
 
     def port_forward(self, sandbox_id: str, port: int) -> socket.socket:
         """See `StreamingBackend`."""
-        return connect_in_namespace(None, port)
+        return connect_to_loopback(port)

@@ -9,11 +9,11 @@ import pytest
 
 from beehive.http.spdy import StreamData, StreamEnd
 from modules.runtimes.oci.network.kernel import in_network_namespace
-from modules.runtimes.oci.network.namespaces import PodNamespaces
-from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace, port_session
+from modules.runtimes.oci.network.namespaces import PodNamespaces, connect_in_namespace
+from modules.runtimes.streaming import StreamingServer, connect_to_loopback, port_session
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root
-from tests.modules.runtimes.oci.streaming.clients import SocketClient, SpdyClient, connected
+from tests.modules.runtimes.streaming.clients import SocketClient, SpdyClient, connected
 from tests.support.ports import needs_ipv6
 
 
@@ -84,14 +84,14 @@ def test_a_port_of_this_machine_is_reached_at_either_loopback() -> None:
         port = listening.getsockname()[1]
         with (
             socket.create_server(("::1", port), family=socket.AF_INET6),
-            connect_in_namespace(None, port) as connection,
+            connect_to_loopback(port) as connection,
         ):
             assert connection.getpeername()[0] == "::1"
         listening.listen()
-        with connect_in_namespace(None, port) as connection:
+        with connect_to_loopback(port) as connection:
             assert connection.getpeername()[0] == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError):
-        connect_in_namespace(None, 1)
+        connect_to_loopback(1)
 
 
 @needs_root

@@ -6,10 +6,10 @@ import json
 import pytest
 from websockets.frames import Opcode
 
-from modules.runtimes.oci.streaming import StreamingServer
+from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.oci.streaming.backend import LocalBackend
-from tests.modules.runtimes.oci.streaming.clients import (
+from tests.modules.runtimes.streaming.backend import LocalBackend
+from tests.modules.runtimes.streaming.clients import (
     SECONDS,
     SPDY,
     SocketClient,

@@ -4,7 +4,7 @@ import select
 from typing import Final
 
 from beehive import Clock
-from modules.runtimes.oci.streaming.link import ByteLink
+from modules.runtimes.streaming.link import ByteLink
 
 MOST_ANSWERS: Final = 2 << 20
 """Bytes that wait to be sent to a client that is still read: above that it sends pings and takes no answers."""
