@@ -94,12 +94,18 @@ def open_all(path: Path) -> list[LogFile]:
     return files
 
 
-def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
-    """Return the files with the last `wanted` lines, the first one at the first of these lines; close the others."""
+def keep_tail(files: list[LogFile], wanted: int, end: int) -> list[LogFile]:
+    """Return the files with the last `wanted` lines, the first one at the first of these lines; close the others.
+
+    Args:
+        files: of a log, oldest first.
+        wanted: number of lines.
+        end: bytes of the newest file that count.
+    """
     kept: list[LogFile] = []
     for file in reversed(files):
         if wanted > 0 or not kept:
-            wanted -= _seek_tail(file, wanted)
+            wanted -= _seek_tail(file, wanted, os.fstat(file.fileno()).st_size if kept else end)
             kept.append(file)
         else:
             file.close()
@@ -162,16 +168,22 @@ class Tail(msgspec.Struct, frozen=True):
     """Number of lines from there on: the wanted number, or all of a shorter file."""
 
 
-def find_tail(descriptor: int, wanted: int, block: int = BLOCK) -> Tail:
+def find_tail(descriptor: int, wanted: int, end: int, block: int = BLOCK) -> Tail:
     """Return the offset of the last `wanted` lines of a file, found from its end without reading the rest.
 
     A line of the container counts once, even if the runtime has split it into parts.
+
+    Args:
+        descriptor: of the file.
+        wanted: number of lines.
+        end: bytes of the file that count: a container may write more meanwhile.
+        block: bytes to read at a time.
     """
-    begin = size = os.fstat(descriptor).st_size
+    begin = end
     if wanted <= 0:
-        return Tail(size, 0)
+        return Tail(end, 0)
     found = 0
-    for start, head in _backwards(descriptor, size, block):
+    for start, head in _backwards(descriptor, end, block):
         if is_whole(head) or found == 0:
             if found == wanted:
                 return Tail(begin, found)
@@ -198,7 +210,7 @@ def _backwards(descriptor: int, size: int, block: int) -> Iterator[tuple[int, by
         yield 0, after
 
 
-def _seek_tail(file: LogFile, wanted: int) -> int:
+def _seek_tail(file: LogFile, wanted: int, end: int) -> int:
     """Go to the beginning of the last lines and return their number. A packed file cannot be read backwards: it is read
     twice.
     """
@@ -210,7 +222,7 @@ def _seek_tail(file: LogFile, wanted: int) -> int:
         while skipped:
             skipped -= is_whole(next(ends))
         return min(found, wanted)
-    tail = find_tail(file.fileno(), wanted)
+    tail = find_tail(file.fileno(), wanted, end)
     file.seek(tail.offset)
     return tail.lines
 

@@ -24,7 +24,10 @@ _TURNS: Final = ReadingTurns()
 
 
 class LogReader:
-    """Reads a container's log to its end, or follows the container until it ends.
+    """Reads a container's log to the end that it had at first, or follows the container until it ends.
+
+    What a container writes meanwhile is left out, unless it is followed: the last line is one line, and the log of a
+    container that writes faster than somebody reads has an end.
 
     A followed log is read every tenth of a second: inotify would need a binding that the standard library lacks, does
     not work on every file system, and is not noticeably faster. One such read is one system call on an open file. As in
@@ -48,7 +51,8 @@ class LogReader:
         self._ended = ended
         with _TURNS.turn():
             files = open_all(path)
-            self._files = files if options.tail is None else keep_tail(files, options.tail)
+            self._end = os.fstat(files[-1].fileno()).st_size
+            self._files = files if options.tail is None else keep_tail(files, options.tail, self._end)
 
     def pieces(self, gone_within: Callable[[float], bool]) -> Generator[bytes, None, None]:
         """Yield the text, in pieces.
@@ -107,14 +111,14 @@ class LogReader:
             yield from _ended_lines(file)
             self._drop(file)
         file = self._files[-1]
+        if not self._options.follow:
+            yield from _lines_until(file, self._end)
+            return
         while True:
             # checked before the last read, which then gets everything that the container has written
-            over = not self._options.follow or self._ended()
-            successor = _successor(self._path, file) if self._options.follow else None
-            if self._options.follow:
-                yield from _whole_lines(file)
-            else:
-                yield from _lines(file)
+            over = self._ended()
+            successor = _successor(self._path, file)
+            yield from _whole_lines(file)
             if successor is not None:
                 self._files.append(successor)
                 yield from _ended_lines(file)
@@ -173,6 +177,13 @@ class _View:
 
 def _lines(file: LogFile) -> Iterator[bytes]:
     return iter(lambda: file.readline(LONGEST_LINE), b"")
+
+
+def _lines_until(file: LogFile, end: int) -> Iterator[bytes]:
+    left = end - file.tell()
+    while left > 0 and (raw := file.readline(min(left, LONGEST_LINE))):
+        left -= len(raw)
+        yield raw
 
 
 def _ended_lines(file: LogFile) -> Iterator[bytes | None]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.logs.files import find_tail
+from edged.logs.files import LogFile, find_tail, keep_tail
 from edged.logs.lines import is_whole, parse_line
 from edged.logs.reader import PIECE, LogReader
 from modules.apimachinery.pods.log_options import LogOptions
@@ -106,6 +106,31 @@ def test_one_stream_can_be_chosen(log: Path) -> None:
 )  # fmt: skip
 def test_the_last_lines_are_lines_of_the_container(log: Path, tail: int, shown: str) -> None:
     assert read(log, tail=tail) == shown
+
+
+@pytest.mark.parametrize(("options", "shown"), [({"tail": 1}, "\n"), ({}, "one\ntwo\nthree\nfour\n\n")])
+def test_what_is_written_meanwhile_is_left_out(log: Path, options: dict[str, int], shown: str) -> None:
+    """The last line is one, and a container that writes without a pause does not keep its reader."""
+    reader = LogReader(log, LogOptions(**options), lambda: False)  # type: ignore[arg-type]
+    append(log, line("too late"))()
+    assert b"".join(reader.pieces(never)).decode() == shown
+    reader.close()
+
+
+@pytest.mark.parametrize("tail", [1, 2])
+def test_what_is_written_before_the_last_lines_are_found_is_left_out(
+    log: Path, tail: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are those of the moment when the files were opened, also if the older files have some of them."""
+    log.rename(log.with_name("0.log.20261120-060000"))
+    log.write_bytes(line("new"))
+
+    def late(files: list[LogFile], wanted: int, end: int) -> list[LogFile]:
+        append(log, line("too late"))()
+        return keep_tail(files, wanted, end)
+
+    monkeypatch.setattr("edged.logs.reader.keep_tail", late)
+    assert read(log, tail=tail) == "\nnew\n"[2 - tail :]
 
 
 def test_a_time_or_later(log: Path) -> None:
@@ -287,7 +312,7 @@ def test_the_end_is_found_as_by_reading_everything(
         groups[-1].append(each)
     expected = b"".join(b"".join(group) for group in groups[len(groups) - min(wanted, len(groups)) :])
     with path.open("rb") as file:
-        tail = find_tail(file.fileno(), wanted, block)
+        tail = find_tail(file.fileno(), wanted, len(data), block)
     assert tail.lines == min(wanted, len(groups))
     assert len(data) - tail.offset == max(0, len(expected) - (unfinished and bool(expected)))
 
