@@ -1,0 +1,174 @@
+"""What a node's registration, the status of a pod, and the deletion of a pod cost cloudcore."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from beehive.testing import Harness
+from tests.counts.calls import Counted
+from tests.counts.cloud import CountedCloud, CountedNode
+
+MANY: Final = 32
+"""Nodes that report at the same time."""
+_TIME: Final = "2026-11-27T10:00:00Z"
+_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_KUBELETS: Final = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "EdgeReady", "edge is posting ready status"),
+}
+
+
+def small_patch(_uid: str, number: int) -> str:
+    """Return a patch of one field."""
+    return json.dumps({"status": {"message": str(number)}})
+
+
+def whole_patch(uid: str, number: int) -> str:
+    """Return the patch of 1.1 kB that a kubelet's status manager sends, with all conditions; they change each time."""
+    ready = "True" if number % 2 == 0 else "False"
+    conditions = [
+        {"type": each, "status": ready if "Ready" in each and "Start" not in each else "True", "lastProbeTime": None,
+         "lastTransitionTime": _TIME}
+        for each in _CONDITIONS
+    ]  # fmt: skip
+    container = {
+        "name": "c", "ready": ready == "True", "started": True, "restartCount": number,
+        "image": "docker.io/library/busybox:1.36", "imageID": "sha256:" + "ab" * 32,
+        "containerID": "containerd://" + "cd" * 32, "state": {"running": {"startedAt": _TIME}}, "lastState": {},
+    }  # fmt: skip
+    status = {
+        "$setElementOrder/conditions": [{"type": each} for each in _CONDITIONS], "conditions": conditions,
+        "phase": "Running", "hostIP": "192.0.2.2", "hostIPs": [{"ip": "192.0.2.2"}], "podIP": "10.88.0.5",
+        "podIPs": [{"ip": "10.88.0.5"}], "startTime": _TIME, "containerStatuses": [container],
+    }  # fmt: skip
+    return json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":"))
+
+
+def whole_node(name: str) -> dict[str, Any]:
+    """Return the Node that an edge registers."""
+    conditions = [
+        {"type": each, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": _TIME,
+         "lastTransitionTime": _TIME}
+        for each, (status, reason, message) in _KUBELETS.items()
+    ]  # fmt: skip
+    resources = {"cpu": "2", "memory": "4Gi", "pods": "110", "ephemeral-storage": "10Gi"}
+    labels = {
+        "node-role.kubernetes.io/edge": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+    }  # fmt: skip
+    info = {
+        "machineID": "", "systemUUID": "", "bootID": "b", "kernelVersion": "6.1", "osImage": "Debian",
+        "containerRuntimeVersion": "containerd://1.6.20", "kubeletVersion": "v1.32.10-kubeedge-v1.23.0",
+        "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+    }  # fmt: skip
+    status = {
+        "capacity": resources, "allocatable": resources, "conditions": conditions, "nodeInfo": info,
+        "addresses": [{"type": "InternalIP", "address": "192.0.2.2"}, {"type": "Hostname", "address": name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10351}},
+    }  # fmt: skip
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": status,
+    }
+
+
+def lease_of(name: str) -> dict[str, Any]:
+    """Return the Lease of a node."""
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-11-27T10:00:00.000000Z"}
+    return {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec}
+
+
+def _pod(node: str) -> dict[str, Any]:
+    spec = {
+        "nodeName": node,
+        "containers": [{"name": "c", "image": "busybox:1.36"}],
+        "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-0"}, "spec": spec}
+
+
+class _Fleet:
+    """Connected nodes with a pod each."""
+
+    def __init__(self, cloud: CountedCloud, count: int) -> None:
+        self._cloud = cloud
+        self._reports = 0
+        names = [f"n{number}" for number in range(count)]
+        settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
+        cloud.apply(settings, *(_pod(name) for name in names))
+        self.nodes = [CountedNode(cloud, name) for name in names]
+        self.settle()
+
+    def counted(self, ask: Callable[[CountedNode], None]) -> Counted:
+        """Return what it costs for each node that all of them ask for something at the same time.
+
+        Answers, echoes and their acknowledgements are part of it.
+        """
+        for node in self.nodes:
+            ask(node)
+        with self._cloud.counted() as counted:
+            self.settle()
+        return counted.shared(len(self.nodes))
+
+    def settle(self) -> None:
+        """Let the cloud do what it has to, and the nodes acknowledge what they get."""
+        self._cloud.work()
+        while sum(node.receive() for node in self.nodes):
+            self._cloud.work()
+        self._cloud.bee.run_for(0.1)  # cloudhub collects acknowledgements
+        self._cloud.work()
+
+    def report(self, patch: Callable[[str, int], str]) -> Counted:
+        """Count statuses."""
+
+        def ask(node: CountedNode) -> None:
+            self._reports += 1
+            node.ask(f"default/podpatch/{node.name}-0", "patch", patch(node.uid_of_pod(), self._reports))
+
+        self.counted(ask)
+        return self.counted(ask)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for node in self.nodes:
+            node.close()
+
+
+@contextmanager
+def _fleet(directory: Path, count: int) -> Iterator[_Fleet]:
+    directory.mkdir()
+    with Harness() as bee:
+        cloud = CountedCloud(bee, directory)
+        fleet = _Fleet(cloud, count)
+        yield fleet
+        fleet.close()
+        cloud.close()
+
+
+def measure(directory: Path) -> Mapping[str, Counted]:
+    """Return what each step costs, in an empty directory."""
+    steps: dict[str, Counted] = {}
+    for count, words in ((1, "on its own"), (MANY, f"of {MANY} at once")):
+        with _fleet(directory / str(count), count) as fleet:
+            steps[f"cloud: a node registers, {words}"] = fleet.counted(
+                lambda node: node.ask(f"null/node/{node.name}", "insert", whole_node(node.name))
+            )
+            steps[f"cloud: a lease begins, {words}"] = fleet.counted(
+                lambda node: node.ask(f"kube-node-lease/lease/{node.name}", "insert", lease_of(node.name))
+            )
+            steps[f"cloud: a pod's status of one field, {words}"] = fleet.report(small_patch)
+            steps[f"cloud: a pod's whole status, {words}"] = fleet.report(whole_patch)
+            steps[f"cloud: a pod is deleted by its node, {words}"] = fleet.counted(
+                lambda node: node.ask(
+                    f"default/pod/{node.name}-0", "delete",
+                    {"gracePeriodSeconds": 0, "preconditions": {"uid": node.uid_of_pod()}},
+                )
+            )  # fmt: skip
+    return steps
