@@ -24,6 +24,7 @@ from modules.processes.cloudcore import (
     page_command,
     revocation_commands,
     run_command,
+    support_command,
     token_command,
 )
 from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of, settle
@@ -137,6 +138,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     devices_command.add(commands)
     page_command.add(commands)
     doctor_command.add(commands)
+    support_command.add(commands)
     backup_commands.add(commands)
     _add_unit(commands)
     kubeconfig_command.add(commands)

@@ -20,8 +20,8 @@ from modules.cloud.client.kubeconfig.model import Selected, UserEntry
 from modules.cloud.client.transport import KubeTransport
 from modules.page.shells import ClosedDoor
 from modules.processes.cloudcore.in_process_client import Credentials
-from modules.processes.cloudcore.kubeconfig_client import KubeconfigClient
 from modules.processes.cloudcore.page_users import PageUser
+from modules.processes.common.kubeconfig_client import KubeconfigClient
 from modules.processes.common.page_shell import USER_AGENT
 
 _KUBECTL: Final = "kubectl exec -it"

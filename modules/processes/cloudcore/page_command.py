@@ -89,13 +89,10 @@ def socket_api(path: Path, allowed: Sequence[str], clock: Clock) -> FleetApi:
 
 def cluster_of(kubeconfig: Path, context: str, clock: Clock) -> tuple[Selected, HttpTransport]:
     """Return the choice of a kubeconfig and a transport to its server, which the caller closes. Raises BeehiveError."""
-    from beehive.runtime import Threads  # noqa: PLC0415 - as in `run`
-    from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415
-    from modules.cloud.client.kubeconfig import reading  # noqa: PLC0415
+    from modules.processes.common.kubeconfig_client import transport_of  # noqa: PLC0415 - as in `run`
     from modules.processes.common.page_shell import USER_AGENT  # noqa: PLC0415
 
-    selected = reading.load([kubeconfig]).select(context)
-    return selected, http_transport(selected, Threads(clock), USER_AGENT)
+    return transport_of(kubeconfig, context, clock, USER_AGENT)
 
 
 def cluster_api(selected: Selected, transport: HttpTransport, clock: Clock) -> FleetApi:
@@ -110,7 +107,8 @@ def cluster_api(selected: Selected, transport: HttpTransport, clock: Clock) -> F
         BeehiveError: the server does not answer, or the user may not list nodes or pods.
     """
     from modules.page.api import About, fleet_api  # noqa: PLC0415 - as in `run`
-    from modules.processes.cloudcore.kubeconfig_client import KubeconfigClient, KubeconfigControl  # noqa: PLC0415
+    from modules.processes.cloudcore.kubeconfig_control import KubeconfigControl  # noqa: PLC0415
+    from modules.processes.common.kubeconfig_client import KubeconfigClient  # noqa: PLC0415
     from modules.processes.common.version import VERSION  # noqa: PLC0415
 
     client, control = KubeconfigClient(transport), KubeconfigControl(transport)

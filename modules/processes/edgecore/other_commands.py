@@ -21,6 +21,7 @@ from modules.processes.edgecore import (
     mesh_commands,
     runtime_commands,
     store_commands,
+    support_bundle,
     trace_commands,
     uninstall,
     upgrade,
@@ -163,6 +164,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     _add_page(commands)
     doctor.add(commands.add_parser("doctor", help="find what is wrong with this node, and name the remedy"))
+    support_bundle.add(commands)
     backup.add(commands)
     runtime_commands.add(commands)
     uninstall.add(commands)

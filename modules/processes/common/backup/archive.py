@@ -86,8 +86,16 @@ class BackupManifest(msgspec.Struct, frozen=True, rename="camel"):
         return frozenset(part.name for part in self.parts)
 
 
-def write_archive(target: Path, manifest: BackupManifest, parts: Sequence[Part]) -> BackupManifest:
+def write_archive(
+    target: Path, manifest: BackupManifest, parts: Sequence[Part], what: str = "backup"
+) -> BackupManifest:
     """Write a file with mode 0600, durably, and return its manifest. It is there completely or not at all.
+
+    Args:
+        target: the file.
+        manifest: its head.
+        parts: its members.
+        what: it is, for errors.
 
     Raises:
         BackupError: there is a file of that name, or it cannot be written.
@@ -95,7 +103,7 @@ def write_archive(target: Path, manifest: BackupManifest, parts: Sequence[Part])
     making = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if os.path.lexists(target):
-            raise BackupError("cannot write the backup", str(target), "it exists; name a new file")
+            raise BackupError(f"cannot write the {what}", str(target), "it exists; name a new file")
         complete = msgspec.structs.replace(manifest, parts=tuple(_entry(part) for part in parts))
         descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
         with os.fdopen(descriptor, "wb") as file:
@@ -108,7 +116,7 @@ def write_archive(target: Path, manifest: BackupManifest, parts: Sequence[Part])
             os.fsync(file.fileno())
         put_in_place(making, target)
     except OSError as error:
-        raise BackupError("cannot write the backup", str(error.filename or target), advice(error)) from error
+        raise BackupError(f"cannot write the {what}", str(error.filename or target), advice(error)) from error
     finally:
         with suppress(OSError):
             making.unlink(missing_ok=True)

@@ -1,18 +1,11 @@
-"""Gathers all facts concurrently, each within a deadline.
-
-Each part has a daemon thread outside of the actor model. There is no bus here, every part blocks in system calls, and a
-part that never returns (a name server, a hanging socket) must not delay the others or the end of the process; late
-parts are left out.
-"""
+"""Gathers all facts concurrently, within a deadline."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Any, Final
+from typing import Final
 
 from beehive import Clock
+from modules.processes.common.at_once import Parts, at_once
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
@@ -24,8 +17,6 @@ from modules.processes.edgecore.settings import edged_settings
 
 SECONDS: Final = 6.0
 """Time limit: two servers, each with a step of at most three seconds beyond the first."""
-
-Parts = dict[str, Callable[[], Any]]
 
 
 def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
@@ -62,34 +53,7 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
         parts["unserved"] = lambda: databases.unserved(config)
     if config.runs_mqtt_broker:
         parts["broker"] = machine.broker
-    return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock))
-
-
-def at_once(parts: Parts, seconds: float, clock: Clock) -> dict[str, Any]:
-    """Run the parts concurrently and return their results by name, without late ones. An exception of a part
-    is raised.
-    """
-    done: SimpleQueue[tuple[str, Any, Exception | None]] = SimpleQueue()
-    for name, part in parts.items():
-        Thread(target=_run, args=(name, part, done), name=f"doctor/{name}", daemon=True).start()
-    deadline = clock.monotonic() + seconds
-    found: dict[str, Any] = {}
-    while len(found) < len(parts):
-        try:
-            name, result, error = done.get(timeout=max(0.0, deadline - clock.monotonic()))
-        except Empty:
-            break
-        if error is not None:
-            raise error
-        found[name] = result
-    return found
-
-
-def _run(name: str, part: Callable[[], Any], done: "SimpleQueue[tuple[str, Any, Exception | None]]") -> None:
-    try:
-        done.put((name, part(), None))
-    except Exception as error:  # noqa: BLE001 - raised again by `at_once`
-        done.put((name, None, error))
+    return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock, "doctor"))
 
 
 def _configured(loaded: LoadResult, options: str) -> Configured:

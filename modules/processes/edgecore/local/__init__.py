@@ -54,7 +54,6 @@ ANSWERS: Final[dict[str, str]] = {
     "status": "`edgecore doctor` says how the node is; of the service, `systemctl status edgecore`",
     "check": "`edgecore doctor` checks this node, `edgecore config check FILE` a file",
     "check-config": "`edgecore config check FILE`; `edgecore doctor` checks the machine",
-    "support-bundle": "`edgecore trace dump` writes what the node did, `edgecore doctor` how it is",
     "system": "`edgecore doctor` checks the node; images and dead containers are removed by themselves",
     "server": "the cloud is another program: `cloudcore run`",
     "agent": "`edgecore run`",

@@ -1,4 +1,4 @@
-"""The command `edgecore uninstall`."""
+"""The command `edgecore uninstall`, and what `edgecore leave` has in common with it."""
 
 import argparse
 import os
@@ -69,41 +69,76 @@ def uninstall(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     root = config.modules.edged.root_directory
-    found, units, uids = leftovers(config, location), _units(location), pod_uids(config)
-    if not found.remove and not units:
-        _print_remark(f"nothing of a node is left: {location}")
-        return
-    has_run = (root / LOCK_FILE).exists()
-    if has_run and not chosen.dry_run and not chosen.stop:
+    if (root / LOCK_FILE).exists() and not chosen.dry_run and not chosen.stop:
         _check_stopped(root)
+    if not is_there(config, location):
+        print_remark(f"nothing of a node is left: {location}")
+    elif confirmed(chosen, config, location):
+        remove_node(chosen, config, location)
+
+
+def is_there(config: EdgeCoreConfig, location: NodeLocation) -> bool:
+    """Return whether there are files or units of the node."""
+    return bool(leftovers(config, location).remove or units_of(location))
+
+
+def confirmed(chosen: argparse.Namespace, config: EdgeCoreConfig, location: NodeLocation) -> bool:
+    """Print what will be removed, and ask, unless the options say otherwise; return whether it is to be done.
+
+    Raises:
+        BackupError: a person says no, or there is none.
+    """
+    found, units = leftovers(config, location), units_of(location)
     if chosen.dry_run or not chosen.yes:
-        _print_plan(found, units, len(uids), chosen)
-    for other in other_kinds(config) if has_run else ():
-        _print_remark(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
+        _print_plan(found, units, len(pod_uids(config)), chosen)
+    for other in other_kinds(config) if (config.modules.edged.root_directory / LOCK_FILE).exists() else ():
+        print_remark(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
-        return
+        return False
     if not chosen.yes:
         _ask(location)
+    return True
+
+
+def remove_node(
+    chosen: argparse.Namespace, config: EdgeCoreConfig, location: NodeLocation, *, is_known: bool = True
+) -> None:
+    """End the pods, and remove the files and units.
+
+    Args:
+        chosen: the options.
+        config: of the node.
+        location: of the node.
+        is_known: whether the cloud may have its Node.
+
+    Raises:
+        BackupError: edgecore runs, and is not to be stopped, or does not stop.
+        EdgedError: the container runtime does not answer.
+        OSError: something cannot be removed.
+    """
+    root = config.modules.edged.root_directory
+    found, units = leftovers(config, location), units_of(location)
+    has_run = (root / LOCK_FILE).exists()
     _enter_namespaces(config)
     with ExitStack() as stack:
         if has_run:
             if chosen.stop:
-                _stop(root)
+                stop(root)
             lock_root_directory(root, stack)
             found, uids = leftovers(config, location), pod_uids(config)  # it may have run on until now
             kinds = kinds_with_records(config)
             if not config.runs_container_runtime:
-                end_pods(config, uids, _print_remark)
+                end_pods(config, uids, print_remark)
             for kind in kinds:
-                end_pods(of_kind(config, kind), uids, _print_remark)
-            unmount_below(root, _print_remark)
-            remove_cgroups(config, uids, _print_remark)
-            remove_service_rules(config, _print_remark)
+                end_pods(of_kind(config, kind), uids, print_remark)
+            unmount_below(root, print_remark)
+            remove_cgroups(config, uids, print_remark)
+            remove_service_rules(config, print_remark)
             if not chosen.keep_data:
                 _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)
     leave_no_namespaces(config)
-    _print_rest(config, left, kept=chosen.keep_data)
+    _print_rest(config, left, kept=chosen.keep_data, is_known=is_known)
 
 
 def _enter_namespaces(config: EdgeCoreConfig) -> None:
@@ -122,10 +157,10 @@ def _check_stopped(root: Path) -> None:
 
 def _print_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse.Namespace) -> None:
     would = "would" if chosen.dry_run else "will"
-    _print_remark(f"{would} end the pods of this node (directories of pods: {pods}) and unmount their volumes")
+    print_remark(f"{would} end the pods of this node (directories of pods: {pods}) and unmount their volumes")
     if not chosen.keep_data:
         for path in [*found.remove, *units]:
-            _print_remark(f"{would} remove {path}")
+            print_remark(f"{would} remove {path}")
 
 
 def _ask(location: NodeLocation) -> None:
@@ -137,8 +172,12 @@ def _ask(location: NodeLocation) -> None:
         raise BackupError("not uninstalled", hint="nothing was changed")
 
 
-def _stop(root: Path) -> None:
-    """Stop the edgecore that holds the directory, and wait for its end."""
+def stop(root: Path) -> None:
+    """Stop the edgecore that holds the directory, and wait for its end.
+
+    Raises:
+        BackupError: it does not stop.
+    """
     with ExitStack() as probe:
         try:
             lock_root_directory(root, probe)
@@ -151,7 +190,7 @@ def _stop(root: Path) -> None:
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process)
         try:
-            _print_remark(f"stop edgecore, process {process}")
+            print_remark(f"stop edgecore, process {process}")
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             if not select.select([descriptor], [], [], STOP_SECONDS)[0]:
                 raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
@@ -172,15 +211,15 @@ def _purge_runtimes(config: EdgeCoreConfig, kinds: Sequence[RuntimeKind]) -> Non
 def _remove(found: Leftovers, units: list[Path]) -> list[Path]:
     for unit in units:
         unit.unlink(missing_ok=True)
-        _print_remark(
+        print_remark(
             f"removed {unit}: `systemctl{' --user' if '/user/' in str(unit) else ''} daemon-reload` tells systemd"
         )
     left = found.remove_all()
-    _print_remark(f"removed {len(found.remove)} files and directories")
+    print_remark(f"removed {len(found.remove)} files and directories")
     return left
 
 
-def _units(location: NodeLocation) -> list[Path]:
+def units_of(location: NodeLocation) -> list[Path]:
     """Return the units that run this node, as `edgecore unit` prints them."""
     words = f" run {' '.join(location.options)}"
     found = []
@@ -192,18 +231,19 @@ def _units(location: NodeLocation) -> list[Path]:
     return found
 
 
-def _print_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
+def _print_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool, is_known: bool) -> None:
     for path in left:
-        _print_remark(f"left, because there is more in it: {path}")
+        print_remark(f"left, because there is more in it: {path}")
     if not config.runs_container_runtime:
-        _print_remark("left: the container runtime and its images")
+        print_remark("left: the container runtime and its images")
     end = ": its pods have ended, its files stay" if kept else " is uninstalled"
     print_lines([f"node {config.node_name}{end}"])
-    if config.modules.edge_hub.enable:
-        _print_remark(
+    if config.modules.edge_hub.enable and is_known:
+        print_remark(
             f"left: the Node {config.node_name} in the cloud; `kubectl delete node {config.node_name}` removes it"
         )
 
 
-def _print_remark(text: str) -> None:
+def print_remark(text: str) -> None:
+    """Print a remark on standard error."""
     print_error("edgecore", text)

@@ -100,7 +100,7 @@ def test_commands_and_options(tmp_path: Path) -> None:
     """Of both programs."""
     assert offered("edgecore", "edgecore uni", tmp_path) == ["uninstall", "unit"]
     assert offered("edgecore", "edgecore completion ", tmp_path) == sorted(SHELLS)
-    assert offered("edgecore", "edgecore s", tmp_path) == ["services", "simulate", "store"]
+    assert offered("edgecore", "edgecore s", tmp_path) == ["services", "simulate", "store", "support-bundle"]
     assert "--keep-data" in offered("edgecore", "edgecore uninstall --", tmp_path)
     assert "--allow-without-tls" in offered("cloudcore", "cloudcore run --allow", tmp_path)
 

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from beehive import RealClock
 from metamanager.sqlite_open import open_file
+from modules.processes.common.at_once import at_once
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor import databases, machine, network, node, oci
-from modules.processes.edgecore.doctor.gathering import at_once
 from modules.processes.edgecore.join import CloudAddress, joined
 from modules.processes.edgecore.ownership import lock_root_directory
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer, key_pem, name

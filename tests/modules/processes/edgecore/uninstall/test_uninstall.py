@@ -198,7 +198,7 @@ def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_pod_that_came_before_the_stop_is_ended_too(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = set[str]()
-    monkeypatch.setattr(commands, "_stop", lambda root: (root / "pods/late").mkdir())
+    monkeypatch.setattr(commands, "stop", lambda root: (root / "pods/late").mkdir())
     monkeypatch.setattr(commands, "end_pods", lambda *_: None)
     monkeypatch.setattr(commands, "remove_cgroups", lambda _config, uids, _say: ended.update(uids))
     assert main(["uninstall", "--yes", "--stop", "--root", str(node)]) == ExitCode.OK

@@ -1,4 +1,4 @@
-"""Clients of the API server of a kubeconfig, with its user's rights: for `cloudcore page --kubeconfig`."""
+"""Clients of the API server of a kubeconfig, with its user's rights."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from modules.cli.errors import KubectlError, UnreachableError
-from modules.cli.rest import JSON, RestClient, status_error, target_of
+from modules.cli.rest import RestClient, status_error, target_of
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, ResponseHead
-from modules.processes.cloudcore.control_client import ControlClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from beehive.clock import Clock
     from modules.cli.rest import Query
+    from modules.cloud.client.http.transport import HttpTransport
+    from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.client.transport import KubeTransport
 
 _HERE: Final = Path("kubeconfig")
@@ -71,27 +73,6 @@ class KubeconfigClient(RestClient):
             raise status_error(refusal, rest)
 
 
-class KubeconfigControl(ControlClient):
-    """Asks the API server of a kubeconfig for cloudcore's own facts, which an embedded one has for administrators.
-
-    Args:
-        transport: to the server, as the kubeconfig's user.
-    """
-
-    def __init__(self, transport: KubeTransport) -> None:
-        super().__init__(_HERE)
-        self._transport = transport
-
-    def serves_facts(self) -> bool:
-        """Return whether the server has these facts, and the user may see them."""
-        return self.request("GET", "/cloudcore/cloudcores")[0] == HTTPStatus.OK
-
-    def request(self, method: str, target: str, body: bytes = b"", media: str = JSON) -> tuple[int, bytes]:
-        """See `ControlClient`."""
-        answer = answered(self._transport, method, target, body, media)
-        return answer.head.status, answer.body
-
-
 class _Pieces:
     """Keeps the pieces of a stream until they are read (`ResponseListener`)."""
 
@@ -123,6 +104,16 @@ class _Pieces:
     def on_error(self, error: Exception) -> None:
         """See `ResponseListener`."""
         self._pieces.put(error)
+
+
+def transport_of(kubeconfig: Path, context: str, clock: Clock, agent: str) -> tuple[Selected, HttpTransport]:
+    """Return the choice of a kubeconfig and a transport to its server, which the caller closes. Raises BeehiveError."""
+    from beehive.runtime import Threads  # noqa: PLC0415 - not for a transport that is there
+    from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415
+    from modules.cloud.client.kubeconfig import reading  # noqa: PLC0415
+
+    selected = reading.load([kubeconfig]).select(context)
+    return selected, http_transport(selected, Threads(clock), agent)
 
 
 def answered(

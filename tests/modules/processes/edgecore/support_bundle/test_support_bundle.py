@@ -1,0 +1,235 @@
+"""`support-bundle` of a node and of a cloud: what is in it, what is not, and when it is refused."""
+
+import json
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from beehive import RealClock
+from beehive.trace.redact import Redactor
+from metamanager.sqlite_open import open_file
+from modules.processes.cloudcore.cli import main as cloudcore
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.support_bundle import bundle, machine
+from modules.processes.common.support_bundle.bundle import SupportPart, make_bundle
+from modules.processes.common.support_bundle.cleaning import without_secrets, without_values
+from modules.processes.edgecore.cli import main as edgecore
+from tests.support.own_node import write_node
+
+TOKEN, BROKER, STORED, VARIABLE = "t0ken-of-join", "br0ker-password", "s3cret-of-the-cloud", "v4lue-of-a-pod"
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----"
+SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "czNjcmV0LW9mLXRoZS1jbG91ZA=="}}
+POD = {
+    "metadata": {"name": "web", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": VARIABLE}},
+    "spec": {"containers": [{"name": "c", "command": ["serve"], "env": [{"name": "A", "value": VARIABLE}]}]},
+}
+JOURNAL = f"""#!/bin/sh
+case "$*" in
+*--dmesg*) echo "2026-11-01 kernel: Out of memory: Killed process 7 (web)"; echo "usb 1-1: new device" ;;
+*) echo "pull failed: {STORED}, https://me:hidden@registry.example/v2, {KEY.splitlines()[0]}"
+   echo "MIIEvQIBADANBg"; echo "{KEY.splitlines()[2]}" ;;
+esac
+"""
+
+
+class Made(NamedTuple):
+    """A bundle that was written."""
+
+    file: Path
+    status: int
+
+    def members(self) -> dict[str, str]:
+        """Return the members by name, in their order."""
+        with tarfile.open(self.file) as tar:
+            found = {member.name: tar.extractfile(member) for member in tar}
+            return {name: file.read().decode() for name, file in found.items() if file is not None}
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a journalctl before the machine's."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "journalctl").write_text(JOURNAL)
+    (programs / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+
+def node_with_secrets(root: Path) -> None:
+    """Make a node whose configuration and store have secrets."""
+    write_node(root)
+    text = (root / "edgecore.yaml").read_text()
+    for name, setting in (("token", TOKEN), ("mqttPassword", BROKER), ("mqttUsername", "edge")):
+        text = re.sub(rf'^( *{name}:) ""$', rf"\1 {setting}", text, flags=re.MULTILINE)
+    (root / "edgecore.yaml").write_text(text)
+    assert TOKEN in text
+    assert BROKER in text
+    with closing(open_file(root / "edgecore.db")) as database, database:
+        for key, kind, value in (("default/secret/s", "secret", SECRET), ("default/pod/web", "pod", POD)):
+            database.execute(
+                "INSERT INTO meta (key, type, value, namespace) VALUES (?, ?, ?, 'default')",
+                (key, kind, json.dumps(value)),
+            )
+
+
+def made(directory: Path, *more: str, root: Path | None = None) -> Made:
+    """Write the bundle of a node."""
+    file = directory / "support.tar.gz"
+    return Made(file, edgecore(["support-bundle", "-o", str(file), "--root", str(root or directory / "n"), *more]))
+
+
+def test_no_secret_is_in_it(tmp_path: Path, journal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither of the configuration, nor of the store, nor of what the log has said of either."""
+    node_with_secrets(tmp_path / "n")
+    written = made(tmp_path)
+    assert written.status == ExitCode.OK
+    members = written.members()
+    everything = "\n".join([*members.values(), *capsys.readouterr()])
+    for secret in (TOKEN, BROKER, STORED, VARIABLE, "hidden@", "MIIEvQIBADANBg", "czNjcmV0"):
+        assert secret not in everything, secret
+    assert "pull failed" in members["logs/edgecore.service.txt"]
+    assert members["logs/kernel.txt"] == "2026-11-01 kernel: Out of memory: Killed process 7 (web)\n"
+    pods = json.loads(members["node/pods.json"])
+    assert pods[0]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "(left out)"}]
+    assert [each["key"] for each in json.loads(members["node/store.json"])] == ["default/pod/web", "default/secret/s"]
+    assert "hostnameOverride: n1" in members["node/edgecore.yaml"]
+
+
+def test_what_is_in_it_is_said_first(tmp_path: Path, journal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it is gathered; and in the first members of the file, with what is not there and why."""
+    write_node(tmp_path / "n")
+    written = made(tmp_path)
+    said = capsys.readouterr()
+    assert said.out.startswith("node/edgecore.yaml: configuration, without tokens and passwords\n")
+    members = written.members()
+    assert list(members)[:2] == ["manifest.json", "contents.txt"]
+    listed = [line.partition(": ")[0] for line in members["contents.txt"].splitlines()]
+    assert set(listed) >= set(list(members)[2:])
+    assert "node/state.json: not there: cannot reach edgecore" in members["contents.txt"]
+    assert "not there: node/state.json" in said.err
+    assert written.file.stat().st_mode & 0o777 == 0o600
+    assert made(tmp_path).status == ExitCode.NOT_DONE
+    assert "cannot write the bundle" in capsys.readouterr().err
+
+
+def test_a_damaged_database(tmp_path: Path, journal: None) -> None:
+    write_node(tmp_path / "n")
+    (tmp_path / "n/edgecore.db").write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 64)
+    written = made(tmp_path)
+    assert written.status == ExitCode.OK
+    members = written.members()
+    assert "node/pods.json: not there: read the database" in members["contents.txt"]
+    assert "FAIL" in members["node/doctor.json"]
+
+
+def test_a_configuration_that_cannot_be_used(tmp_path: Path, journal: None) -> None:
+    """Why is in the bundle, and nothing of its text, which nobody can tell secrets in."""
+    (tmp_path / "n").mkdir()
+    (tmp_path / "n/edgecore.yaml").write_text(f"modules: {{edgeHub: {{token: [{TOKEN}]}}}}\n")
+    written = made(tmp_path, "--no-logs")
+    assert written.status == ExitCode.OK
+    members = written.members()
+    assert "modules.edgeHub.token" in members["problems.txt"]
+    assert TOKEN not in "".join(members.values())
+    assert not [name for name in members if name.startswith(("node/", "logs/"))]
+
+
+def test_a_full_disk_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_node(tmp_path / "n")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    written = made(tmp_path, "--no-logs")
+    assert written.status == ExitCode.NOT_DONE
+    assert "there is no room" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["n"]
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "-5m"])
+def test_a_duration_that_is_none(since: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_node(tmp_path / "n")
+    assert made(tmp_path, f"--since={since}").status == ExitCode.NOT_DONE
+    assert "no such duration" in capsys.readouterr().err
+
+
+def test_a_cloud_that_does_not_run(tmp_path: Path, journal: None) -> None:
+    written = Made(
+        tmp_path / "c.tar.gz",
+        cloudcore(["support-bundle", "-o", str(tmp_path / "c.tar.gz"), "--root", str(tmp_path)]),
+    )
+    assert written.status == ExitCode.OK
+    members = written.members()
+    assert {"cloud/doctor.json", "logs/cloudcore.service.txt", "versions.json"} <= set(members)
+
+
+def parts_of(texts: dict[str, Any]) -> Sequence[SupportPart]:
+    """Return parts that have these texts, or fail with these errors."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return [SupportPart(name, name, lambda value=value: read(value)) for name, value in texts.items()]  # type: ignore[misc]
+
+
+def test_texts_are_cut_and_large_files_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "LARGEST_TEXT", 10)
+    monkeypatch.setattr(bundle, "LARGEST_FILE", 10)
+    large = tmp_path / "large"
+    large.write_bytes(bytes(11))
+    file = tmp_path / "b.tar.gz"
+    texts = {"a": "x" * 11, "b": large, "c": ValueError("no")}
+    make_bundle("edgecore", "n", file, parts_of(texts), Redactor(), RealClock())
+    members = Made(file, 0).members()
+    assert members["a"] == "x" * 10
+    assert "b: not there: " in members["contents.txt"]
+    assert "c: not there: no" in members["contents.txt"]
+    assert "b" not in members
+
+
+def test_a_command_that_fails_or_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "LARGEST", 1000)
+    assert machine.command(["yes"]) == "y\n" * 500
+    with pytest.raises(OSError, match="No such file"):
+        machine.command(["no-such-program"])
+    with pytest.raises(OSError, match="`ls`"):
+        machine.command(["ls", "/no/such/file"])
+    monkeypatch.setattr(machine, "_SECONDS", 0.0)
+    with pytest.raises(TimeoutError):
+        machine.command(["sleep", "60"])
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("postgresql+psycopg://u:p@h/d", "postgresql+psycopg://(left out)@h/d"),
+        ("https://h/path@2x.png", "https://h/path@2x.png"),
+        ("Authorization: Bearer abcdefgh.1", "Authorization: Bearer (left out)"),
+        (f"x {KEY} y", "x (left out) y"),
+        ("token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln end", "token (left out) end"),
+    ],
+)
+def test_what_is_a_secret_by_its_form(text: str, want: str) -> None:
+    assert without_secrets(text, Redactor()) == want
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {"env": "x"}, {"env": [1, {"value": "x", "name": "a"}]}])
+def test_values_of_any_form_are_left_out(value: Any) -> None:
+    assert '"x"' not in json.dumps(without_values({"spec": value})) or value == "x"
+
+
+def test_the_default_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the node and the time; the file is in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    make_bundle("edgecore", "n1", None, [], Redactor(), RealClock())
+    (file,) = tmp_path.iterdir()
+    assert re.fullmatch(r"edgecore-support-n1-[0-9]{8}T[0-9]{6}Z\.tar\.gz", file.name)
