@@ -14,6 +14,11 @@ PLACE: Final = Path("/run/lock")
 DIRECTORY: Final = PLACE / "edgecore"
 """Files of the node that end with its namespaces."""
 
+POD_ROOT: Final = 1
+"""The user and the group that are root in the pods of the node: its first sub-ids, who own nothing on the machine."""
+POD_IDS: Final = 65_536
+"""Users, and groups, of a pod, from its root on."""
+
 _ID: Final = "id"
 _USERS: Final = Path("/proc/self/uid_map")
 _EVERYBODY: Final = "4294967295"
@@ -46,3 +51,28 @@ def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
 def is_machine_root() -> bool:
     """Return whether this process is root on the machine, or in the container that it runs in."""
     return os.geteuid() == 0 and not namespaces_id()
+
+
+def pod_id(number: int) -> int:
+    """Return the user or group of this process's namespace that has a number in pods: the same one for root."""
+    return number + POD_ROOT if namespaces_id() else number
+
+
+def give_to_pods(path: str | Path | int, within: int | None = None) -> None:
+    """Give to the root of pods what this process, or its group, owns, unless it is root for pods, too; a link itself.
+
+    Args:
+        path: name, or descriptor, which may be of O_PATH.
+        within: descriptor of the directory of a relative path.
+
+    Raises:
+        OSError: the file system refuses it.
+    """
+    if not namespaces_id():
+        return
+    found = os.fstat(path) if isinstance(path, int) else os.stat(path, dir_fd=within, follow_symlinks=False)
+    user, group = (POD_ROOT if owner == 0 else -1 for owner in (found.st_uid, found.st_gid))
+    if isinstance(path, int):
+        os.chown(f"/proc/self/fd/{path}", user, group)
+    else:
+        os.chown(path, user, group, dir_fd=within, follow_symlinks=False)

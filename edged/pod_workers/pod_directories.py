@@ -11,6 +11,7 @@ from beehive.files.damaged import set_aside_unless_directory
 from beehive.files.durable import make_directories
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
+from beehive.node_namespaces import give_to_pods
 from edged.errors import ConfigError
 from edged.logs.files import remove_log
 from edged.pods.config.sandbox_config import domain_of, hostname_of
@@ -141,6 +142,7 @@ class PodDirectories:
         if not _holds(path, text):
             path.write_bytes(text)
             path.chmod(0o644)
+            give_to_pods(path)
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
@@ -149,6 +151,7 @@ class PodDirectories:
         make_directories(path.parent, _DIRECTORY_MODE)
         path.touch()
         path.chmod(0o666)
+        give_to_pods(path)
         return path
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
+from beehive.node_namespaces import give_to_pods, pod_id
 from edged.volumes.payload import Payload, VolumeFile
 from modules.apimachinery.types import Nanoseconds
 
@@ -79,9 +80,11 @@ class AtomicWriter:
             for path, file in payload.items():
                 _write_file(version / path, file)
             version.chmod(_OPEN)
+            give_to_pods(version)
             for found in Walk(version):
                 if found.entry.is_dir(follow_symlinks=False):
                     os.chmod(found.entry.name, _OPEN, dir_fd=found.within)
+                give_to_pods(found.entry.name, found.within)
             if self._prepare is not None:
                 self._prepare(version)
         except Exception:
@@ -104,6 +107,7 @@ class AtomicWriter:
         following = self._directory / _NEXT
         following.unlink(missing_ok=True)
         following.symlink_to(version.name)
+        give_to_pods(following)
         following.replace(self._directory / DATA)
 
     def _make_mount_points(self) -> None:
@@ -117,6 +121,7 @@ class AtomicWriter:
                 with suppress(FileExistsError):
                     path.mkdir()
                     path.chmod(_OPEN)
+                    give_to_pods(path)
 
     def _show(self, payload: Payload) -> None:
         """Make a link at the top for the first component of each path; correct links and mount points are kept."""
@@ -130,6 +135,7 @@ class AtomicWriter:
                 continue
             remove_tree(link)
             link.symlink_to(target)
+            give_to_pods(link)
 
     def _clean(self, payload: Payload, current: Path | None) -> None:
         """Remove links to missing files, and versions that are no longer in force. Other files and directories are
@@ -149,7 +155,7 @@ def _write_file(path: Path, file: VolumeFile) -> None:
         stream.write(file.data)
         os.fchmod(stream.fileno(), file.mode)
         if file.owner is not None and os.geteuid() == 0:  # without root, containers run as the agent's own user
-            os.fchown(stream.fileno(), file.owner, -1)
+            os.fchown(stream.fileno(), pod_id(file.owner), -1)
 
 
 def _holds(version: Path, payload: Payload) -> bool:
@@ -162,7 +168,7 @@ def _is_file(path: Path, file: VolumeFile) -> bool:
     """Return whether a path is exactly this file. One that a worn disk cannot read is not."""
     try:
         found = path.lstat()
-        same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
+        same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == pod_id(file.owner)
         same_mode = found.st_mode & 0o777 == file.mode and same_owner
         return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
     except OSError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beehive.files.walking import Walk
+from beehive.node_namespaces import pod_id
 from edged.errors import VolumeError
 from modules.apimachinery.types import Pod
 
@@ -24,6 +25,7 @@ class VolumeOwner(Struct, frozen=True, gc=False):
     """The group that gets the volumes of a pod."""
 
     group: int
+    """As this process has it."""
     on_mismatch_only: bool = False
     """Only if the volume's own directory is not the group's yet (fsGroupChangePolicy OnRootMismatch), so that a large
     volume is not walked at each start.
@@ -35,7 +37,7 @@ def owner_of(pod: Pod) -> VolumeOwner | None:
     security = pod.spec.security_context
     if security is None or security.fs_group is None:
         return None
-    return VolumeOwner(security.fs_group, security.fs_group_change_policy == _ON_ROOT_MISMATCH)
+    return VolumeOwner(pod_id(security.fs_group), security.fs_group_change_policy == _ON_ROOT_MISMATCH)
 
 
 def set_volume_ownership(directory: Path, owner: VolumeOwner) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
+from beehive.node_namespaces import give_to_pods
 from edged.errors import VolumeError
 from edged.volumes.atomic_writer import DATA, AtomicWriter
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
@@ -70,6 +71,7 @@ def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> N
     if not is_mounted(mounts, plan.path):
         mode = _OPEN if group is None else _OPEN_TO_GROUP
         mounts.tmpfs(plan.path, plan.size, mode=mode, group=group or 0)
+    give_to_pods(plan.path)
 
 
 def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
@@ -81,6 +83,7 @@ def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
         return
     try:
         mounts.tmpfs(path, size, mode=_READABLE)
+        give_to_pods(path)
     except VolumeError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
@@ -97,6 +100,7 @@ def _make_directory(path: Path, mode: int, group: int | None = None) -> None:
     making = path.with_name(f".{path.name}.new")
     remove_tree(making)
     making.mkdir()
+    give_to_pods(making)
     if group is not None:
         _give_to_group(making, group)
     making.chmod(mode)
@@ -111,8 +115,10 @@ def _check_host_path(plan: HostPath) -> None:
     what, fits = _CHECKS[plan.type]
     if plan.type == "DirectoryOrCreate" and not plan.path.exists():
         make_directories(plan.path, 0o755)
+        give_to_pods(plan.path)
     if plan.type == "FileOrCreate" and not plan.path.exists():
         plan.path.touch(mode=0o644, exist_ok=True)
+        give_to_pods(plan.path)
     try:
         found = plan.path.stat()
     except FileNotFoundError as error:

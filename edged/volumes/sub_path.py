@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from beehive.files.durable import make_directories
+from beehive.node_namespaces import give_to_pods
 from edged.errors import VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
 
@@ -117,6 +118,7 @@ def _open_or_make(handle: int, part: str, mode: int) -> int:
     made = os.open(part, _OPEN, dir_fd=handle)
     if stat.S_ISDIR(os.fstat(made).st_mode):
         Path(f"/proc/self/fd/{made}").chmod(mode)
+        give_to_pods(made)
     return made
 
 

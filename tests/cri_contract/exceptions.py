@@ -14,7 +14,7 @@ def _because(reason: str, names: str) -> dict[str, str]:
 
 _USER_NAMESPACES: Final = (
     "test_user_namespace_of_the_machine test_user_namespace_of_the_pod test_shared_processes_in_a_user_namespace "
-    "test_a_volume_in_a_user_namespace test_volumes_of_the_image_in_a_user_namespace"
+    "test_a_volume_in_a_user_namespace test_volumes_of_the_image_in_a_user_namespace test_sysctls_in_a_user_namespace"
 )
 _CONTAINERD: Final = {
     **_because(
@@ -118,7 +118,7 @@ _DOCKER: Final = {
 }
 _RUNC: Final = _because("user namespaces need crun: runc 1.1 joins none, and has no id-mapped mounts", _USER_NAMESPACES)
 _ROOTLESS: Final = {
-    **_because("all pods are in one user namespace, and hostUsers: false is refused", _USER_NAMESPACES),
+    **_because("all pods have users of their own, the same ones, and hostUsers: false is refused", _USER_NAMESPACES),
     **_because("hostPID and hostIPC are refused", "test_host_pid test_host_ipc[host]"),
     **_because(
         "pods are in a network that the machine does not see; its ports lead to them",

@@ -141,6 +141,7 @@ def test_mounts_hide_nothing_of_each_other(client: Client, tmp_path: Path) -> No
     """Volumes one below the other are both seen, in whatever order they are given."""
     for name in ("outer", "inner"):
         (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
         (tmp_path / name / name).touch()
     mounts = [
         cri.Mount(host_path=str(tmp_path / "inner"), container_path="/mnt/outer/below"),
@@ -170,6 +171,7 @@ def test_a_mount_in_place_of_a_volume_of_the_image(client: Client, tmp_path: Pat
     """What the pod mounts at the path of a VOLUME replaces it."""
     directory = tmp_path / "volume"
     directory.mkdir()
+    directory.chmod(0o777)
     (directory / "mounted").touch()
     mount = cri.Mount(host_path=str(directory), container_path="/www")
     container = client.start(*LOOP, image="volumes", mounts=[mount])

@@ -143,6 +143,16 @@ def test_a_volume_in_a_user_namespace(client: Client, tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_uid == 0
 
 
+def test_sysctls_in_a_user_namespace(client: Client) -> None:
+    """Those of its IPC namespace are its own root's alone, those of its network the machine's too."""
+    _needs_user_namespaces(client)
+    config = _mapped(client, (0, 100_000, 65_536), mode=cri.POD)
+    config.linux.sysctls.update({"kernel.shm_rmid_forced": "1", "net.ipv4.ip_default_ttl": "33"})
+    container = client.start(*LOOP, pod=client.pod(config))
+    files = "/proc/sys/kernel/shm_rmid_forced /proc/sys/net/ipv4/ip_default_ttl"
+    assert client.said(container, f"cat {files}") == "1\n33\n"
+
+
 def test_volumes_of_the_image_in_a_user_namespace(client: Client) -> None:
     """The root of the pod owns them, and can write."""
     _needs_user_namespaces(client)

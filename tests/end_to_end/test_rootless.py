@@ -27,21 +27,36 @@ spec:
   - name: web
     image: docker.io/library/busybox:latest
     imagePullPolicy: Never
-    command: [sh, -c, "mkdir /www; echo hello > /www/index.html; touch /v/a; chown -R 33:33 /v; chmod 700 /v/a /v;
-      exec httpd -f -p 80 -h /www"]
+    terminationMessagePath: /last
+    command: [sh, -c, "mkdir /www; echo hello > /www/index.html; stat -Lc '%n %u %g %a' /v /m /s /d/name /etc/hosts
+      /last > /www/owners; touch /v/a; chown -R 33:33 /v; chmod 700 /v/a /v; exec httpd -f -p 80 -h /www"]
     ports: [{{containerPort: 80, hostPort: {port}}}]
     readinessProbe: {{httpGet: {{port: 80, path: /index.html}}, periodSeconds: 1}}
-    volumeMounts: [{{name: v, mountPath: /v}}, {{name: m, mountPath: /m}}]
+    volumeMounts: [{{name: v, mountPath: /v}}, {{name: m, mountPath: /m}}, {{name: v, mountPath: /s, subPath: a/b}},
+      {{name: d, mountPath: /d}}]
     resources: {{limits: {{memory: 20Mi, cpu: 100m}}}}
-  volumes: [{{name: v, emptyDir: {{}}}}, {{name: m, emptyDir: {{medium: Memory}}}}]
+  securityContext: {{fsGroup: 44}}
+  volumes:
+  - {{name: v, emptyDir: {{}}}}
+  - {{name: m, emptyDir: {{medium: Memory}}}}
+  - {{name: d, downwardAPI: {{defaultMode: 0440, items: [{{path: name, fieldRef: {{fieldPath: metadata.name}}}}]}}}}
 """
+_OWNERS = b"""\
+/v 0 44 2777
+/m 0 44 2777
+/s 0 44 2777
+/d/name 0 44 440
+/etc/hosts 0 0 644
+/last 0 0 666
+"""
+"""Users, groups and modes of a pod's files as the pod sees them."""
 
 
-def _served(port: int) -> bytes:
+def _served(port: int, name: str = "index.html") -> bytes:
     """What the pod answers at its port of the machine; empty without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     with suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/index.html")
+        connection.request("GET", f"/{name}")
         return connection.getresponse().read()
     return b""
 
@@ -65,6 +80,7 @@ def test_a_node_of_an_ordinary_user() -> None:
         try:
             wait_until(lambda: _is_ready(root), "the probe reaches the pod")
             assert _served(port) == b"hello\n"
+            assert _served(port, "owners") == _OWNERS
             process.kill()
             assert _served(port) == b"hello\n", "the pod goes on"
             process = Process("modules.processes.edgecore", arguments, directory / "log2", preloads=())

@@ -11,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.node_namespaces import DIRECTORY, namespaces_id
 from modules.runtimes.oci.leftovers import unmount_all, unmount_unknown
 from modules.runtimes.shim import kernel
 
 _TOP: Final = Path("/run/edgecore/roots")
+_TOP_WITHOUT_ROOT: Final = DIRECTORY / "roots"
 _PASSABLE: Final = 0o711
 _GROUP_PASSES: Final = 0o710
 _ROOTFS: Final = "rootfs"
@@ -28,7 +30,8 @@ class MappedRoots:
     """
 
     def __init__(self, state: Path) -> None:
-        self.directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
+        self._top = _top()
+        self.directory = self._top / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
         """Has a directory for each container with a second mount; exists only while needed."""
         self._lock = threading.Lock()
         """Held while `directory` is made or removed."""
@@ -42,7 +45,7 @@ class MappedRoots:
                 target.mkdir(parents=True, exist_ok=True)
             except FileNotFoundError:  # the purge of another state directory has called `remove_top` in between
                 target.mkdir(parents=True, exist_ok=True)
-            for directory in (_TOP, self.directory):
+            for directory in (self._top, self.directory):
                 directory.chmod(_PASSABLE)
         os.chown(gate, 0, group)
         gate.chmod(_GROUP_PASSES)
@@ -76,5 +79,9 @@ class MappedRoots:
 def remove_top() -> None:
     """Remove the directory above the mounts of all state directories, if it is empty."""
     with suppress(OSError):  # it has others, or is missing
-        _TOP.rmdir()
-        _TOP.parent.rmdir()
+        _top().rmdir()
+        _top().parent.rmdir()
+
+
+def _top() -> Path:
+    return _TOP_WITHOUT_ROOT if namespaces_id() else _TOP

@@ -1,15 +1,21 @@
-"""The users of a pod with a user namespace of its own, as its sandbox asks for them."""
+"""The users of a pod with a user namespace of its own: as its sandbox asks, or an ordinary user's sub-ids."""
 
 import os
 from pathlib import Path
 
+from beehive.node_namespaces import POD_IDS, POD_ROOT, namespaces_id
 from modules.runtimes.oci.images import MappedRoot
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping
 from protos.cri.v1 import api_pb2 as cri
 
 
 def user_mapping(config: cri.PodSandboxConfig) -> UserMapping | None:
-    """Return the mapping of a sandbox whose configuration was checked; None for the machine's users."""
+    """Return the mapping of a sandbox whose configuration was checked; None for the machine's users.
+
+    Without root each pod has a namespace, and all have the same users: one user of a machine has sub-ids for one range.
+    """
+    if namespaces_id():
+        return UserMapping(*(IdRange(POD_ROOT, POD_IDS) for _ in range(2)))
     options = config.linux.security_context.namespace_options
     if not options.HasField("userns_options") or options.userns_options.mode != cri.POD:
         return None
@@ -22,7 +28,7 @@ def mapped_root(config: cri.PodSandboxConfig, namespace: Path | None) -> MappedR
     mapping = user_mapping(config)
     if mapping is None or namespace is None:
         return None
-    return MappedRoot(namespace, mapping.users.host, mapping.groups.host)
+    return MappedRoot(None if namespaces_id() else namespace, mapping.users.host, mapping.groups.host)
 
 
 def give_to_root(config: cri.PodSandboxConfig, *paths: Path) -> None:

@@ -11,6 +11,7 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import Files, MemoryMounts, PodVolumes, VolumeError, VolumeFile, resolve_sub_path, set_up
 from edged.volumes.mounting import is_mounted, points_below
+from edged.volumes.ownership import owner_of
 from edged.volumes.payload import projected_payload
 from modules.apimachinery.types import (
     ConfigMapProjection,
@@ -29,7 +30,7 @@ from modules.apimachinery.types import (
 )
 from tests.edged.pods.builders import UID, a_container, a_pod, at
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
-from tests.edged.volumes.test_volumes import Known, needs_root, planned
+from tests.edged.volumes.test_volumes import SEC, Known, needs_root, planned
 
 
 @needs_root
@@ -194,3 +195,33 @@ def test_a_chain_of_links_is_refused(tmp_path: Path, links: int) -> None:
         (tmp_path / f"l{number}").symlink_to(f"l{number + 1}")
     with pytest.raises(VolumeError, match="too many links"):
         resolve_sub_path(tmp_path, "l0")
+
+
+@needs_root
+@pytest.mark.parametrize("group", [None, 4242])
+@pytest.mark.parametrize(
+    "volume",
+    [
+        Volume(name="v", empty_dir=EmptyDirVolumeSource()),
+        Volume(name="v", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(name="v", secret=SecretVolumeSource(secret_name=SEC, default_mode=0o400)),
+    ],
+    ids=["emptyDir", "configMap", "secret"],
+)
+def test_without_root_a_volume_is_the_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volume: Volume, group: int | None
+) -> None:
+    """Its root is a sub-id of the user; a file that is the user's own would be nobody's there, and closed if its mode
+    is 0400.
+    """
+    monkeypatch.setattr("beehive.node_namespaces.namespaces_id", lambda: "abc123")
+    owner = owner_of(a_pod(security_context=PodSecurityContext(fs_group=group)))
+    given = owner.group if owner is not None else None
+    path = set_up(planned(volume, tmp_path), at(0), given, MemoryMounts())
+    if volume.empty_dir is not None:
+        resolve_sub_path(path, "made/below")
+    files = [path, *path.rglob("*")]
+    assert len(files) > 1
+    assert {each.lstat().st_uid for each in files} == {1}
+    assert {each.lstat().st_gid for each in files} <= {1, 1 if group is None else group + 1}
+    assert path.parent.stat().st_uid == 0

@@ -30,12 +30,12 @@ class MappedRoot(NamedTuple):
     """The owner of a container's files.
 
     Args:
-        namespace: file of the user namespace.
+        namespace: file of the user namespace; None if the files of images have these owners already.
         uid: the machine's user that is root in it.
         gid: the machine's group that is root's in it.
     """
 
-    namespace: Path
+    namespace: Path | None
     uid: int
     gid: int
 

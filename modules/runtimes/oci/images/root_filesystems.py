@@ -217,7 +217,7 @@ def _mount_overlay(
     attempt = f'mount the root file system "{target}"'
     try:
         with ExitStack() as opened:
-            if root is not None:
+            if root is not None and root.namespace is not None:
                 layers = opened.enter_context(id_mapped(layers, root.namespace, target.parent))
             paths = [*layers, *([] if directory is None else [directory])]
             options = _options([str(path) for path in paths], is_writable=directory is not None)
@@ -230,7 +230,7 @@ def _mount_overlay(
             mount("overlay", target, "overlay", options, read_only=directory is None)
     except OSError as error:
         hint = "overlayfs needs a kernel with it, and a directory on a local file system such as ext4"
-        if root is not None:
+        if root is not None and root.namespace is not None:
             hint = "user namespaces need Linux 5.19, and images on a file system with id-mapped mounts, such as ext4"
         raise RunFailedError(attempt, error.strerror or str(error), hint) from error
 

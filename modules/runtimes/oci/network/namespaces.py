@@ -123,7 +123,8 @@ class PodNamespaces:
             making.mkdir(mode=0o700)
             if users is not None:
                 pin_with_users(making, wanted, users)
-                on_own_thread(lambda: _set_up_joined(making, wanted, hostname, sysctls))
+                root = users.users.host
+                on_own_thread(lambda: _set_up_joined(making, wanted, hostname, sysctls, root))
             elif wanted:
                 on_own_thread(lambda: _make(making, wanted, hostname, sysctls))
             making.rename(directory)
@@ -227,20 +228,20 @@ def _make(directory: Path, kinds: list[str], hostname: str, sysctls: Mapping[str
         bind_file(own_namespace(kind), file)
 
 
-def _set_up_joined(directory: Path, kinds: list[str], hostname: str, sysctls: Mapping[str, str]) -> None:
-    """Enter namespaces that are pinned on this thread, and set them up."""
+def _set_up_joined(directory: Path, kinds: list[str], hostname: str, sysctls: Mapping[str, str], root: int) -> None:
+    """Enter namespaces of a pod whose root is this user, which are pinned, on this thread, and set them up."""
     for kind in kinds:
         join_namespace(str(directory / kind), _KINDS[kind])
-    _set_up(kinds, hostname, sysctls)
+    _set_up(kinds, hostname, sysctls, root)
 
 
-def _set_up(kinds: list[str], hostname: str, sysctls: Mapping[str, str]) -> None:
+def _set_up(kinds: list[str], hostname: str, sysctls: Mapping[str, str], root: int = 0) -> None:
     """Set up the calling thread's namespaces."""
     if "net" in kinds:
         set_interface_up("lo")
     if "uts" in kinds and hostname:
         socket.sethostname(hostname)
-    write_sysctls(sysctls, network="net" in kinds)
+    write_sysctls(sysctls, network="net" in kinds, root=root)
 
 
 def _paths(directory: Path) -> PinnedNamespaces:

@@ -4,6 +4,8 @@
 the pod.
 """
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -18,10 +20,17 @@ _LARGEST_GROUP: Final = 2147483647
 """The largest that the kernel takes for `ping_group_range`."""
 
 _ROOT: Final = Path("/proc/sys")
+_NETWORK: Final = _ROOT / "net"
+_SECONDS: Final = 30.0
 
 
-def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
+def write_sysctls(sysctls: Mapping[str, str], *, network: bool, root: int = 0) -> None:
     """Write parameters of the calling thread's namespaces, but not the pod's interface's.
+
+    Args:
+        sysctls: names and values.
+        network: whether the network namespace is the pod's.
+        root: this process's user that is root in the pod.
 
     Raises:
         PodNamespaceError: the kernel refuses one.
@@ -29,7 +38,10 @@ def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
     wanted = _by_path(sysctls)
     for path, (name, value) in {**(_by_path(_defaults()) if network else {}), **wanted}.items():
         if INTERFACE not in path.parts:
-            _write(path, name, value, required=path in wanted)
+            if root and not path.is_relative_to(_NETWORK):
+                _write_as(root, path, name, value)
+            else:
+                _write(path, name, value, required=path in wanted)
 
 
 def _defaults() -> dict[str, str]:
@@ -58,6 +70,19 @@ def write_interface_sysctls(sysctls: Mapping[str, str]) -> None:
 def _by_path(sysctls: Mapping[str, str]) -> dict[Path, tuple[str, str]]:
     """Return names and values by the files of the parameters: one can be named with dots and with slashes."""
     return {_ROOT.joinpath(*sysctl_parts(name)): (name, value) for name, value in sysctls.items()}
+
+
+def _write_as(user: int, path: Path, name: str, value: str) -> None:
+    """Write a parameter in the name of a user: those of an IPC namespace are its root's alone, whatever capabilities
+    another has (`ipc_permissions` of Linux).
+    """
+    done = subprocess.run(
+        ["tee", str(path)], input=value.encode(), user=user, group=user, extra_groups=[], cwd="/", capture_output=True,
+        env={"PATH": os.defpath, "LC_ALL": "C"}, timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip().rpartition(": ")[2]
+        raise PodNamespaceError(f'set sysctl "{name}" to "{value}"', reason)
 
 
 def _write(path: Path, name: str, value: str, *, required: bool) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from beehive.node_namespaces import POD_IDS
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import check_capabilities
@@ -26,8 +27,8 @@ from protos.cri.v1 import api_pb2 as cri
 _HOSTNAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
 _MOST: Final = 4096
 """Masked or read-only paths."""
-_LAST_SUB_ID: Final = 65_536
-"""The last user of a node without root (`modules.runtimes.oci.rootless`)."""
+_LAST_ID: Final = POD_IDS - 1
+"""The last user of a pod without root (`modules.runtimes.oci.rootless`)."""
 
 
 def check_container(request: cri.CreateContainerRequest, image: ImageDefaults, machine: Machine) -> None:
@@ -74,8 +75,8 @@ def _check_security(attempt: str, request: cri.CreateContainerRequest, machine: 
 def _check_sub_ids(attempt: str, security: cri.LinuxContainerSecurityContext) -> None:
     """Refuse users and groups that a node without root has not. Raises WrongStateError."""
     wanted = (security.run_as_user.value, security.run_as_group.value, *security.supplemental_groups)
-    if max(wanted) > _LAST_SUB_ID:
-        reason = f"the user or group {max(wanted)} needs root: this node runs without, with those up to {_LAST_SUB_ID}"
+    if max(wanted) > _LAST_ID:
+        reason = f"the user or group {max(wanted)} needs root: this node runs without, with those up to {_LAST_ID}"
         raise WrongStateError(attempt, reason)
 
 

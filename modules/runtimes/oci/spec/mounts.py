@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Final
 
+from beehive.node_namespaces import give_to_pods
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import ImageVolume, Json, SandboxFiles
@@ -223,6 +224,7 @@ def _source(attempt: str, mount: cri.Mount) -> str:
     try:
         if not os.path.lexists(path):
             Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+            give_to_pods(path)
     except OSError as error:
         raise WrongStateError(attempt, f'the host path "{path[:200]}" cannot be made: {error.strerror}') from error
     return path

@@ -35,7 +35,7 @@ def _check_without_root(attempt: str, options: cri.NamespaceOption) -> None:
         if getattr(options, kind) == cri.NODE:
             raise WrongStateError(attempt, f"{name} needs root, and this node runs without", f"leave {name} out")
     if options.HasField("userns_options") and options.userns_options.mode == cri.POD:
-        reason = "all pods of this node are in a user namespace already"
+        reason = "all pods of this node have users of their own already, the same ones"
         raise WrongStateError(attempt, reason, "leave hostUsers: false out")
 
 

@@ -5,12 +5,14 @@ import os
 import stat
 from collections.abc import Mapping
 
-from beehive.node_namespaces import namespaces_id
+from beehive.node_namespaces import namespaces_id, pod_id
 
 _LATEST = (1 << 63) - 1
 _KEPT = ("user.", "system.posix_acl_")
 WITHOUT_ROOT = bool(namespaces_id())
 """Whether root of the machine is nobody here: then nobody makes devices."""
+_ROOT = pod_id(0)
+"""The owner of the layers' files that are root's in an image: they are stored for pods, who have no mapped mounts."""
 MARKS = "user.overlay." if WITHOUT_ROOT else "trusted.overlay."
 """Attributes of overlayfs; in a user namespace it has others (mount option `userxattr`)."""
 _FORGED = "user.overlay."
@@ -18,11 +20,15 @@ _CAPABILITY = "security.capability"
 _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM)
 
 
+def owner_for_pods(user: int, group: int) -> tuple[int, int]:
+    """Return the owner, in this process's namespace, of a file whose owner in pods is known."""
+    return _ROOT + user, _ROOT + group
+
+
 def set_attributes(
     at: bytes | int, mode: int, owner: tuple[int, int], xattrs: Mapping[str, bytes], *, is_link: bool = False
 ) -> None:
-    """Set a file's attributes from a tar, in an order that the kernel keeps: chown clears modes and
-    capabilities.
+    """Set a file's attributes, in an order that the kernel keeps: chown clears modes and capabilities.
 
     Args:
         at: name in the current directory, or descriptor.

@@ -23,6 +23,7 @@ from modules.runtimes.oci.images.worker.attributes import (
     copy_attributes,
     is_opaque,
     mark_opaque,
+    owner_for_pods,
     set_attributes,
     set_time,
 )
@@ -174,10 +175,13 @@ class LayerTree:
         os.chmod(name, 0o755)  # noqa: PTH101, S103 - bytes; else it has the set-group-ID bit of the directory above
         self.inodes += 1
         if was_whiteout:
+            os.lchown(name, *owner_for_pods(0, 0))
             mark_opaque(name)
             return
         below = self._lower.directory(path)
-        if below is not None:
+        if below is None:
+            os.lchown(name, *owner_for_pods(0, 0))
+        else:
             self._times.add(path, copy_attributes(below, name), is_copied=True)
             os.close(below)
 
@@ -190,7 +194,7 @@ class LayerTree:
         hidden = hidden_name(name)
         if not os.path.lexists(hidden):
             os.mknod(hidden, stat.S_IFCHR, os.makedev(0, 0))
-            os.lchown(hidden, entry.uid, entry.gid)
+            os.lchown(hidden, *owner_for_pods(entry.uid, entry.gid))
             self.inodes += 1
         elif stat.S_ISDIR(os.lstat(hidden).st_mode):
             mark_opaque(hidden)
@@ -241,7 +245,7 @@ class LayerTree:
         file = os.open(name, _NEW_FILE, 0o600)
         try:
             self.size += -(-_write_body(file, entry, stream) // _BLOCK) * _BLOCK
-            set_attributes(file, entry.mode, (entry.uid, entry.gid), entry.xattrs)
+            set_attributes(file, entry.mode, owner_for_pods(entry.uid, entry.gid), entry.xattrs)
             set_time(file, entry.mtime_ns)
         finally:
             os.close(file)
@@ -338,7 +342,7 @@ def _make_special(name: bytes, entry: Entry) -> None:
 
 def _finish(name: bytes, entry: Entry) -> None:
     is_link = stat.S_ISLNK(os.lstat(name).st_mode)
-    set_attributes(name, entry.mode, (entry.uid, entry.gid), entry.xattrs, is_link=is_link)
+    set_attributes(name, entry.mode, owner_for_pods(entry.uid, entry.gid), entry.xattrs, is_link=is_link)
     set_time(name, entry.mtime_ns)
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker import kernel
+from modules.runtimes.oci.images.worker.attributes import owner_for_pods
 from modules.runtimes.oci.images.worker.compression import PlainBytes, ReadBytes
 from modules.runtimes.oci.images.worker.errors import LIMIT, MACHINE, ImageWorkError, beyond_limit, invalid
 from modules.runtimes.oci.images.worker.layer_tree import LayerTree
@@ -66,6 +67,7 @@ def unpack(source: LayerSource, directory: Path, lower: Sequence[Path], limits: 
     for name in _PARTS:
         path = directory / name
         path.mkdir()
+        os.chown(path, *owner_for_pods(0, 0))
         path.chmod(0o755)
     kept = [os.open(directory / name, _DIRECTORY) for name in _PARTS]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from beehive.node_namespaces import POD_IDS
+from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, sub_ids
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
 from tests.modules.runtimes.process.node import eventually
@@ -29,23 +32,27 @@ def _namespaces(pid: int | str) -> dict[str, str]:
 
 
 def test_each_pod_has_namespaces_of_its_own(node: RootlessNode) -> None:
-    """None is the machine's; two pods share their users and nothing else."""
+    """None is the machine's, and none is another pod's: not even the one of its users, which are the same."""
     one, two = (_namespaces(node.pid(node.shell("sleep 1000"))) for _ in range(2))
     machine = _namespaces("self")
     assert {kind for kind in one if one[kind] == machine[kind]} == set()
-    assert {kind for kind in one if one[kind] == two[kind]} == {"user"}
+    assert {kind for kind in one if one[kind] == two[kind]} == set()
 
 
-def test_root_of_a_pod_is_the_user_and_others_are_sub_ids(node: RootlessNode) -> None:
-    """Nobody else of the machine."""
+@pytest.mark.parametrize(("file", "kind"), [(SUBUID, "uid"), (SUBGID, "gid")])
+def test_all_users_of_a_pod_are_sub_ids(node: RootlessNode, file: Path, kind: str) -> None:
+    """None is the user, or another user of the machine; its root is the first."""
     container = node.shell("sleep 1000")
-    users = Path(f"/proc/{node.pid(container)}/uid_map").read_text().split()
-    assert users[:3] == ["0", str(os.getuid()), "1"]
-    assert users[3] == "1"
-    assert int(users[4]) > os.getuid()
+    own = sub_ids(Account(pwd.getpwuid(os.getuid()).pw_name, os.getuid()), file)
+    mapped = Path(f"/proc/{node.pid(container)}/{kind}_map").read_text().split()
+    assert mapped == ["0", str(own.start), str(POD_IDS)]
+
+
+def test_a_container_runs_as_any_user_of_its_pod(node: RootlessNode) -> None:
+    """And its files are that user's."""
     config = cri.ContainerConfig()
     config.linux.security_context.run_as_user.value = 1000
-    assert node.run("id -u; touch /tmp/mine; ls -ln /tmp/mine | cut -d' ' -f 5", config).split()[0] == "1000"
+    assert node.run("id -u; touch /tmp/mine; stat -c %u /tmp/mine", config).split() == ["1000", "1000"]
 
 
 @pytest.mark.parametrize("option", ["pid", "ipc"])
@@ -58,15 +65,30 @@ def test_the_machines_processes_and_ipc_are_refused_with_words(node: RootlessNod
 
 
 def test_nothing_of_the_users_files_is_in_a_pod(node: RootlessNode, tmp_path: Path) -> None:
-    """But what a hostPath mounts."""
-    secret = tmp_path / "secret"
-    secret.write_text("key")
-    secret.chmod(0o600)
+    """But what a hostPath mounts, and of that what others of the machine may read or write, too."""
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    for path, mode in ((secret, 0o600), (public, 0o644)):
+        path.write_text("key")
+        path.chmod(mode)
+    tmp_path.chmod(0o755)
     found = node.run(f"ls -d {node.directory} {secret} /run/lock/edgecore /home/* 2>/dev/null || true")
     assert found == ""
-    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/given", host_path=str(tmp_path), readonly=True)])
-    assert node.run("cat /given/secret; touch /given/more 2>&1 || true", config).startswith("key")
-    assert [each.name for each in tmp_path.iterdir()] == ["secret"]
+    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/given", host_path=str(tmp_path))])
+    attempts = ("cat /given/secret", "echo x > /given/public", "touch /given/more", "chmod 777 /given", "rm -r /given")
+    script = "; ".join(f"({each}) 2> /dev/null && echo {each.split()[0]}" for each in attempts)
+    assert node.run(f"cat /given/public; {script}; true", config) == "key\n"
+    assert {each.name for each in tmp_path.iterdir()} == {"secret", "public"}
+
+
+def test_a_directory_that_a_mount_makes_is_the_pods(node: RootlessNode, tmp_path: Path) -> None:
+    """As root's pods may write into it; its files are a sub-id's on the machine."""
+    tmp_path.chmod(0o755)
+    made = tmp_path / "made"
+    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/given", host_path=str(made))])
+    assert node.run("touch /given/more && stat -c '%u %g' /given /given/more", config) == "0 0\n0 0\n"
+    first = sub_ids(Account(pwd.getpwuid(os.getuid()).pw_name, os.getuid()), SUBUID).start
+    assert {(made / each).stat().st_uid for each in ("", "more")} == {first}
+    node.run("rm -r /given/more", config)
 
 
 def test_a_privileged_pod_has_no_rights_over_the_machine(node: RootlessNode) -> None:
