@@ -38,6 +38,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
 from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.past_states import COMPACTION_SECONDS
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
@@ -112,6 +113,7 @@ class ApiServer(Module):
         self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
         self.every(full_disk.FULL_SECONDS, self._disk.make_reserve)
+        self.every(COMPACTION_SECONDS, self._cluster.storage.compact)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
         self._changes.writes.is_started = True

@@ -320,6 +320,10 @@ class Storage:
         """Forget all earlier states, as an API server does whose etcd is compacted."""
         self._past = PastStates(self._version)
 
+    def compact(self) -> None:
+        """Forget states that are some minutes old; called every `COMPACTION_SECONDS`."""
+        self._past.compact(self._version)
+
     def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         """Store a new object with a new uid, creation time and resourceVersion, and return it.
 

@@ -11,6 +11,12 @@ CHANGES: Final = 1000
 BYTES: Final = 2 * 1024 * 1024
 """Bounds of the changes of one kind that are kept, as of a watch's history: both hold the same objects."""
 _ADOPTIONS: Final = 1000
+COMPACTION_SECONDS: Final = 100.0
+"""Seconds between two compactions."""
+_COMPACTIONS: Final = 4
+"""Compactions until a state is forgotten: it is known for five to seven minutes. The etcd of an API server forgets
+states after five to ten.
+"""
 _NOTHING: Final[Mapping[ObjectKey, JsonObject | None]] = MappingProxyType({})
 
 
@@ -40,6 +46,8 @@ class PastStates:
         """By kind, the version of the newest change that is not kept."""
         self._adopted: deque[tuple[int, int]] = deque()
         """Versions between which other cloudcores have changed objects: of the states between them, none is known."""
+        self._compactions: deque[int] = deque(maxlen=_COMPACTIONS)
+        """The versions of the last compactions."""
 
     def record(self, version: int, key: ObjectKey, old: JsonObject | None, size: int) -> None:
         """Keep a change: the object before it (None: there was none), and the bytes of the one after it, of a deleted
@@ -64,6 +72,22 @@ class PastStates:
             self._adopted.append((before, after))
         if len(self._adopted) > _ADOPTIONS:
             self._began = max(self._began, self._adopted.popleft()[1])
+
+    def compact(self, version: int) -> None:
+        """Forget the states before the version that was the present one some compactions ago.
+
+        Args:
+            version: the present one.
+        """
+        self._compactions.append(version)
+        if len(self._compactions) < _COMPACTIONS:
+            return
+        self._began = max(self._began, self._compactions[0])
+        for kind, changes in self._changes.items():
+            while changes and changes[0].version <= self._began:
+                self._bytes[kind] -= changes.popleft().size
+        while self._adopted and self._adopted[0][1] <= self._began:
+            self._adopted.popleft()
 
     def changed_since(self, kind: str, version: int, present: int) -> Mapping[ObjectKey, JsonObject | None]:
         """Return the objects of a kind that have changed since a version, as they were at it; None: there was none.

@@ -134,6 +134,24 @@ def test_a_list_whose_state_is_forgotten_has_expired() -> None:
     assert _refused(cluster, limit=2, resourceVersion=version)["metadata"] == {}
 
 
+def test_a_state_is_forgotten_after_some_compactions() -> None:
+    """Also where hardly anything changes, as by the compaction of etcd; the state of the oldest one is still known."""
+    cluster = _cluster("a", "b", "d")
+    token = _listed(cluster, limit=2)["metadata"]["continue"]
+    cluster.storage.create(configmap("c"))
+    kept = _listed(cluster, limit=3)["metadata"]["continue"]
+    for _ in range(3):
+        cluster.storage.compact()
+        cluster.storage.create(configmap("e"))
+        cluster.storage.remove(ObjectKey("ConfigMap", "default", "e"))
+        assert _names(_listed(cluster, **{"continue": token})["items"]) == ["d"]
+    cluster.storage.compact()
+    refusal = _refused(cluster, **{"continue": token})
+    assert refusal["code"] == 410
+    assert _names(_listed(cluster, **{"continue": refusal["metadata"]["continue"]})["items"]) == ["c", "d"]
+    assert _names(_listed(cluster, **{"continue": kept})["items"]) == ["d"]
+
+
 def test_the_past_is_bounded() -> None:
     """By the number of changes and by their bytes, for each kind; other kinds keep theirs."""
     cluster = _cluster("a", "b")

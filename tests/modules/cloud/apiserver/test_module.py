@@ -156,6 +156,25 @@ def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> 
     assert [change.change for each in server.told for change in each.changes] == ["ADDED", "DELETED"]
 
 
+def test_a_list_in_parts_expires_after_some_minutes(bee: Harness) -> None:
+    """As with the compaction of etcd, and also where hardly anything changes."""
+    server = Server(bee)
+    for name in ("a", "b"):
+        server.apply(configmap(name), "configmaps")
+    first = server.call("list", "configmaps", options={"limit": 1}).object
+    assert first is not None
+    server.apply(configmap("c"), "configmaps")
+    options = {"continue": first["metadata"]["continue"]}
+    bee.run_for(290.0)
+    second = server.call("list", "configmaps", options=options).object
+    assert second is not None
+    assert [each["metadata"]["name"] for each in second["items"]] == ["b"]
+    bee.run_for(120.0)
+    refusal = server.call("list", "configmaps", options=options).refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["reason"], bool(refusal["metadata"]["continue"])) == (410, "Expired", True)
+
+
 def test_a_lost_transaction_is_made_again_and_watches_go_on(bee: Harness) -> None:
     """The module restarts; what was not durable was told to nobody, and the client misses nothing."""
     bee.expect_failures()
