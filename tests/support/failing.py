@@ -122,7 +122,11 @@ class Failing:
         def profile(_frame: FrameType, event: str, called: Any) -> None:
             if event != "c_call" or called.__name__ in _CANNOT_FAIL:
                 return
-            if called.__module__ in _KERNEL or type(getattr(called, "__self__", None)).__module__ in _SOCKETS:
+            if (
+                called.__name__ == "start_new_thread"
+                or called.__module__ in _KERNEL
+                or type(getattr(called, "__self__", None)).__module__ in _SOCKETS
+            ):
                 self.step()
 
         before = sys.getprofile()
