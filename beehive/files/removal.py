@@ -105,7 +105,14 @@ class _Removal:
 
     def _empty_top(self) -> None:
         """Empty the directory itself, then the directories that were moved up, in the order of moving."""
-        self._empty(_Level(-1, "", os.dup(self._top)))
+        descriptor = os.dup(self._top)
+        try:
+            first = _Level(-1, "", descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._levels = [first]
+        self._remove_levels()
         emptied = 0
         while emptied < self._moved:
             self._levels = []
@@ -116,10 +123,6 @@ class _Removal:
             os.close(self._deep)
             self._rmdir(self._top, self._deep_name)
             self._deep, self._deep_name, self._moved = -1, "", 0
-
-    def _empty(self, first: _Level) -> None:
-        self._levels = [first]
-        self._remove_levels()
 
     def _remove_levels(self) -> None:
         """Empty and remove the open levels."""

@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -36,6 +37,19 @@ _STEPS: Final = frozenset(
     }
 )  # fmt: skip
 """The audit events of calls of the kernel that may fail; Python announces them before."""
+
+
+_KERNEL: Final = frozenset({"_io", "_posixsubprocess", "_signal", "_socket", "_ssl", "fcntl", "io", "posix", "select"})
+"""Modules of C whose functions, and the methods of whose objects, ask the kernel for something."""
+_CANNOT_FAIL: Final = frozenset(
+    {
+        "__enter__", "__exit__", "_path_normpath", "close", "detach", "fileno", "fspath", "fstat", "getpid", "getvalue",
+        "register", "set_inheritable", "setblocking", "settimeout", "shutdown", "unregister",
+    }
+)  # fmt: skip
+"""Their functions that release something, or cannot fail."""
+_SOCKETS: Final = frozenset({"_io", "_socket", "select", "socket", "ssl"})
+"""Modules of objects with methods that ask the kernel for something."""
 
 
 class PlannedError(OSError):
@@ -100,6 +114,27 @@ class Failing:
             yield
         finally:
             del _counting[threading.get_ident()]
+
+    @contextmanager
+    def kernel_calls(self) -> Iterator[None]:
+        """Count all calls of this thread within the block that may fail in the kernel, also of open descriptors."""
+
+        def profile(_frame: FrameType, event: str, called: Any) -> None:
+            if event != "c_call" or called.__name__ in _CANNOT_FAIL:
+                return
+            if (
+                called.__name__ == "start_new_thread"
+                or called.__module__ in _KERNEL
+                or type(getattr(called, "__self__", None)).__module__ in _SOCKETS
+            ):
+                self.step()
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
 
 
 class _Calls:

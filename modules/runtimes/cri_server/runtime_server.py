@@ -78,8 +78,8 @@ class CriServer:
     def start(self) -> None:
         """Take over running containers and serve; return when the socket answers. Raises ContainerRuntimeError."""
         self._engine = Engine(self._root, self._clock, self._settings)
-        methods = CriMethods(self._engine)
         try:
+            methods = CriMethods(self._engine)
             self._server = ActivatedServer(listen_for_cri(self._socket), partial(_serve, methods), self._clock)
         except BaseException:
             self._engine.close()

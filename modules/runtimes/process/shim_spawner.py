@@ -90,16 +90,20 @@ class ShimSpawner:
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                    env=_ENVIRONMENT,
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+                try:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
+                        pass_fds=[theirs.fileno()],
+                        start_new_session=True,
+                        env=_ENVIRONMENT,
+                        cwd="/",
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                    )
+                except OSError:
+                    self._close()
+                    raise
         return self._socket
 
     def _close(self) -> None:

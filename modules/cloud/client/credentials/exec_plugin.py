@@ -135,17 +135,24 @@ class ExecPlugin:
             return self._process
 
     def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
-        """Read a program's output, and wait for its end; a program that prints too much is killed."""
+        """Read a program's output, and wait for its end; one that prints too much, or cannot be read, is killed."""
         output = b""
-        if process.stdout is not None:
-            with process.stdout:
-                output = process.stdout.read(MAX_OUTPUT + 1)
-        if len(output) > MAX_OUTPUT:
+        try:
+            if process.stdout is not None:
+                with process.stdout:
+                    output = process.stdout.read(MAX_OUTPUT + 1)
+            if len(output) > MAX_OUTPUT:
+                self._kill()
+        except BaseException:
             self._kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it can still be killed: its number is not free yet
-        with self._lock:
-            self._process = None
-            process.wait()
+            raise
+        finally:
+            os.waitid(
+                os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
+            )  # it can still be killed: its number is not free yet
+            with self._lock:
+                self._process = None
+                process.wait()
         return output
 
     def _expire(self) -> None:

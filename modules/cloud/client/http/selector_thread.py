@@ -83,12 +83,10 @@ class SelectorThread(Generic[K]):
             self._watched[key] = after
 
     def close(self) -> None:
-        """End the thread; not to be called on it."""
+        """End the thread, which may have failed; not to be called on it. Idempotent."""
         with self._lock:
-            was_closed, self._is_closed = self._is_closed, True
+            self._is_closed = True
             thread = self._thread
-        if was_closed:
-            return
         self._wake()
         if thread is not None:
             thread.join()

@@ -11,6 +11,7 @@ from metamanager.store import Store, open_store
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watch_cache_store import WatchCacheStore, watch_cache_opener
 from tests.modules.edge.metaserver.objects import FIRST, key, obj, text
+from tests.support.failing import Failing, census
 
 POD = "default/pod/a"
 
@@ -94,36 +95,36 @@ def test_kinds_that_are_not_served_are_not_even_kept(tmp_path: Path) -> None:
         assert cache.objects("secret")[1] == []
 
 
-class Failing:
-    """A store whose disk is full at the commit."""
-
-    def __init__(self, store: Store) -> None:
-        self.get, self.get_all, self.put, self.close = store.get, store.get_all, store.put, store.close
-        self.delete, self.delete_owned, self.rollback = store.delete, store.delete_owned, store.rollback
-        self.make_room, self.rows = store.make_room, store.rows
-        self.fails = True
-        self._store = store
-
-    def commit(self) -> None:
-        if self.fails:
-            raise StoreWriteError("commit", "the file", "disk full", batch_lost=True)
-        self._store.commit()
-
-
-def test_changes_that_were_not_committed_never_reach_the_cache(tmp_path: Path) -> None:
-    cache = WatchCache(FIRST)
-    broken = Failing(open_store(str(tmp_path / "db")))
-    store = WatchCacheStore(broken, cache)
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+def test_changes_that_were_not_committed_never_reach_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rolled_back: bool
+) -> None:
+    """Whoever has made them may not roll back: the store has done it."""
+    cache, inner = WatchCache(FIRST), open_store(str(tmp_path / "db"))
+    store = WatchCacheStore(inner, cache)
     put(store, POD, obj("a"))
+    inner.rollback()
+    error = StoreWriteError("commit", "the file", "disk full", batch_lost=True)
+    monkeypatch.setattr(inner, "commit", Failing(0, error).call(inner.commit))
     with pytest.raises(StoreWriteError):
         store.commit()
-    store.rollback()
-    broken.fails = False
+    if is_rolled_back:
+        store.rollback()
+    put(store, "default/pod/b", obj("b"))
     store.commit()
-    assert cache.objects("pod")[1] == []
+    assert [each.name for each, _ in cache.objects("pod")[1]] == ["b"]
     store.close()
 
 
 def test_a_store_that_does_not_open_is_the_openers_error(tmp_path: Path) -> None:
     with pytest.raises(StoreOpenError):
         opened(tmp_path, WatchCache(FIRST))
+
+
+def test_a_store_that_cannot_be_read_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, inner = census(), open_store(str(tmp_path / "db"))
+    error = StoreOpenError("read", "the database", "the disk has gone")
+    monkeypatch.setattr(inner, "get_all", Failing(0, error).call(inner.get_all))
+    with pytest.raises(StoreOpenError):
+        watch_cache_opener(lambda _: inner, WatchCache(FIRST))("")
+    assert not census().more_than(before)

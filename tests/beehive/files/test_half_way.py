@@ -1,0 +1,91 @@
+"""Files of which a call fails half-way: none stays open, and no new one is left."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beehive.files import durable, reserve
+from beehive.files.descriptors import open_directory, open_without_rights
+from beehive.files.linkless import open_without_links
+from beehive.files.reading import read_file
+from beehive.files.removal import remove_tree
+from beehive.files.walking import Walk
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+
+_LEVELS = 40
+"""More than `Walk` keeps open."""
+
+
+def _opens_without_rights(directory: Path) -> None:
+    closed = directory / "closed"
+    closed.mkdir(exist_ok=True)
+    within = open_directory(directory)
+    try:
+        os.close(open_without_rights("closed", within))
+    finally:
+        os.close(within)
+
+
+def _removes(directory: Path) -> None:
+    (directory / "tree" / "deep" / "deeper").mkdir(parents=True, exist_ok=True)
+    (directory / "tree" / "file").touch()
+    remove_tree(directory / "tree")
+
+
+def _walks(directory: Path) -> None:
+    durable.make_directories(directory / "/".join("d" * _LEVELS))
+    list(Walk(directory))
+
+
+def _replaces_soon(directory: Path) -> None:
+    durable.replace_soon(directory / "file", b"content")
+    durable.make_durable(directory / "file")
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        (lambda directory: durable.replace_file(directory / "file", b"content"), 6),
+        (_replaces_soon, 6),
+        (lambda directory: durable.write_files({directory / "one": b"1", directory / "other": b"2"}), 8),
+        (_opens_without_rights, 4),
+        (lambda directory: os.close(open_without_links(directory / "stored", os.O_RDONLY)), 4),
+        (lambda directory: read_file(directory / "stored", 100), 3),
+        (_removes, 10),
+        (_walks, 2 * _LEVELS),
+    ],
+    ids=["replace", "replace soon", "write several", "without rights", "without links", "read", "remove", "walk"],
+)
+def test_files_are_closed_after_a_failure_of_any_call(
+    tmp_path: Path, operation: Callable[[Path], object], calls: int
+) -> None:
+    (tmp_path / "stored").write_bytes(b"content")
+
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                operation(tmp_path)
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= calls
+
+
+def test_no_new_file_is_left_after_a_failure(tmp_path: Path) -> None:
+    """A later attempt would find it, and a full disk has no room for it."""
+    for at in range(1, 4):
+        failing = Failing(at)
+        with pytest.raises(PlannedError), failing.kernel_calls():
+            durable.replace_file(tmp_path / "file", b"content")
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_reserve_that_cannot_be_written_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of one would look whole to nobody, and fill the disk."""
+    monkeypatch.setattr(os, "fsync", Failing(0).call(os.fsync))
+    made = reserve.Reserve(tmp_path / "database")
+    made.fill()
+    assert not made.there
+    assert not list(tmp_path.iterdir())

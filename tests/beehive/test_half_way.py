@@ -1,0 +1,84 @@
+"""Calls and requests of threads that fail half-way: what they have left."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from beehive.bounded_calls import BoundedCalls
+from beehive.errors import RequestError
+from beehive.message import Message
+from beehive.module import Module
+from beehive.thread_requests import ThreadRequests
+from beehive.trace_context import Cause, acting_as, current_cause, current_context, resumed
+from tests.support.failing import PlannedError, census
+
+
+class _AtOnce:
+    """A module whose threads and turns run at once."""
+
+    name = "caller"
+
+    def __init__(self) -> None:
+        self.runtime = self
+        self.turns: deque[Callable[[], None]] = deque()
+
+    def call(self, run: Callable[[], None], name: str) -> None:
+        """Run a call on its thread."""
+        assert name == "caller/call"
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(threading, "excepthook", lambda _: None)
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+
+    def call_soon(self, turn: Callable[[], None]) -> None:
+        """Keep a turn."""
+        self.turns.append(turn)
+
+
+def test_a_call_that_raises_leaves_its_place_to_the_next() -> None:
+    module, results = _AtOnce(), list[int]()
+    calls = BoundedCalls(cast("Module", module), 1, 1)
+
+    def fails() -> int:
+        raise PlannedError
+
+    assert calls.submit(fails, results.append)
+    assert calls.submit(lambda: 5, results.append)
+    while module.turns:
+        module.turns.popleft()()
+    assert results == [5]
+
+
+def test_a_request_that_fails_is_waited_for_no_longer() -> None:
+    class Hive:
+        """Refuses requests."""
+
+        def request(self, *_: object) -> None:
+            """Refuse one."""
+            raise RequestError("ask", "nobody is there")
+
+    class Owner:
+        """A module on it."""
+
+        hive = Hive()
+
+    requests = ThreadRequests(cast("Module", Owner()))
+    before = census((requests,))
+    with pytest.raises(RequestError):
+        requests.ask("nobody", Message(), 1.0)
+    assert not census((requests,)).more_than(before)
+
+
+def test_what_fails_in_the_course_of_another_cause_leaves_the_thread_with_its_own() -> None:
+    """Later messages of the thread would have a cause that is long over."""
+    with acting_as("first"), resumed(Cause(1, 1)):
+        with pytest.raises(PlannedError), resumed(Cause(2, 2)):
+            raise PlannedError
+        assert current_cause() == Cause(1, 1)
+        with pytest.raises(PlannedError), acting_as("second"):
+            raise PlannedError
+        assert current_context().actor == "first"

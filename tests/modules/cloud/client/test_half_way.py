@@ -1,0 +1,105 @@
+"""What is left of a client's work that fails half-way."""
+
+import io
+import signal
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.http.kube_api import HttpKubeApi
+from modules.cloud.client.http.selector_thread import SelectorThread
+from modules.cloud.client.kube_client import CallEnd, KubeClient
+from modules.cloud.client.kubeconfig.model import ExecEntry
+from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.client.transport import ResponseHead
+from tests.modules.cloud.client.servers import ManualClock
+from tests.modules.cloud.client.test_credentials import V1, source_of
+from tests.modules.cloud.client.test_kube_client import Thread, Transport
+from tests.support.failing import Failing, PlannedError, census
+from tests.support.patience import PATIENCE
+
+
+class Broken(io.BytesIO):
+    """The output of a program that cannot be read."""
+
+    def read(self, _size: int | None = -1) -> bytes:
+        """Fail."""
+        raise PlannedError
+
+
+def test_a_plugin_that_cannot_be_read_leaves_no_process_and_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer would kill the program of a later request; `cat` would never end by itself."""
+    clock, started = ManualClock(), list[subprocess.Popen[bytes]]()
+    popen = subprocess.Popen
+
+    def broken(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*args, **{**kwargs, "stdin": subprocess.PIPE}))
+        assert started[0].stdout is not None
+        started[0].stdout.close()
+        started[0].stdout = Broken()
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", broken)
+    source = source_of(clock, exec=ExecEntry(command="cat", api_version=V1))
+    with pytest.raises(PlannedError):
+        source.fetch()
+    assert clock.is_idle
+    assert started[0].returncode == -signal.SIGKILL
+    assert started[0].stdin is not None
+    started[0].stdin.close()
+    source.close()
+
+
+def test_a_thread_whose_wait_fails_ends_what_its_user_has_and_takes_no_more_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise requests would be posted to nobody, and their ends awaited for ever."""
+    ended, failed = threading.Event(), threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: failed.set())
+
+    class User:
+        """Notes its end."""
+
+        def on_socket(self, _key: str, _happened: int) -> None:
+            """Do nothing."""
+
+        def end_turn(self) -> None:
+            """Do nothing."""
+
+        def end_all(self) -> None:
+            """Note it."""
+            ended.set()
+
+    before = census()
+    thread = SelectorThread[str]("test", User())
+    monkeypatch.setattr(thread._selector, "select", Failing(0).call(thread._selector.select))
+    made: list[str] = []
+    assert thread.post(lambda: made.append("posted before"))
+    assert ended.wait(PATIENCE)
+    assert failed.wait(PATIENCE)
+    assert made == ["posted before"]
+    assert not thread.post(lambda: made.append("posted later"))
+    thread.close()
+    assert not census().more_than(before)
+
+
+def test_a_client_goes_on_after_a_function_that_fails() -> None:
+    """The module fails with it; what it asks for meanwhile, or another call's end, is still carried out."""
+    thread, transport = Thread(), Transport()
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random)
+
+    def fails(_end: CallEnd) -> None:
+        raise PlannedError
+
+    call = ApiCall(verb="get", api_version="v1", plural="nodes", name="n1")
+    client.call(RequestLane.QUERY, call, fails)
+    _, listener = transport.started[-1]
+    listener.on_head(ResponseHead(404))
+    listener.on_end()
+    with pytest.raises(PlannedError):
+        thread.run()
+    client.call(RequestLane.QUERY, call, fails)
+    assert len(transport.started) == 2

@@ -1,0 +1,117 @@
+"""What is left of a database's calls that fail half-way."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.engine import make_engine, truncate_log, url_of
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.rows import Statement
+from modules.cloud.storage.database.tables import state
+from tests.modules.cloud.storage.test_transactions import SYNC, Core
+from tests.support.descriptors import open_descriptors
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+
+
+def test_a_database_that_cannot_be_used_is_closed(tmp_path: Path) -> None:
+    """The file would stay open, and locked, while cloudcore tries again."""
+    path = tmp_path / "db"
+    Database(str(path), "one").close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE cluster_state SET schema_version = 99")
+    with pytest.raises(DatabaseError, match="version 99") as caught:
+        Database(str(path), "one")
+    assert not [target for _, target in open_descriptors() if target.startswith(str(path))]
+    assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                make_engine(url_of(str(tmp_path / "db"))).dispose()
+
+        return Attempt(run)
+
+    make_engine(url_of(str(tmp_path / "db"))).dispose()  # imports its driver
+    assert fail_at_each_call(make) >= 2
+
+
+class _Driver:
+    """A driver's connection and cursor, one of whose calls fails."""
+
+    def __init__(self, failing: Failing) -> None:
+        self._failing = failing
+        self.calls: list[str] = []
+
+    def execute(self, text: str) -> Any:
+        """Execute a statement, or fail."""
+        self.calls.append(text)
+        if "wal_checkpoint" in text:
+            self._failing.step()
+        return self
+
+    def fetchone(self) -> tuple[int, int, int]:
+        """Return the answer of a checkpoint."""
+        return 0, 0, 0
+
+    def cursor(self) -> "_Driver":
+        """Return itself."""
+        return self
+
+    def executemany(self, _text: str, _parameters: object) -> None:
+        """Fail."""
+        self._failing.step()
+
+    def close(self) -> None:
+        """Note it."""
+        self.calls.append("closed")
+
+
+def _connection(driver: _Driver) -> Connection:
+    return cast("Connection", SimpleNamespace(connection=SimpleNamespace(driver_connection=driver)))
+
+
+@pytest.mark.parametrize("at", [None, 0])
+def test_a_database_waits_for_its_lock_again_after_a_log_that_could_not_be_truncated(at: int | None) -> None:
+    """Otherwise the next transaction would fail while another cloudcore writes."""
+    driver = _Driver(Failing(at, sqlite3.OperationalError("disk I/O error")))
+    assert truncate_log(_connection(driver)) == (at is None)
+    assert driver.calls[0] == "PRAGMA busy_timeout=0"
+    assert driver.calls[-1].startswith("PRAGMA busy_timeout=")
+    assert driver.calls[-1] != driver.calls[0]
+
+
+def test_the_cursor_of_a_statement_that_fails_is_closed() -> None:
+    driver = _Driver(Failing(0))
+    with pytest.raises(PlannedError):
+        Statement(state.insert(), SQLiteDialect_pysqlite()).execute(_connection(driver), [])
+    assert driver.calls == ["closed"]
+
+
+def test_claims_that_were_read_in_a_lost_transaction_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction is over with what it has seen; the next one takes the claim of another cloudcore over."""
+    one, other = Core(tmp_path / "db", "one"), Core(tmp_path / "db", "other")
+    other.claim("n1")
+
+    def work() -> None:
+        one.database.put_object_sync("n1", "u1", SYNC)
+        raise DatabaseError("read", "the database", "the disk has gone")
+
+    with pytest.raises(DatabaseError):
+        one.transactions.attempt(work, begins=False)
+    assert one.done == []
+    one.transactions.abandon()
+    one.turn(lambda: None)
+    assert one.done == ["n1 is other's"]
+    for each in (one, other):
+        each.database.close()

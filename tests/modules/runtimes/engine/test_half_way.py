@@ -1,0 +1,39 @@
+"""What is left of the engine's work that fails half-way."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.runtimes.engine.engine import Engine, purge
+from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.engine.test_engine import Machine, MemoryDriver, MemorySettings
+from tests.support.failing import Failing, PlannedError, census
+
+
+def test_a_purge_that_fails_lets_go_of_the_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be tried again, and an edgecore can be started."""
+    clock, settings = Simulation(0).clock, MemorySettings(Machine(Random(0)))  # noqa: S311
+    before, failing = census(), Failing(0)
+    monkeypatch.setattr(MemoryDriver, "purge", failing.call(MemoryDriver.purge))
+    with pytest.raises(PlannedError):
+        purge(tmp_path / "state", clock, settings)
+    failing.forget()
+    assert not census().more_than(before)
+    Engine(tmp_path / "state", clock, settings).close()
+    purge(tmp_path / "state", clock, settings)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_reader_that_leaves_between_two_events_leaves_its_place() -> None:
+    """As when its client has gone, and the answer is closed."""
+    hub = EventHub()
+    for _ in range(STREAM_LIMIT + 1):
+        stream = hub.subscribe()
+        hub.publish(cri.ContainerEventResponse(container_id="c1"))
+        events = iter(stream)
+        assert next(events).container_id == "c1"
+        events.close()  # type: ignore[attr-defined]
+    assert not hub.has_readers

@@ -1,0 +1,68 @@
+"""What is left of shims whose start fails half-way."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.runtimes.process import shim_manager
+from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
+from modules.runtimes.process.shim_spawner import ShimSpawner
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+
+def test_the_descriptor_of_a_process_that_may_be_a_containers_is_closed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+
+        def make(failing: Failing) -> Attempt:
+            def run() -> None:
+                with failing.kernel_calls():
+                    _kill_if_marked(other.pid, b"HOME=/nowhere")
+
+            return Attempt(run)
+
+        assert fail_at_each_call(make) >= 1
+        before, failing = census(), Failing(0, RuntimeError("of this test"))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(shim_manager, "_environment", failing.call(list))
+            with pytest.raises(RuntimeError, match="of this test"):
+                _kill_if_marked(other.pid, b"HOME=/nowhere")
+        failing.forget()
+        assert not census().more_than(before)
+
+
+def test_a_container_that_cannot_be_handed_over_leaves_no_descriptor(tmp_path: Path) -> None:
+    """Of its control socket, its link and its specification; the spawner has its own of what it was sent."""
+    container = cast("Any", SimpleNamespace(directory=tmp_path, id="c1"))
+
+    def make(failing: Failing) -> Attempt:
+        spawner = failing.calls_of(SimpleNamespace(request=lambda *_, **__: None))
+        manager = ShimManager(spawner, cast("Any", None), cast("Any", None), cast("Any", None))
+        linked: list[socket.socket] = []
+        manager._watch = lambda _, sock: linked.append(sock)  # type: ignore[method-assign,assignment]
+
+        def run() -> None:
+            with failing.kernel_calls():
+                manager._hand_over(container, cast("Any", SimpleNamespace(name="spec")))
+
+        return Attempt(run, undo=lambda: linked.pop().close())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shim_manager, "to_memory_file", lambda name, _: os.memfd_create(name))
+        assert fail_at_each_call(make) >= 6
+
+
+def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, spawner = census(), ShimSpawner(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", Failing(0).call(subprocess.Popen))
+        with pytest.raises(PlannedError) as caught:
+            spawner.start()
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
+    spawner.stop()
