@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import selectors
 import socket
 import ssl
 from collections import deque
@@ -13,6 +14,8 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
+
+from modules.cloud.websocket.frames import text_head
 
 if TYPE_CHECKING:
     from modules.cloud.identities.peer import CertifiedPeer
@@ -216,6 +219,12 @@ class WebsocketConnection:
         return len(self._message) + len(self._protocol.reader.buffer)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nothing of the node and nothing for it waits, and the socket is read."""
+        link, is_read = self.link, self.watched == selectors.EVENT_READ
+        return is_read and not (self.unread or self._outgoing or link.waiting or self.unfinished_bytes)
+
+    @property
     def may_be_read(self) -> bool:
         """Whether the connection has room for further messages."""
         is_full = len(self.unread) >= _UNREAD_FRAMES or self.unread_bytes >= _UNREAD_BYTES
@@ -309,10 +318,20 @@ class WebsocketConnection:
             self.flush(now)
 
     def _encode_portion(self) -> None:
-        """Encode waiting messages until a portion waits for the socket."""
-        while self.link.waiting and self._protocol.state is OPEN and len(self._outgoing) < _PORTION:
-            self._protocol.send_text(self.link.pop())
-            self._flush_protocol()
+        """Encode waiting messages until a portion waits for the socket; all of them together, for TLS."""
+        link, protocol, plain = self.link, self._protocol, bytearray()
+        if protocol.state is not OPEN:
+            return
+        while link.waiting and len(self._outgoing) + len(plain) < _PORTION:
+            message = link.pop()
+            if protocol.extensions:
+                protocol.send_text(message)
+                plain += b"".join(protocol.data_to_send())
+            else:
+                plain += text_head(len(message))
+                plain += message
+        if plain:
+            self._outgoing += self.wire.encrypt(bytes(plain))
 
     def flush(self, now: float) -> None:
         """Write the encoded bytes, until the socket's buffer is full.

@@ -64,6 +64,10 @@ class IncomingFrames:
         """Count the bytes of the connection's messages, and return whether they are within the budget."""
         return self._budget.keep(connection, connection.unfinished_bytes, connection.unread_bytes, now)
 
+    def is_quiet(self, connection: WebsocketConnection) -> bool:
+        """Return whether there is nothing to do for a connection until it is read or written again."""
+        return connection.is_quiet and not self._budget.counts(connection) and not connection.link.is_held_back
+
     def resumable(self) -> list[WebsocketConnection]:
         """Return the connections that were not read because of the budget, and may be now."""
         return self._budget.resumable()
