@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Errors of a process or machine that is short of something: they tell nothing about the file or the peer."""
 
+_PAGE = 4096
+"""Bytes read of what /proc says of a directory's descriptor; it has some eighty."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -54,7 +56,11 @@ def mount_of(descriptor: int) -> MountOf:
 
 def _number(descriptor: int) -> int:
     try:
-        text = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
+        information = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(information, _PAGE)
+        finally:
+            os.close(information)
     except OSError as error:
         raise_shortage(error)
         return -1

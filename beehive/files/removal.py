@@ -3,7 +3,8 @@
 Each directory is opened through its parent's descriptor, so no path is too long and no link is followed. Directories of
 the first levels stay open while their entries are removed. Deeper ones are moved up into a directory of the removal's
 own and removed from there, so that a tree of any depth takes a fixed number of descriptors and no memory, and each
-directory is listed once. A mount in the tree is not entered, and is an error.
+directory is listed once; one that is empty is removed without being opened. A mount in the tree is not entered, and is
+an error.
 """
 
 import errno
@@ -19,6 +20,7 @@ _LEVELS = 16
 _PASSES = 8
 """Passes over one directory: some file systems leave names out of a listing while others are removed."""
 
+_FOLLOWING = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PRIVATE = 0o700
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
@@ -29,7 +31,7 @@ def remove_tree(path: Path) -> None:
     Removes as much as possible, and then raises the first OSError.
     """
     try:
-        above = open_directory(path.parent.resolve())
+        above = os.open(path.parent, _FOLLOWING)
     except FileNotFoundError:
         return
     removal = _Removal(above, path)
@@ -79,6 +81,8 @@ class _Removal:
         name = self._path.name
         if self._unlink(self._above, name):
             return self._complain()
+        if self._was_empty(self._above, name):
+            return None
         self._top = self._open(self._above, name)
         self._mount = mount_of(self._top)
         for _ in range(_PASSES):
@@ -163,7 +167,9 @@ class _Removal:
         return False
 
     def _enter(self, within: int, name: str) -> None:
-        """Open a directory as the next level, or move it up if too many are open."""
+        """Remove a directory if it is empty; open it as the next level, or move it up if too many are open."""
+        if self._was_empty(within, name):
+            return
         if len(self._levels) >= _LEVELS:
             self._move_up(within, name)
             return
@@ -218,6 +224,15 @@ class _Removal:
         os.rename(name, str(self._moved), src_dir_fd=within, dst_dir_fd=self._deep)
         self._moved += 1
         self._removed += 1
+
+    def _was_empty(self, within: int, name: str) -> bool:
+        """Remove a directory if it is empty; whatever prevents it is found again when the directory is emptied."""
+        try:
+            os.rmdir(name, dir_fd=within)
+        except OSError:
+            return False
+        self._removed += 1
+        return True
 
     def _rmdir(self, within: int, name: str) -> bool:
         """Remove an empty directory; return whether it no longer exists."""

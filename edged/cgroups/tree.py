@@ -97,7 +97,7 @@ class CgroupFiles:
 
     def remove(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
-        busy = [each for each in (_below(h.mount, path) for h in self._hierarchies) if not _removed(each)]
+        busy = [_below(h.mount, path) for h in self._hierarchies if not _removed(f"{h.mount}/{path.strip('/')}")]
         if busy:
             for process in sorted(set(_processes(busy))):
                 _log.warning("killing process %d, which is left in %s", process, path)
@@ -191,14 +191,14 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _removed(directory: Path) -> bool:
+def _removed(directory: str) -> bool:
     """Remove a cgroup from the leaves up; return False when one of them has processes."""
     try:
-        directory.rmdir()  # mostly it is missing or empty
+        os.rmdir(directory)  # noqa: PTH106 - mostly it is missing or empty, in ten hierarchies and three classes
     except FileNotFoundError:
         return True
     except OSError:
-        return _removed_from_leaves(directory)
+        return _removed_from_leaves(Path(directory))
     return True
 
 

@@ -28,3 +28,11 @@ class PodResources(Struct, frozen=True):
         self.cgroups.remove(ref.uid)
         self.devices.release(ref.uid)
         self.directories.remove_volumes(ref)
+
+    def remove(self, ref: PodRef) -> None:
+        """Take back everything of a pod that leaves the node. Raises VolumeError, OSError."""
+        self.cgroups.remove(ref.uid)
+        self.devices.release(ref.uid)
+        self.directories.remove(ref)
+        self.cgroups.forget_pod(ref.uid)
+        self.objects.forget_pod(ref.uid)

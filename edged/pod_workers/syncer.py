@@ -196,11 +196,8 @@ class PodSyncer:
             self._pruner.prune(self._reader.read_pod(job.ref))
         else:
             self._killer.remove_pod(facts)
-        self._resources.release(job.ref)
-        self._resources.directories.remove(job.ref)
+        self._resources.remove(job.ref)
         self._starter.forget_pod(job.ref.uid)
-        self._resources.cgroups.forget_pod(job.ref.uid)
-        self._resources.objects.forget_pod(job.ref.uid)
 
     def _update_resources(self, job: Job, pod: Pod, facts: PodFacts, actions: PodActions, progress: _Progress) -> bool:
         """Update the resources of a pod, even if it only runs: a configmap in its volumes may have changed. Then

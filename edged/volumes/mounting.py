@@ -3,6 +3,8 @@
 import errno
 import os
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,16 +52,49 @@ class Mounts(Protocol):
         """Undo the last mount at a point."""
 
 
+class MountTable:
+    """The kernel's table of mounts, which takes it a millisecond on a node with some pods: many of them are removed at
+    the same time, and one reading serves all who wait for it.
+
+    Args:
+        read: reads the table.
+    """
+
+    def __init__(self, read: Callable[[], bytes]) -> None:
+        self.asked = 0
+        """Calls so far."""
+        self._read = read
+        self._counting = threading.Lock()
+        self._reading = threading.Lock()
+        self._served = 0
+        self._content = b""
+
+    def content(self) -> bytes:
+        """Return the table, read after the begin of this call."""
+        with self._counting:
+            self.asked += 1
+            number = self.asked
+        with self._reading:
+            if self._served < number:
+                served = self.asked
+                self._content = self._read()
+                self._served = served
+            return self._content
+
+
 class KernelMounts:
     """The machine's own mounts (`Mounts`), by calls of the C library."""
 
+    def __init__(self) -> None:
+        self._table = MountTable(lambda: _TABLE.read_bytes())  # noqa: PLW0108 - looked up when it is called
+
     def below(self, *directories: Path) -> list[Path]:
-        """See `Mounts`. The kernel takes a millisecond for the table of a node with some pods, so it is read once for
-        all directories; only lines with their names are split.
-        """
+        """See `Mounts`. Only lines with the directories' names are split."""
         wanted = tuple(_escaped(os.fsencode(each)).rstrip(b"/") + b"/" for each in directories)
-        table = _TABLE.read_bytes()
+        table = self._table.content()
         named = tuple(each for each in wanted if each in table)
+        if not named:
+            return []
         lines = (line.split(b" ", 5) for line in table.splitlines() if any(each in line for each in named))
         found = [line[4] for line in lines if line[4].startswith(named) and line[4] not in named]
         return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, point))) for point in found]
@@ -69,7 +104,7 @@ class KernelMounts:
         split.
         """
         wanted = _escaped(os.fsencode(point))
-        table = _TABLE.read_bytes()
+        table = self._table.content()
         return wanted in table and any(line.split(b" ")[4] == wanted for line in table.splitlines() if wanted in line)
 
     def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:

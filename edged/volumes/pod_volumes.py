@@ -100,7 +100,8 @@ class PodVolumes:
         Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
         directories. Raises the first PluginError or VolumeError when all were tried.
         """
-        volumes, sub_paths = self._paths.volumes(uid).resolve(), self._paths.sub_paths(uid).resolve()
+        pod = self._paths.pod(uid).resolve()
+        volumes, sub_paths = pod / self._paths.volumes(uid).name, pod / self._paths.sub_paths(uid).name
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
         problem = self._unmount(points_below(self.mounts, sub_paths)) if sub_paths.exists() else None
         try:
@@ -110,10 +111,10 @@ class PodVolumes:
             problem = error
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
-        of_drivers = self._paths.volume_kind(uid, "csi").resolve()
-        points = points_below(self.mounts, self._paths.pod(uid), *others)
+        points = points_below(self.mounts, pod, *others)
         ours = [point for point in points if point.is_relative_to(volumes)]
         if problem is not None:
+            of_drivers = volumes / self._paths.volume_kind(uid, "csi").name
             ours = [point for point in ours if not point.is_relative_to(of_drivers)]
         for failure in (problem, self._unmount(ours)):
             if failure is not None:

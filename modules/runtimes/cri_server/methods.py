@@ -16,6 +16,7 @@ from modules.runtimes.engine.views import (
     container_matches,
     container_status,
     has_labels,
+    pod_in,
     sandbox_listing,
     sandbox_matches,
     sandbox_status,
@@ -123,7 +124,8 @@ class CriMethods:
 
     def _list_sandboxes(self, request: cri.ListPodSandboxRequest) -> cri.ListPodSandboxResponse:
         self._driver.settle()
-        found = [each for each in self._registry.sandboxes() if sandbox_matches(each, request.filter)]
+        found = self._registry.sandboxes(pod_in(request.filter.label_selector))
+        found = [each for each in found if sandbox_matches(each, request.filter)]
         return cri.ListPodSandboxResponse(items=[sandbox_listing(each) for each in found])
 
     # containers
@@ -143,7 +145,8 @@ class CriMethods:
 
     def _list_containers(self, request: cri.ListContainersRequest) -> cri.ListContainersResponse:
         self._engine.settle()
-        found = [each for each in self._registry.containers() if container_matches(each, request.filter)]
+        found = self._registry.containers(pod=pod_in(request.filter.label_selector))
+        found = [each for each in found if container_matches(each, request.filter)]
         return cri.ListContainersResponse(containers=[container_listing(each) for each in found])
 
     def _container_status(self, request: cri.ContainerStatusRequest) -> cri.ContainerStatusResponse:

@@ -1,16 +1,20 @@
 """Sandboxes and containers in memory, as every runtime inside edgecore has them."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, Run, SandboxId, SandboxRecord
 from modules.runtimes.engine.state import RECORD, write_record
 from protos.cri.v1 import api_pb2 as cri
+
+POD_UID: Final = "io.kubernetes.pod.uid"
+"""The label by which a kubelet asks for the sandboxes and containers of a pod (its pkg/kubelet/types/labels.go)."""
 
 
 class Sandbox:
@@ -66,6 +70,11 @@ class Sandbox:
         metadata = self.config.metadata
         return metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What sandboxes are asked for by: the label of their pod."""
+        return _pod_of(self.config.labels)
+
 
 class RuntimeContainer:
     """A container and the state of its process.
@@ -110,6 +119,11 @@ class RuntimeContainer:
     def reservation(self) -> tuple[str, ...]:
         """Sandbox, name and attempt: unique among containers."""
         return self.sandbox_id, self.config.metadata.name, str(self.config.metadata.attempt)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What containers are asked for by: their sandbox, and the label of their pod."""
+        return tuple({self.sandbox_id, *_pod_of(self.config.labels)})
 
     @property
     def image_id(self) -> str:
@@ -164,3 +178,7 @@ class RuntimeContainer:
         self.exit = exit_
         self.decided.set()
         self.ended.set()
+
+
+def _pod_of(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (labels[POD_UID],) if POD_UID in labels else ()

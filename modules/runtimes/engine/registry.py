@@ -13,6 +13,9 @@ class _Named(Protocol):
     @property
     def reservation(self) -> tuple[str, ...]: ...
 
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+
 
 IdT = TypeVar("IdT", bound=str)
 ItemT = TypeVar("ItemT", bound=_Named)
@@ -22,6 +25,7 @@ class _Table(Generic[IdT, ItemT]):
     def __init__(self) -> None:
         self.items: dict[IdT, ItemT] = {}
         self._reserved: dict[tuple[str, ...], IdT] = {}
+        self._groups: dict[str, dict[IdT, ItemT]] = {}
 
     def add(self, item_id: IdT, item: ItemT, what: str) -> None:
         holder = self._reserved.setdefault(item.reservation, item_id)
@@ -29,10 +33,20 @@ class _Table(Generic[IdT, ItemT]):
             name = "/".join(item.reservation)
             raise NameReservedError(f"create {what} {name}", f"{holder} has this name and attempt", "remove it first")
         self.items[item_id] = item
+        for group in item.groups:
+            self._groups.setdefault(group, {})[item_id] = item
 
     def remove(self, item_id: IdT) -> None:
         if item := self.items.pop(item_id, None):
             del self._reserved[item.reservation]
+            for group in item.groups:
+                del self._groups[group][item_id]
+                if not self._groups[group]:
+                    del self._groups[group]
+
+    def members(self, group: str | None) -> Iterable[ItemT]:
+        """Return the items of a group; all for None."""
+        return (self.items if group is None else self._groups.get(group, {})).values()
 
 
 ContainerT = TypeVar("ContainerT", bound=RuntimeContainer)
@@ -98,15 +112,15 @@ class Registry(Generic[ContainerT]):
             raise NoSuchObjectError(f'find container "{container_id}"', "there is no such container")
         return container
 
-    def sandboxes(self) -> list[Sandbox]:
-        """Return all sandboxes, oldest first."""
+    def sandboxes(self, pod: str | None = None) -> list[Sandbox]:
+        """Return all sandboxes, or those whose label is the uid of a pod, oldest first."""
         with self._lock:
-            return _oldest_first(self._sandboxes.items.values())
+            return _oldest_first(self._sandboxes.members(pod))
 
-    def containers(self, of: SandboxId | None = None) -> list[ContainerT]:
-        """Return all containers, or one sandbox's, oldest first."""
+    def containers(self, of: SandboxId | None = None, pod: str | None = None) -> list[ContainerT]:
+        """Return all containers, those of a sandbox, or those whose label is the uid of a pod, oldest first."""
         with self._lock:
-            found = [each for each in self._containers.items.values() if of in (None, each.sandbox_id)]
+            found = [each for each in self._containers.members(of or pod) if of in (None, each.sandbox_id)]
         return _oldest_first(found)
 
 

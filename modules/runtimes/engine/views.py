@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from modules.runtimes.engine.model import RuntimeContainer, Sandbox
+from modules.runtimes.engine.model import POD_UID, RuntimeContainer, Sandbox
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -80,6 +80,11 @@ def container_listing(container: RuntimeContainer) -> cri.Container:
         labels=config.labels,
         annotations=config.annotations,
     )
+
+
+def pod_in(selector: Mapping[str, str]) -> str | None:
+    """Return the uid of the pod that a selector asks for; None for the objects of all pods."""
+    return selector.get(POD_UID)
 
 
 def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -11,10 +12,14 @@ from modules.runtimes.shim.out_of_memory import ran_out_of_memory
 from modules.runtimes.shim.procfs import read_stat
 
 _UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
-_NOTICING: Final = ("SigBlk", "SigIgn", "SigCgt")
-"""Masks of /proc/PID/status: a blocked signal waits for the process, an ignored or caught one was decided on."""
+_STATUS: Final = re.compile(rb"\nNSpid:[^\n]*?(\d+)\n.*\nSigBlk:\t(\w+)\nSigIgn:\t(\w+)\nSigCgt:\t(\w+)\n", re.DOTALL)
+"""Of /proc/PID/status: the innermost process id, and masks of signals: a blocked signal waits for the process, an
+ignored or caught one was decided on. The first line has the program's name, without newlines.
+"""
+_LONGEST_STATUS: Final = 64 * 1024
+"""Bytes read of it: a process may be in thousands of groups."""
 _FIRST_LOOK_SECONDS: Final = 0.002
-_LONGEST_LOOK_SECONDS: Final = 0.1
+_LONGEST_LOOK_SECONDS: Final = 0.25
 
 
 class FirstProcess:
@@ -22,7 +27,7 @@ class FirstProcess:
 
     def __init__(self, pid: int, pidfd: int, groups: str) -> None:
         self._groups = groups
-        self._program_link, self._status = (Path(f"/proc/{pid}/{name}") for name in ("exe", "status"))
+        self._directory = f"/proc/{pid}"
         self._pidfd = pidfd
         self._lock = threading.Lock()
         self._starter: tuple[int, int] | None = None
@@ -70,10 +75,17 @@ class FirstProcess:
         """
         if number in _UNCATCHABLE:
             return
-        look, left = _FIRST_LOOK_SECONDS, seconds
-        while not self._would_notice(number) and left > 0 and not ended.wait(min(look, left)):
-            left -= look
-            look = min(look * 2, _LONGEST_LOOK_SECONDS)
+        try:
+            status = os.open(f"{self._directory}/status", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return  # it has ended
+        try:
+            look, left = _FIRST_LOOK_SECONDS, seconds
+            while not self._would_notice(status, number) and left > 0 and not ended.wait(min(look, left)):
+                left -= look
+                look = min(look * 2, _LONGEST_LOOK_SECONDS)
+        finally:
+            os.close(status)
 
     def ran_out_of_memory(self) -> bool:
         """Return whether the kernel has killed a process of the container for its limit of memory. It may have ended,
@@ -88,39 +100,34 @@ class FirstProcess:
                 os.close(self._pidfd)
                 self._pidfd = -1
 
-    def _would_notice(self, number: int) -> bool:
+    def _would_notice(self, status: int, number: int) -> bool:
         if self._starter is not None:
             if self._program() == self._starter:
                 return False
             self._starter = None
         try:
-            return notices(self._status.read_text(), number)
+            return notices(os.pread(status, _LONGEST_STATUS, 0), number)
         except OSError:
             return True  # it has ended
 
     def _program(self) -> tuple[int, int] | None:
         """Return the identity of the program that the process executes; None if it has ended."""
         try:
-            program = self._program_link.stat()
+            program = os.stat(f"{self._directory}/exe")  # noqa: PTH116 - called for each look
         except OSError:
             return None
         return program.st_dev, program.st_ino
 
 
-def notices(status: str, number: int) -> bool:
-    """Return whether a process would notice a signal. A program that never does is asked about up to ten times a second
-    until its grace period is over, so only the lines that matter are read.
+def notices(status: bytes, number: int) -> bool:
+    """Return whether a process would notice a signal, or has ended.
 
     Args:
         status: its /proc/PID/status.
         number: of the signal.
     """
-    if _field(status, "NSpid").split()[-1:] != ["1"]:
+    found = _STATUS.search(status)
+    if found is None or found[1] != b"1":
         return True  # the signal's default action ends it
     bit = 1 << (number - 1)
-    return any(int(_field(status, name) or "0", 16) & bit for name in _NOTICING)
-
-
-def _field(status: str, name: str) -> str:
-    """Return the value of a line but the first; "" without it. The first has the program's name, without newlines."""
-    return status.partition(f"\n{name}:")[2].partition("\n")[0]
+    return any(int(mask, 16) & bit for mask in found.groups()[1:])

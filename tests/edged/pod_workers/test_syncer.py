@@ -153,14 +153,12 @@ def test_containers_start_in_their_order(bench: Bench) -> None:
     assert (done.pending, bench.called("starter.start_container")) == (True, ["starter.start_container"])
 
 
-STEPS = (
-    "killer.remove_pod", "resources.release", "directories.remove", "starter.forget_pod",
-    "resources.cgroups.forget_pod", "resources.objects.forget_pod",
-)  # fmt: skip
+STEPS = ("killer.remove_pod", "resources.remove", "starter.forget_pod")
+GIVEN_BACK = {PodState.TERMINATING: "resources.release", PodState.TERMINATED: "resources.remove"}
 
 
 def test_the_removal_of_a_pod_forgets_it_everywhere(bench: Bench) -> None:
-    """In this order: what is mounted in its directory is unmounted before the directory goes."""
+    """In this order: its containers have ended before its resources go."""
     done = bench.syncer.sync(Job(PodState.TERMINATED, REF, POD))
     assert bench.called(*STEPS) == list(STEPS)
     assert (done.terminated, done.error) == (True, None)
@@ -168,7 +166,7 @@ def test_the_removal_of_a_pod_forgets_it_everywhere(bench: Bench) -> None:
 
 @pytest.mark.parametrize("state", [PodState.TERMINATING, PodState.TERMINATED])
 def test_a_pod_has_ended_though_its_resources_are_not_released(bench: Bench, state: Any) -> None:
-    bench.parts.resources.release.side_effect = OSError("busy")
+    attrgetter(GIVEN_BACK[state])(bench.parts).side_effect = OSError("busy")
     done = bench.syncer.sync(Job(state, REF, POD))
     assert (done.terminated, isinstance(done.error, OSError)) == (True, True)
 
@@ -302,8 +300,8 @@ def test_a_removed_pods_containers_end(bench: Bench, pod: Pod | None, keeps_last
     bench.syncer.sync(Job(PodState.TERMINATED, REF, pod, keeps_last=keeps_last))
     ends = "killer.kill_orphan" if pod is None else "killer.kill_pod"
     last = "pruner.prune" if keeps_last else "killer.remove_pod"
-    names = ("killer.kill_orphan", "killer.kill_pod", "killer.remove_pod", "pruner.prune", "resources.release")
-    assert bench.called(*names) == [ends, last, "resources.release"]
+    names = ("killer.kill_orphan", "killer.kill_pod", "killer.remove_pod", "pruner.prune", "resources.remove")
+    assert bench.called(*names) == [ends, last, "resources.remove"]
 
 
 def test_only_a_sync_prunes_what_it_reports(bench: Bench) -> None:
@@ -345,11 +343,11 @@ def test_what_a_pod_waits_for_is_in_an_event(part: str, error: Exception, reason
 @pytest.mark.parametrize("state", [PodState.TERMINATING, PodState.TERMINATED])
 @pytest.mark.parametrize(
     ("part", "reason"),
-    [("killer.kill_pod", "FailedKillPod"), ("resources.release", "FailedSync"), ("reader.read_pod", "FailedSync")],
+    [("killer.kill_pod", "FailedKillPod"), ("", "FailedSync"), ("reader.read_pod", "FailedSync")],
 )
 def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: str, reason: str) -> None:
     told: list[Occurrence] = []
     bench = Bench(told.append)
-    attrgetter(part)(bench.parts).side_effect = VolumeError("unmount a volume", "data")
+    attrgetter(part or GIVEN_BACK[state])(bench.parts).side_effect = VolumeError("unmount a volume", "data")
     bench.syncer.sync(Job(state, REF, POD))
     assert [each.reason for each in told] == [reason]

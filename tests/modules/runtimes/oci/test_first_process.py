@@ -1,6 +1,8 @@
 """Which signals the first process of a container would notice, by its /proc/PID/status."""
 
+import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +28,19 @@ _OTHER = 1 << (signal.SIGCHLD - 1)
 def test_signals_that_are_noticed(pids: str, blocked: int, ignored: int, caught: int, expected: bool) -> None:
     """A first process of a namespace needs a handler, or a decision; every other process dies by default."""
     status = _STATUS.format(pids=pids, blocked=blocked, ignored=ignored, caught=caught)
-    assert notices(status, signal.SIGTERM) is expected
+    assert notices(status.encode(), signal.SIGTERM) is expected
 
 
 def test_the_last_signal_has_a_bit() -> None:
     """SIGRTMAX is number 64."""
-    assert notices(_STATUS.format(pids="9\t1", blocked=0, ignored=0, caught=1 << 63), 64)
-    assert not notices(_STATUS.format(pids="9\t1", blocked=0, ignored=0, caught=1 << 62), 64)
+    assert notices(_STATUS.format(pids="9\t1", blocked=0, ignored=0, caught=1 << 63).encode(), 64)
+    assert not notices(_STATUS.format(pids="9\t1", blocked=0, ignored=0, caught=1 << 62).encode(), 64)
+
+
+def test_this_process_notices_by_default() -> None:
+    """The kernel's own text is understood; without a text the process has ended."""
+    status = Path("/proc/self/status").read_bytes()
+    blocked, caught = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGINT)
+    as_first = re.sub(rb"\nNSpid:[^\n]*", b"\nNSpid:\t4711\t1", status)
+    assert notices(as_first, signal.SIGINT) is (signal.SIGINT in blocked or caught is not signal.SIG_DFL)
+    assert notices(b"", signal.SIGINT)
