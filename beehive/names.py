@@ -78,6 +78,8 @@ class ResourceType(StrEnum):
     """Not KubeEdge's, and never on the wire: the cloud's subscriptions at the node's broker."""
     TARGET_URLS = "targeturls"
     """Not KubeEdge's, and never on the wire: the URLs of the cloud's rules that applications may call."""
+    NODE_TASK = "nodetask"
+    """Not KubeEdge's, and never on the wire: the job that the node's taskmanager carries out."""
     NAMESPACE = "namespace"
     DESTINATION_RULE = "destinationrule"
     """Istio's, as are the next two: KubeEdge's edgemesh-agent reads them."""

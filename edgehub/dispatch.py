@@ -77,6 +77,7 @@ _OWN_TYPES = frozenset(
         ResourceType.DEVICE_TWIN,
         ResourceType.MQTT_TOPICS,
         ResourceType.TARGET_URLS,
+        ResourceType.NODE_TASK,
     }
 )
 

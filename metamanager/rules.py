@@ -270,6 +270,7 @@ _OWN: Final[dict[str, Callable[[str, str], Plan]]] = {
     ResourceType.DEVICE_MAPPER: partial(_of_a_module, ModuleName.DMI),
     ResourceType.MQTT_TOPICS: partial(_of_a_module, ModuleName.EVENTBUS),
     ResourceType.TARGET_URLS: partial(_of_a_module, ModuleName.SERVICEBUS),
+    ResourceType.NODE_TASK: partial(_of_a_module, ModuleName.TASKMANAGER),
 }
 """Plans of the types that only modules of this node write."""
 

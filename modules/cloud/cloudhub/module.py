@@ -404,7 +404,7 @@ class CloudHub(Module):
             reason, connection.address, connection.certificate_ends,
         )  # fmt: skip
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
-        for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, JOURNAL):
+        for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, Group.TASKMANAGER, JOURNAL):
             if group == Group.EDGECONTROLLER or self.hive.members(group):
                 self.broadcast(group, event)
 

@@ -5,9 +5,10 @@ for their tables, and their admission.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Cause, too_long
 from modules.cloud.apiextensions.admission import CustomAdmission, Find
+from modules.cloud.apiextensions.definition_objects import AGE, definition_of
 from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
 from modules.cloud.controllers.application_copies import copies_of
 
@@ -94,39 +95,12 @@ def definitions() -> list[JsonObject]:
         "status": _object(workloadStatus=_list(_WORKLOAD), available=_STRING),
     }
     return [
-        _definition(NODE_GROUP, group, ("Ready", "string", ".status.ready")),
-        _definition(EDGE_APPLICATION, application, ("Available", "string", ".status.available")),
+        definition_of(kind, members, column, AGE, has_status=True, needs_spec=True)
+        for kind, members, column in (
+            (NODE_GROUP, group, ("Ready", "string", ".status.ready")),
+            (EDGE_APPLICATION, application, ("Available", "string", ".status.available")),
+        )
     ]
-
-
-def _definition(kind: Kind, members: JsonObject, *columns: tuple[str, str, str]) -> JsonObject:
-    group, _, version = kind.api_version.partition("/")
-    identity = {"apiVersion": _STRING, "kind": _STRING, "metadata": {"type": "object"}}
-    schema = {**_object("spec"), "properties": {**identity, **members}}
-    shown = (*columns, ("Age", "date", ".metadata.creationTimestamp"))
-    served = {
-        "name": version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": [{"name": name, "type": of, "jsonPath": path} for name, of, path in shown],
-    }
-    names = {
-        "kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular,
-        "shortNames": list(kind.short_names),
-    }  # fmt: skip
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "names": names,
-            "versions": [served],
-        },
-    }
 
 
 def _application_causes(new: JsonObject, live: JsonObject | None, _find: Find) -> list[Cause]:

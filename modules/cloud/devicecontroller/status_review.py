@@ -8,12 +8,13 @@ from typing import Any, Final
 from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.client.calls import ApiResult
-from modules.cloud.devicecontroller.api import ask, code_of, status_call
+from modules.cloud.devicecontroller.api import status_call
 from modules.cloud.devicecontroller.devices_by_key import DevicesByKey, device_key
 from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_sizes import StatusSizes
 from modules.cloud.devicecontroller.status_writer import Make
 from modules.cloud.devicecontroller.statuses import is_of_a_device
+from modules.cloud.module_calls import ask, code_of
 
 _log = logging.getLogger(__name__)
 

@@ -14,11 +14,12 @@ from beehive.message import Message
 from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.cloud.client.calls import ApiResult
-from modules.cloud.devicecontroller.api import ask, code_of, status_call
+from modules.cloud.devicecontroller.api import status_call
 from modules.cloud.devicecontroller.devices_by_key import DevicesByKey
 from modules.cloud.devicecontroller.later_values import Times, later_values
 from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_sizes import StatusSizes
+from modules.cloud.module_calls import ask, code_of
 
 _log = logging.getLogger(__name__)
 

@@ -253,6 +253,7 @@ class EdgeController(TurnModule):
     @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.CALL, source=ModuleName.ROUTER)
     @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
+    @handles(None, Verb.CALL, source=ModuleName.TASKMANAGER)
     @handles(None, Verb.CALL, source=IDENTITIES)
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_administrators_call(self, message: Message) -> None:

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiextensions.definition_objects import AGE, definition_of
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 
 _STRING: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "format": "int64"}
 _TEXTS: Final = {"type": "object", "additionalProperties": _STRING}
-_AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 
 def _object(*required: str, **members: Any) -> JsonObject:
@@ -34,8 +34,8 @@ _ENDPOINT_SPEC: Final = _object("ruleEndpointType", ruleEndpointType=_ENDPOINT_T
 def definitions() -> list[JsonObject]:
     """Return the definitions of RuleEndpoints and Rules."""
     return [
-        _definition(RULE_ENDPOINT, {"spec": _ENDPOINT_SPEC}, ("Type", "string", ".spec.ruleEndpointType"), _AGE),
-        _definition(
+        definition_of(RULE_ENDPOINT, {"spec": _ENDPOINT_SPEC}, ("Type", "string", ".spec.ruleEndpointType"), AGE),
+        definition_of(
             RULE,
             {"spec": _RULE_SPEC, "status": _RULE_STATUS},
             ("Source", "string", ".spec.source"),
@@ -43,29 +43,6 @@ def definitions() -> list[JsonObject]:
             ("Ready", "string", ".status.conditions[0].status"),
             ("Success", "integer", ".status.successMessages"),
             ("Failed", "integer", ".status.failMessages"),
-            _AGE,
+            AGE,
         ),
     ]
-
-
-def _definition(kind: Kind, members: JsonObject, *columns: tuple[str, str, str]) -> JsonObject:
-    group, _, version = kind.api_version.partition("/")
-    names: JsonObject = {
-        "kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular,
-    }  # fmt: skip
-    if kind.short_names:
-        names["shortNames"] = list(kind.short_names)
-    identity = {"apiVersion": _STRING, "kind": _STRING, "metadata": {"type": "object"}}
-    served = {
-        "name": version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {**identity, **members}}},
-        "additionalPrinterColumns": [{"name": name, "type": of, "jsonPath": path} for name, of, path in columns],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }

@@ -20,6 +20,7 @@ from modules.apimachinery.limits import NODE_VALUES
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.kind_watch import Connect, KindWatch
 from modules.cloud.messages import (
     CLOUDCORES,
     CLOUDCORES_RESOURCE,
@@ -31,7 +32,6 @@ from modules.cloud.messages import (
     NodeConnection,
 )
 from modules.cloud.refusals import Refusals
-from modules.cloud.router.cluster_watch import ClusterRuleWatch, Connect
 from modules.cloud.router.deliveries import Deliveries, OwnPorts
 from modules.cloud.router.other_cloudcores import OtherCloudcores, PassedCalls
 from modules.cloud.router.records import RuleFault, RuleRecord, RuleRoute, ServicePath
@@ -41,6 +41,7 @@ from modules.cloud.router.status_writer import RuleStatusWriter
 from modules.cloud.router.subscriptions import NodeSubscriptions
 from modules.cloud.router.topics import is_topic
 from modules.cloud.router.waiting_calls import MOST_OF_RULE, WaitingCalls
+from modules.cloud.rules import RULE, RULE_ENDPOINT
 from modules.cloud.storage.watch_history import ObjectChanged
 
 REST_SECONDS: Final = 60.0
@@ -95,7 +96,9 @@ class CloudRouter(Module):
         self._listener = listener
         self._rest_seconds = rest_seconds
         self._table = RoutingTable()
-        self._watch = ClusterRuleWatch(self, self._handle_change, self._begin, connect)
+        self._watch = KindWatch(
+            self, (RULE_ENDPOINT, RULE), self._handle_change, self._begin, connect, "deploy/rules.yaml"
+        )
         self._status = RuleStatusWriter(self, self._rule)
         self._subscriptions = NodeSubscriptions(self, self._table)
         self._deliveries = Deliveries(self, self._table, self._status, self._subscriptions, own_ports)

@@ -8,15 +8,11 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from beehive.clock import Timer
-from beehive.errors import BeehiveError
-from beehive.message import Message
 from beehive.module import Module
-from beehive.names import ModuleName
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud import api_messages
-from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.module_calls import ask
 from modules.cloud.router.records import RuleFault, RuleRecord
 from modules.cloud.rules import RULE, RULES_API_VERSION
 
@@ -151,14 +147,7 @@ class RuleStatusWriter:
             self._due(key, pending)
 
     def _call(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
-        def handle(answer: Message | BeehiveError) -> None:
-            if isinstance(answer, Message):
-                answered(answer.content_as(ApiResult))
-            else:
-                answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
-
-        request = self._module.message(api_messages.RESOURCE, Verb.CALL, call)
-        self._module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, handle)
+        ask(self._module, call, answered, TIMEOUT)
 
 
 def status_of(before: Any, counts: tuple[int, int, tuple[str, ...]], fault: RuleFault | None, at: str) -> JsonObject:

@@ -1,104 +1,281 @@
-"""The module taskmanager: answers the jobs of KubeEdge's cloud, in the forms of its two APIs.
-
-KubeEdge's cloud writes the answers into the job's status (its `pkg/nodetask` for v1alpha2,
-`edge/pkg/taskmanager/v1alpha1`). A job without an answer stays without a status, or ends by its time-out.
-"""
+"""The module taskmanager: carries out the jobs of the cloud that the owner of the node allows, one at a time."""
 
 import logging
-import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, handles
+from beehive import Group, Message, Module, ModuleName, ResourceType, handles
+from beehive.bounded_calls import BoundedCalls
 from beehive.errors import BeehiveError
 from beehive.names import Operation
-from modules.apimachinery.types import Nanoseconds, format_time
-
-REASON: Final = "this node takes no jobs: edgecore, its configuration and its images are managed on the node"
-_NAME: Final = r"[A-Za-z0-9._-]{1,253}"
-_JOB: Final = re.compile(
-    rf"operations\.kubeedge\.io/v1alpha2/(?:nodeupgradejob|imageprepulljob|configupdatejob)/{_NAME}/node/(?P<node>{_NAME})"
+from metamanager.client import AsyncMetaClient, CallError, NotFoundError
+from modules.apimachinery.node_jobs import (
+    FLOWS,
+    LONGEST_REASON,
+    Action,
+    ActionReport,
+    JobAddress,
+    JobKind,
+    JobSpec,
+    JobSpecError,
+    PrePullTemplate,
+    read_spec,
 )
-_TASK: Final = re.compile(rf"(?:task|upgrade|prepull)/(?P<task>{_NAME})/node/(?P<node>{_NAME})")
-_TASK_OPERATIONS: Final = ("upgrade", "prepull")
-_ACTION: Final = re.compile(r"[A-Za-z]{1,32}")
-_EVENTS: Final = {"Checking": "Check", "BackingUp": "Backup", "Upgrading": "Upgrade", "Pulling": "Pull"}
-"""Of v1alpha1, the event that ends a state; another state's is `Init`."""
-
-
-class JobAnswer(msgspec.Struct, frozen=True):
-    """The answer to a job."""
-
-    resource: str
-    operation: str
-    content: dict[str, Any]
-
-
-def refusal_of(resource: str, operation: str, content: object, node: str, time: str) -> JobAnswer | None:
-    """Return the answer to a message of KubeEdge's taskmanager; None if it is no job of this node.
-
-    Args:
-        resource: of the message.
-        operation: of the message; in v1alpha2 the first action, `Check`.
-        content: of the message; v1alpha1 has the task's state in it.
-        node: name of this node.
-        time: of the answer, as metav1.Time. KubeEdge's cloud lets no job time out whose answer has no time.
-    """
-    job = _JOB.fullmatch(resource)
-    if job is not None and job["node"] == node and _ACTION.fullmatch(operation):
-        status = {"action": operation, "succ": False, "finishTime": time, "reason": REASON, "extend": ""}
-        return JobAnswer(resource, Operation.NODE_ACTION_STATUS, status)
-    task = _TASK.fullmatch(resource)
-    if task is None or task["node"] != node or operation not in _TASK_OPERATIONS:
-        return None
-    state = content.get("State") if isinstance(content, Mapping) else None
-    event = _EVENTS.get(state, "Init") if isinstance(state, str) else "Init"
-    answer = {
-        "NodeName": node, "State": "", "Event": event, "Action": "Failure", "Reason": REASON, "Time": time,
-        "ExternalMessage": "",
-    }  # fmt: skip
-    return JobAnswer(f"task/{task['task']}/node/{node}", operation, answer)
-
+from modules.apimachinery.types import Nanoseconds, format_time
+from modules.edge.taskmanager.checks import SAMPLE_SECONDS, CheckedMachine, MachineReading, fault_of
+from modules.edge.taskmanager.pulls import ImagePulls, OpenRuntime, PullOutcome
+from modules.edge.taskmanager.record import JobRecord, read_record
+from modules.edge.taskmanager.refusals import refusal_of
 
 _log = logging.getLogger(__name__)
 
+LONGEST_SPEC: Final = 256 * 1024
+"""Bytes of a job's message."""
+_MOST_EARLY: Final = 16
+"""Messages that wait until the record is read."""
+_AGAIN: Final = 5.0
+"""Seconds until the record is read again, when the store does not answer."""
+_ROW: Final = ("", "job")
+
+
+class TaskManagerSettings(msgspec.Struct, frozen=True):
+    """Settings of taskmanager."""
+
+    node: str
+    allowed: tuple[str, ...] = ()
+    """The kinds of jobs that the owner of the node allows."""
+
+
+class ActionEnd(NamedTuple):
+    """How an action has ended."""
+
+    reason: str = ""
+    """Why it has failed; empty if it has succeeded."""
+    extend: str = ""
+    """What KubeEdge has beside it, see `ActionReport`."""
+
+
+Done = Callable[[ActionEnd], None]
+
 
 class TaskManager(Module):
-    """Refuses jobs of KubeEdge's cloud, so that their statuses say why this node does not carry them out.
+    """Goes through the actions of one job after the other, and reports each as it ends.
 
-    It belongs to no group: edgehub sends it jobs by its name, and it needs no events of the connection.
+    What is under way is in the store before it begins, so it goes on after a restart. A job that comes during another
+    one fails; the same job is answered with what was reported so far. It belongs to no group: edgehub sends it jobs by
+    its name, and it needs no events of the connection.
 
     Args:
-        node: name of this node; jobs of others are ignored.
+        settings: of taskmanager.
+        machine: of the node, for checks.
+        open_runtime: connects to the container runtime; None without one.
     """
 
     name = ModuleName.TASKMANAGER
 
-    def __init__(self, node: str) -> None:
+    def __init__(
+        self, settings: TaskManagerSettings, machine: CheckedMachine, open_runtime: OpenRuntime | None = None
+    ) -> None:
         super().__init__()
-        self._node = node
+        self._settings = settings
+        self._machine = machine
+        self._meta = AsyncMetaClient(self)
+        self._calls = BoundedCalls(self, 1, 1)
+        self._pulls = ImagePulls(self, self._calls, self._meta, open_runtime) if open_runtime is not None else None
+        self._job: JobRecord | None = None
+        """The job under way."""
+        self._is_read = False
+        self._early: list[Message] = []
+
+    def on_start(self) -> None:
+        """Read the job that was under way."""
+        self._read_record()
 
     @handles(None, source=ModuleName.TASKMANAGER)
     def on_job(self, message: Message) -> None:
-        """Answer a job with a failure."""
-        try:
-            content: Any = message.content_as(Any)
-        except BeehiveError:
-            content = None
-        route, now = message.route, format_time(Nanoseconds(self.clock.now_ns()))
-        refusal = refusal_of(route.resource, route.operation, content, self._node, now)
-        if refusal is None:
-            _log.debug("not a job of this node: %s %s", route.operation[:50], route.resource[:200])
-            return
-        _log.info("job refused: %s", route.resource)
-        answer = self.message(
-            refusal.resource, refusal.operation, refusal.content, source=ModuleName.EDGEHUB, group=Group.HUB
-        )
-        self.send(ModuleName.EDGEHUB, answer)
+        """Begin a job, or refuse it."""
+        if self._is_read:
+            self._handle(message)
+        elif len(self._early) < _MOST_EARLY:
+            self._early.append(message)
 
     @handles()
     def ignore(self, message: Message) -> None:
         """Ignore other messages."""
         _log.debug("not a job: %s %s", message.route.operation[:50], message.route.resource[:200])
+
+    def _read_record(self) -> None:
+        def read(result: bytes | CallError) -> None:
+            if isinstance(result, CallError) and not isinstance(result, NotFoundError):
+                _log.warning("the job under way is not known yet: %s", result)
+                self.after(_AGAIN, self._read_record)
+                return
+            self._is_read = True
+            self._job = None if isinstance(result, CallError) else read_record(result)
+            if self._job is not None and not self._job.is_waiting:
+                self._run()
+            early, self._early = self._early, []
+            for message in early:
+                self._handle(message)
+
+        self._meta.get(ResourceType.NODE_TASK, *_ROW, then=read)
+
+    def _handle(self, message: Message) -> None:
+        route = message.route
+        address = JobAddress.read(route.resource)
+        if address is None:
+            self._refuse_task(message)
+        elif address.node != self._settings.node:
+            _log.warning("a job of another node: %s", route.resource[:200])
+        elif self._job is not None and self._job.resource == route.resource:
+            for report in self._job.reports:
+                self._send(route.resource, report)
+        else:
+            self._begin(address, message)
+
+    def _refuse_task(self, message: Message) -> None:
+        """Answer a task of v1alpha1."""
+        route = message.route
+        refusal = refusal_of(route.resource, route.operation, _content(message), self._settings.node, self._time())
+        if refusal is None:
+            _log.debug("not a job of this node: %s %s", route.operation[:50], route.resource[:200])
+            return
+        answer = self.message(
+            refusal.resource, route.operation, refusal.content, source=ModuleName.EDGEHUB, group=Group.HUB
+        )
+        self.send(ModuleName.EDGEHUB, answer)
+
+    def _begin(self, address: JobAddress, message: Message) -> None:
+        operation, content = message.route.operation, _content(message)
+        if address.kind not in self._settings.allowed:
+            why = f"this node's owner does not allow {address.kind}s (modules.taskManager.allowedJobs)"
+        elif operation != Action.CHECK:
+            why = f"a job begins with Check, not with {operation[:32]!r}"
+        elif self._job is not None and not self._job.is_waiting:
+            why = f"busy with {self._job.address.name}"
+        elif len(message.content_bytes()) > LONGEST_SPEC:
+            why = f"the job is larger than {LONGEST_SPEC >> 10} KiB"
+        else:
+            why = _spec_fault(address.kind, content)
+        if why:
+            _log.warning("%s %s is refused: %s", address.kind, address.name, why)
+            self._report(address.resource, operation[:32], ActionEnd(why))
+            return
+        _log.info("%s %s begins", address.kind, address.name)
+        self._go_on(JobRecord(address.resource, content, Action.CHECK))
+
+    def _go_on(self, job: JobRecord) -> None:
+        """Store how far a job is, and run its action then."""
+        self._job = job
+
+        def stored(result: bytes | CallError | None) -> None:
+            if isinstance(result, CallError):
+                self._finish(ActionEnd(f"the job cannot be stored: {result}"[:LONGEST_REASON]))
+            elif not job.is_waiting:
+                self._run()
+
+        self._meta.update(ResourceType.NODE_TASK, *_ROW, msgspec.json.encode(job), then=stored)
+
+    def _run(self) -> None:
+        job = self._job
+        if job is None:
+            return
+        kind = job.address.kind
+        try:
+            spec = read_spec(kind, job.spec)
+        except JobSpecError as error:
+            self._finish(ActionEnd(str(error)))
+            return
+        if job.action is Action.CHECK:
+            self._check(spec, self._ended)
+        elif isinstance(spec, PrePullTemplate) and job.action is Action.PULL:
+            self._pull(spec)
+        else:
+            self._finish(ActionEnd(f"this node cannot carry out {job.action} of {kind}s"))
+
+    def _check(self, spec: JobSpec, done: Done) -> None:
+        """Look at processors, memory and disks."""
+        items = spec.check_items or []
+
+        def measured(before: MachineReading) -> None:
+            self.after(SAMPLE_SECONDS, lambda: self._read_machine(lambda after: done(_checked(items, before, after))))
+
+        if items:
+            self._read_machine(measured)
+        else:
+            done(ActionEnd())
+
+    def _read_machine(self, then: Callable[[MachineReading], None]) -> None:
+        self._calls.submit(self._machine.read, then)
+
+    def _pull(self, template: PrePullTemplate) -> None:
+        def done(outcome: PullOutcome) -> None:
+            self._ended(ActionEnd(outcome.reason, msgspec.json.encode(outcome.images).decode()))
+
+        if self._pulls is None:
+            self._ended(ActionEnd("this node runs no containers", "[]"))
+        else:
+            self._pulls.begin(template, done)
+
+    def _ended(self, end: ActionEnd) -> None:
+        """Report an action, and begin the next one."""
+        job = self._job
+        if job is None:
+            return
+        following = FLOWS[job.address.kind][job.action]
+        action = following.failed if end.reason else following.succeeded
+        if action is None:
+            self._finish(end)
+            return
+        report = self._report(job.resource, job.action, end)
+        self._go_on(msgspec.structs.replace(job, action=action, reports=(*job.reports, report)))
+
+    def _finish(self, end: ActionEnd) -> None:
+        """Report the last action of a job, and forget the job."""
+        job, self._job = self._job, None
+        if job is None:
+            return
+        self._report(job.resource, job.action, end)
+        _log.info("%s %s has ended: %s", job.address.kind, job.address.name, end.reason or "done")
+
+        def deleted(result: CallError | None) -> None:
+            if result is not None and not isinstance(result, NotFoundError):
+                _log.warning("%s is still in the store: %s", job.resource, result)
+
+        self._meta.delete(ResourceType.NODE_TASK, *_ROW, {}, then=deleted)
+
+    def _report(self, resource: str, action: str, end: ActionEnd) -> ActionReport:
+        """Tell the cloud how an action has ended; edgehub keeps the message until the cloud has it."""
+        report = ActionReport(action, not end.reason, self._time(), end.reason[:LONGEST_REASON], end.extend)
+        self._send(resource, report)
+        return report
+
+    def _send(self, resource: str, report: ActionReport) -> None:
+        fields = {"source": ModuleName.EDGEHUB, "group": Group.HUB}
+        self.send(ModuleName.EDGEHUB, self.message(resource, Operation.NODE_ACTION_STATUS, report, **fields))
+
+    def _time(self) -> str:
+        return format_time(Nanoseconds(self.clock.now_ns()))
+
+
+def _content(message: Message) -> object:
+    try:
+        found: Any = message.content_as(Any)
+    except BeehiveError:
+        return None
+    return found
+
+
+def _spec_fault(kind: JobKind, content: object) -> str:
+    """Return why a spec cannot be read; empty if it can."""
+    try:
+        read_spec(kind, content)
+    except JobSpecError as error:
+        return str(error)
+    return ""
+
+
+def _checked(items: list[str], before: MachineReading, after: MachineReading) -> ActionEnd:
+    return ActionEnd(fault_of(items, before, after))

@@ -483,6 +483,18 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Who makes the pods of Deployments, Jobs and their likes, deletes the dependents of deleted owners and empties
     deleted namespaces: the embedded controllers, or none, beside a kube-controller-manager."""
 
+    jobs: Annotated[
+        bool,
+        Flag(
+            "--jobs",
+            None,
+            "serve a cluster's NodeUpgradeJobs, ImagePrePullJobs and ConfigUpdateJobs (deploy/jobs.yaml has the kinds; "
+            "those of the embedded API server are always served)",
+        ),
+    ] = False
+    """Whether jobs of nodes in a cluster are served (KubeEdge's `modules.taskManager.enable`). KubeEdge's own
+    controllermanager must not do it, too."""
+
     service_cluster_ip_range: Annotated[
         str,
         Flag("--service-cluster-ip-range", "CIDR[,CIDR]", "network of the Services' addresses (default: %(default)s)"),

@@ -31,6 +31,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import Storage
+from modules.cloud.taskmanager.definitions import definitions as job_definitions
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
 
@@ -97,7 +98,7 @@ class EmbeddedApiServer:
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""
-        definitions = [*device_definitions(), *rule_definitions(), *application_definitions()]
+        definitions = [*device_definitions(), *rule_definitions(), *application_definitions(), *job_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         control_plane = ControlPlane((config.lease.namespace,), pem, service, collects=has_controllers)

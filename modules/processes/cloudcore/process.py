@@ -55,6 +55,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import file_of
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
+from modules.cloud.taskmanager.module import CloudTaskManager
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
@@ -213,6 +214,8 @@ class CloudCore:
         self._add_cloudhub()
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, self._refusals, self._known, is_embedded=self._is_embedded)
+        if self._is_embedded or config.jobs:
+            self.hive.add(CloudTaskManager, self._refusals, cluster.connect, self._known)
         others = other_cloudcores(config, self._authority, self._known, self._clock) if may_be_several else None
         self._add_router(cluster, others)
         nodes = self._add_streams(others, may_be_several=may_be_several)

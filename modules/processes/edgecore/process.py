@@ -22,6 +22,7 @@ from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.resource_config import NodeCapacity
 from edged.cgroups.tree import CgroupTree
 from edged.cri.client import CriClient
+from edged.cri.contract import ContainerRuntime
 from edged.devices.transport import GrpcDevicePluginTransport
 from edged.eviction.consumption import consumption
 from edged.host import Host
@@ -45,6 +46,7 @@ from modules.apimachinery.attempts import AttemptError
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
+from modules.edge.taskmanager.pulls import DEADLINE as PULL_DEADLINE
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.process_metrics import ProcessCollector
@@ -58,6 +60,7 @@ from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import print_remark, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
+from modules.processes.edgecore.machine_usage import MachineUsage
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, chain_route
 from modules.processes.edgecore.ownership import lock_root_directory
@@ -68,6 +71,7 @@ from modules.processes.edgecore.settings import (
     edged_settings,
     edgehub_settings,
     meta_settings,
+    task_settings,
     twin_settings,
 )
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
@@ -220,7 +224,8 @@ def _add_modules(
         _add_edged(hive, config, snapshots, tracing, local, links)
     if not modules.edge_hub.enable:
         return None
-    hive.add(TaskManager, config.node_name)
+    if modules.meta_manager.enable:
+        hive.add(TaskManager, task_settings(config), MachineUsage(config), _runtime_opener(config, local))
     return _install_hub(hive, config, registry, tracing)
 
 
@@ -256,6 +261,22 @@ def _add_edged(
             service_links=None if links is None else recorded_links(links, tracing.sink),
             shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
         ),
+    )
+
+
+def _runtime_opener(
+    config: EdgeCoreConfig, local: Mapping[str, Callable[..., Any]]
+) -> Callable[[], ContainerRuntime] | None:
+    """Return what connects taskmanager to the container runtime; None for a node that runs no containers."""
+    if not config.modules.edged.enable:
+        return None
+    settings = edged_settings(config)
+    return lambda: CriClient(
+        settings.runtime_endpoint,
+        settings.image_endpoint,
+        request_timeout=settings.request_timeout,
+        pull_timeout=PULL_DEADLINE,
+        local=local,
     )
 
 

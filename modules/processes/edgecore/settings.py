@@ -12,6 +12,7 @@ from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
 from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.module import TwinSettings
+from modules.edge.taskmanager.module import TaskManagerSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.rootless import is_rootless
@@ -155,6 +156,12 @@ def twin_settings(config: EdgeCoreConfig) -> TwinSettings:
     return TwinSettings(
         config.node_name, mqtt=config.modules.event_bus.enable, mappers=twin.enable_mappers, rules=rules
     )
+
+
+def task_settings(config: EdgeCoreConfig) -> TaskManagerSettings:
+    """Return taskmanager's settings."""
+    tasks = config.modules.task_manager
+    return TaskManagerSettings(config.node_name, tasks.allowed_jobs if tasks.enable else ())
 
 
 def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:

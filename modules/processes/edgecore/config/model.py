@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from msgspec import field
 
+from modules.apimachinery.node_jobs import JobKind
 from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
 from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
@@ -23,6 +24,7 @@ from modules.processes.edgecore.config.names import (
     DOCKER_ENDPOINT,
     INSIDE,
     IP_ADDRESS,
+    JOB_KIND,
     LISTEN_ADDRESS,
     OCI_ENDPOINT,
     OPTIONAL_PATH,
@@ -154,6 +156,17 @@ class TestManagerOptions(Section, frozen=True, kw_only=True):
     KubeEdge asks for no token."""
 
 
+class TaskManagerOptions(Section, frozen=True, kw_only=True):
+    """Jobs of the cloud."""
+
+    allowed_jobs: Annotated[tuple[str, ...], TextList(JOB_KIND, len(JobKind))] = (JobKind.IMAGE_PRE_PULL.value,)
+    """The kinds of jobs that the cloud may give to this node: ImagePrePullJob, ConfigUpdateJob, NodeUpgradeJob. Ours.
+    Default: only images, which the cloud can have pulled by pods as well."""
+
+    enable: Annotated[bool, Switch()] = True
+    """Whether any job is carried out. Otherwise each is refused with a reason. KubeEdge's default is no."""
+
+
 class Modules(Section, frozen=True, kw_only=True):
     """Settings of each module."""
 
@@ -183,6 +196,9 @@ class Modules(Section, frozen=True, kw_only=True):
 
     service_bus: ServiceBusOptions = ServiceBusOptions()
     """HTTP of applications, by rules of the cloud."""
+
+    task_manager: TaskManagerOptions = TaskManagerOptions()
+    """Jobs of the cloud for this node."""
 
 
 class EdgeCoreConfig(Section, frozen=True, kw_only=True):

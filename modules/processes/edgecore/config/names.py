@@ -3,6 +3,7 @@
 import os
 from typing import Final
 
+from modules.apimachinery.node_jobs import JobKind
 from modules.processes.edgecore.config.value_kinds import Text, UnfitError
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -55,6 +56,8 @@ RESOURCE: Final = Text(
 )
 
 PUBLIC_KEY: Final = Text("an Ed25519 public key in base64 (44 characters)", r"[A-Za-z0-9+/]{43}=")
+
+JOB_KIND: Final = Text("a kind of job: " + ", ".join(JobKind), "|".join(JobKind))
 
 QUANTITY: Final = Text("quantities such as 500m or 1Gi", r"[0-9]+(?:\.[0-9]+)?(?:m|k|[MGTPE]|[KMGTPE]i)?", most=32)
 

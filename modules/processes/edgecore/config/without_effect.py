@@ -156,7 +156,6 @@ KNOWN: Final[Known] = _accepted("edgecoreVersion", "featureGates") | {
         "eventBus": _EVENT_BUS,
         "metaManager": _META_MANAGER,
         "streamRuleEndpoint": _TUNNEL,
-        "taskManager": _accepted(enable=False),
     },
 }
 """Tree of the keys without effect, beside the structs: a section of the file may have keys in both."""

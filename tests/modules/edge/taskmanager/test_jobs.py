@@ -1,5 +1,8 @@
-"""Jobs of KubeEdge's cloud, as its recordings have them (v1.23), and what the node answers."""
+"""Jobs of the cloud on a node: their order, their reports, restarts, and what is refused."""
 
+import json
+from base64 import b64encode
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,47 +12,286 @@ from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from edgehub import install
 from edgehub.settings import EdgeHubSettings
-from modules.edge.taskmanager.module import REASON, TaskManager, refusal_of
+from modules.apimachinery.node_jobs import API_VERSION
+from modules.edge.taskmanager.checks import MachineReading
+from modules.edge.taskmanager.module import LONGEST_SPEC, TaskManager, TaskManagerSettings
+from modules.edge.taskmanager.pulls import DEADLINE, FAILED
+from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
+from tests.modules.edge.taskmanager.jobs import ROW, FakeMachine, Node
 
-API = "operations.kubeedge.io/v1alpha2"
+Json = dict[str, Any]
+IMAGE, OTHER = "docker.io/library/busybox:latest", "registry.example/app:1"
 NOW = "2026-11-20T16:45:54Z"
-PULL = {"imagePrePullTemplate": {"images": ["docker.io/library/busybox:latest"], "nodeNames": ["n1"], "retryTimes": 1}}
 CONFIG = {"nodeNames": ["n1"], "timeoutSeconds": 60, "updateFields": {"modules.edgeHub.heartbeat": "20"}}
 UPGRADE = {"version": "v1.24.0", "nodeNames": ["n1"], "imageDigestGatter": None, "requireConfirmation": True}
 
 
+def pull(*images: str, **fields: Any) -> Json:
+    """The spec of an ImagePrePullJob."""
+    return {"imagePrePullTemplate": {"images": list(images), "nodeNames": ["n1"], **fields}}
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def images_of(node: Node) -> list[Json]:
+    """The images in the last report."""
+    found: list[Json] = json.loads(node.reports()[-1]["extend"])
+    return found
+
+
+def test_images_are_pulled_and_each_action_is_reported(bee: Harness) -> None:
+    """As in KubeEdge's recording; the row is in the store before each action, and gone at the end."""
+    node = Node(bee)
+    node.job("imageprepulljob/pull-ok", pull(IMAGE, OTHER, checkItems=["disk", "mem"]))
+    bee.run_for(1)
+    assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
+    assert images_of(node) == [{"image": IMAGE, "status": "True"}, {"image": OTHER, "status": "True"}]
+    assert [row and row["action"] for row in node.history] == ["Check", "Pull", None]
+    assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE, OTHER]
+
+
+def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_reason(bee: Harness) -> None:
+    """The others are pulled; it is tried again only as often as the job says."""
+    node = Node(bee)
+    node.cannot_pull(2)
+    node.job("imageprepulljob/p", pull(IMAGE, OTHER, retryTimes=1))
+    bee.run_for(60)
+    assert node.ends() == [("Check", True, ""), ("Pull", False, FAILED)]
+    first, second = images_of(node)
+    assert (first["image"], first["status"], second) == (IMAGE, "False", {"image": OTHER, "status": "True"})
+    assert "no route" in first["reason"]
+
+
+def test_pulls_are_tried_again_until_the_time_of_the_job_is_over(bee: Harness) -> None:
+    node = Node(bee)
+    node.cannot_pull(3)
+    node.job("imageprepulljob/p", pull(IMAGE, retryTimes=3))
+    bee.run_for(60)
+    assert node.ends()[-1] == ("Pull", True, "")
+    node.runtime.remove_image(node.runtime.list_images()[0].spec)
+    node.cannot_pull(1000)
+    node.job("imageprepulljob/q", pull(OTHER, retryTimes=100, timeoutSeconds=100))
+    bee.run_for(200)
+    assert images_of(node) == [{"image": OTHER, "status": "False", "reason": "the time of the job is over"}]
+    assert DEADLINE > 100
+
+
+def test_an_image_that_is_here_is_not_pulled_again(bee: Harness) -> None:
+    node = Node(bee)
+    node.have(IMAGE)
+    node.cannot_pull(1)
+    node.job("imageprepulljob/p", pull(IMAGE))
+    bee.run_for(1)
+    assert node.ends()[-1] == ("Pull", True, "")
+
+
+@pytest.mark.parametrize("host", ["registry.example", "https://registry.example/v2/"])
+def test_the_pull_secret_is_chosen_by_its_registry(bee: Harness, host: str) -> None:
+    """KubeEdge's edge reads a dockerconfigjson as if it were the credentials, and pulls without any."""
+    entries = {host: b"u:p", "other.example": b"x:y"}
+    auths = {"auths": {name: {"auth": b64encode(pair).decode()} for name, pair in entries.items()}}
+    secret = {
+        "metadata": {"name": "cred", "namespace": "default"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": b64encode(json.dumps(auths).encode()).decode()},
+    }
+    node = Node(bee)
+    node.rows["default/secret/cred"] = secret
+    node.runtime.locked = {OTHER: ("u", "p")}
+    node.job("imageprepulljob/p", pull(OTHER, imageSecrets="default/cred"))
+    bee.run_for(1)
+    assert node.ends()[-1] == ("Pull", True, "")
+
+
+@pytest.mark.parametrize(
+    ("reference", "secret", "reason"),
+    [
+        ("default/gone", None, "the pull secret cannot be had"),
+        ("cred", None, "imageSecrets is not NAMESPACE/NAME"),
+        ("a/b/c", None, "imageSecrets is not NAMESPACE/NAME"),
+        ("default/cred", {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "AAAA"}}, "read"),
+    ],
+)
+def test_a_pull_secret_that_cannot_be_used_fails_the_pull(
+    bee: Harness, reference: str, secret: Json | None, reason: str
+) -> None:
+    """With a reason that quotes nothing of it."""
+    node = Node(bee)
+    if secret is not None:
+        node.rows["default/secret/cred"] = {"metadata": {"name": "cred", "namespace": "default"}, **secret}
+    node.job("imageprepulljob/p", pull(OTHER, imageSecrets=reference))
+    bee.run_for(1)
+    action, succeeded, why = node.ends()[-1]
+    assert (action, succeeded) == ("Pull", False)
+    assert reason in why
+    assert "AAAA" not in why
+
+
+@pytest.mark.parametrize(
+    ("item", "used", "busy"),
+    [
+        ("cpu", MachineReading(0, 0, 1, 0.1, {"/": 0.2}), 0.81),
+        ("mem", MachineReading(0, 0, 1, 0.81, {"/": 0.2}), 0.5),
+        ("disk", MachineReading(0, 0, 1, 0.1, {"/": 0.2, "/var/lib/edged": 0.81}), 0.5),
+    ],
+)
+def test_a_machine_without_room_fails_the_check(bee: Harness, item: str, used: MachineReading, busy: float) -> None:
+    node = Node(bee)
+    node.machine.used, node.machine.busy = used, busy
+    node.job("imageprepulljob/p", pull(IMAGE, checkItems=[item]))
+    bee.run_for(1)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == ("Check", False)
+    assert "81% of" in why
+    assert ROW not in node.rows
+    assert node.runtime.list_images() == []
+
+
+def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
+    node = Node(bee)
+    node.job("imageprepulljob/p", pull(IMAGE, checkItems=["moon"]))
+    bee.run_for(1)
+    assert [each[:2] for each in node.ends()] == [("Check", False)]
+
+
+def test_one_job_runs_at_a_time(bee: Harness) -> None:
+    """Another one is told by which; the same one is told what has been reported."""
+    node = Node(bee)
+    node.runtime.pull_seconds = 10.0
+    node.job("imageprepulljob/a", pull(IMAGE))
+    bee.run_for(1)
+    node.job("imageprepulljob/b", pull(OTHER))
+    node.job("imageprepulljob/a", pull(OTHER))
+    bee.run_for(20)
+    found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
+    assert found == [
+        ("a", "Check", True, ""),
+        ("b", "Check", False, "busy with a"),
+        ("a", "Check", True, ""),
+        ("a", "Pull", True, ""),
+    ]
+    assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE]
+    node.job("imageprepulljob/b", pull(OTHER))
+    bee.run_for(20)
+    assert node.ends()[-1] == ("Pull", True, "")
+
+
+def test_a_job_goes_on_after_a_restart(bee: Harness) -> None:
+    """With the action that had begun; one that comes meanwhile is told so."""
+    row = {
+        "resource": f"{API_VERSION}/imageprepulljob/a/node/n1", "spec": pull(IMAGE), "action": "Pull",
+        "reports": [{"action": "Check", "succ": True}],
+    }  # fmt: skip
+    node = Node(bee, row=row)
+    node.job("imageprepulljob/b", pull(OTHER))
+    bee.run_for(1)
+    found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
+    assert found == [("a", "Pull", True, ""), ("b", "Check", True, ""), ("b", "Pull", True, "")]
+    assert ROW not in node.rows
+
+
+@pytest.mark.parametrize("row", [{"resource": "x", "action": "Pull", "spec": {}}, {"action": "Dance"}, {}])
+def test_a_record_that_cannot_be_read_is_no_job(bee: Harness, row: Json) -> None:
+    node = Node(bee, row=row)
+    node.job("imageprepulljob/b", pull(OTHER))
+    bee.run_for(1)
+    assert node.ends()[-1] == ("Pull", True, "")
+
+
+def test_a_job_that_cannot_be_stored_fails(bee: Harness) -> None:
+    node = Node(bee)
+    node.is_silent = True
+    node.job("imageprepulljob/b", pull(OTHER))
+    bee.run_for(100)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == ("Check", False)
+    assert "the job cannot be stored" in why
+    assert node.runtime.list_images() == []
+
+
 @pytest.mark.parametrize(
     ("job", "content"),
-    [("imageprepulljob/pull-ok", PULL), ("configupdatejob/conf-1", CONFIG), ("nodeupgradejob/up-1", UPGRADE)],
+    [("imageprepulljob/pull-ok", pull(IMAGE)), ("configupdatejob/conf-1", CONFIG), ("nodeupgradejob/up-1", UPGRADE)],
 )
-def test_a_job_is_answered_with_a_failed_check(job: str, content: dict[str, Any]) -> None:
+def test_a_kind_that_the_owner_does_not_allow_is_answered_with_a_failed_check(
+    bee: Harness, job: str, content: Json
+) -> None:
     """Once, in the form of KubeEdge's edge: source websocket, group hub, the job's own resource."""
-    with Harness() as bee:
-        bee.add(TaskManager, "n1")
-        bee.start()
-        resource = f"{API}/{job}/node/n1"
-        bee.send(ModuleName.TASKMANAGER, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED))
-        asked = bee.message(resource, "Check", content, source="taskmanager", group="taskmanager")
-        bee.send(ModuleName.TASKMANAGER, asked)
-        [answer] = bee.sent_to(ModuleName.EDGEHUB)
-    route = answer.route
-    assert (route.source, route.group, route.operation) == ("websocket", "hub", "UpdateNodeActionStatus")
-    assert route.resource == resource
-    said = answer.content_as(dict[str, Any])
-    assert said.pop("finishTime").endswith("Z")
-    assert said == {"action": "Check", "succ": False, "reason": REASON, "extend": ""}
+    node = Node(bee, allowed=())
+    bee.send(ModuleName.TASKMANAGER, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED))
+    node.job(job, content)
+    bee.run_for(10)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == ("Check", False)
+    assert "modules.taskManager.allowedJobs" in why
+    assert not node.history
 
 
-def test_the_answer_leaves_through_edgehub() -> None:
-    """KubeEdge's cloud reads a job's answer by its operation and resource."""
+@pytest.mark.parametrize(
+    ("content", "operation", "reason"),
+    [
+        (pull(IMAGE), "Dance", "a job begins with Check"),
+        (pull(IMAGE), "Pull", "a job begins with Check"),
+        ("no object", "Check", "no object"),
+        (pull(7), "Check", "cannot be read"),  # type: ignore[arg-type]
+        (pull(*[IMAGE] * 257), "Check", "cannot be read"),
+        (pull("x" * 1025), "Check", "cannot be read"),
+        ({"imagePrePullTemplate": ["x"]}, "Check", "cannot be read"),
+        ({**pull(IMAGE), "x": "y" * LONGEST_SPEC}, "Check", "larger than"),
+    ],
+    ids=range(8),
+)
+def test_a_job_that_cannot_be_read_is_answered_with_the_reason(
+    bee: Harness, content: Any, operation: str, reason: str
+) -> None:
+    """Of its own operation: KubeEdge's edgecore ends at an unknown one."""
+    node = Node(bee)
+    node.job("imageprepulljob/p", content, operation)
+    bee.run_for(1)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == (operation, False)
+    assert reason in why
+
+
+def test_a_job_without_images_fails(bee: Harness) -> None:
+    node = Node(bee)
+    node.job("imageprepulljob/p", {})
+    bee.run_for(1)
+    assert node.ends()[-1] == ("Pull", False, "the job names no image")
+
+
+def test_a_node_without_containers_pulls_nothing(bee: Harness) -> None:
+    node = Node(bee, runs_containers=False)
+    node.job("imageprepulljob/p", pull(IMAGE))
+    bee.run_for(1)
+    assert node.ends()[-1] == ("Pull", False, "this node runs no containers")
+
+
+@pytest.mark.parametrize(
+    "job", ["imageprepulljob/p/node/n2", "secrets/p", f"imageprepulljob/{'x' * 300}", "imageprepulljob/p/node/n1/more"]
+)
+def test_jobs_of_other_nodes_are_not_answered(bee: Harness, job: str) -> None:
+    node = Node(bee)
+    node.job(job, pull(IMAGE))
+    bee.run_for(1)
+    assert node.reports() == []
+
+
+def test_the_reports_leave_through_edgehub() -> None:
+    """KubeEdge's cloud reads a report by its operation and resource."""
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n1"), make_link=cloud.make_link)
-        bee.add(TaskManager, "n1")
+        bee.answer(ModuleName.METAMANAGER, lambda asked: asked.reply(bee.clock, [], source="metamanager"))
+        bee.add(TaskManager, TaskManagerSettings("n1"), FakeMachine())
         bee.start()
-        resource = f"{API}/imageprepulljob/pull-ok/node/n1"
-        cloud.send(bee.message(resource, "Check", PULL, source="taskmanager", group="taskmanager"))
+        resource = f"{API_VERSION}/imageprepulljob/pull-ok/node/n1"
+        cloud.send(bee.message(resource, "Check", pull(IMAGE), source="taskmanager", group="taskmanager"))
         bee.run_for(1)
         answers = [each for each in cloud.messages() if each.route.operation == "UpdateNodeActionStatus"]
         assert [(each.route.resource, each.content_as(dict)["succ"]) for each in answers] == [(resource, False)]
@@ -58,28 +300,24 @@ def test_the_answer_leaves_through_edgehub() -> None:
 @pytest.mark.parametrize(
     ("state", "event"), [("Checking", "Check"), ("Pulling", "Pull"), ("Init", "Init"), (["x"], "Init"), (None, "Init")]
 )
-def test_a_task_of_the_older_api_fails_in_its_present_state(state: object, event: str) -> None:
-    found = refusal_of("prepull/pull-1/node/n1", "prepull", {"TaskID": "pull-1", "State": state}, "n1", NOW)
-    assert found is not None
-    assert (found.resource, found.operation) == ("task/pull-1/node/n1", "prepull")
-    assert (found.content["Event"], found.content["Action"], found.content["Reason"]) == (event, "Failure", REASON)
-    assert refusal_of("upgrade/u/node/n1", "upgrade", "no object", "n1", NOW) is not None
+def test_a_task_of_the_older_api_fails_in_its_present_state(bee: Harness, state: object, event: str) -> None:
+    node = Node(bee)
+    asked = bee.message(
+        "prepull/pull-1/node/n1", "prepull", {"TaskID": "pull-1", "State": state}, source="taskmanager",
+        group="taskmanager",
+    )  # fmt: skip
+    bee.send(ModuleName.TASKMANAGER, asked)
+    [answer] = bee.sent_to(ModuleName.EDGEHUB)
+    assert (answer.route.resource, answer.route.operation) == ("task/pull-1/node/n1", "prepull")
+    said = answer.content_as(dict[str, Any])
+    assert (said["Event"], said["Action"], said["Reason"]) == (event, "Failure", REASON)
+    assert node.history == []
 
 
 @pytest.mark.parametrize(
     ("resource", "operation"),
-    [
-        (f"{API}/imageprepulljob/pull-ok/node/n2", "Check"),
-        (f"{API}/imageprepulljob/pull-ok/node/n1/more", "Check"),
-        (f"{API}/secrets/pull-ok/node/n1", "Check"),
-        (f"{API}/imageprepulljob/pull-ok/node/n1", ""),
-        (f"{API}/imageprepulljob/pull-ok/node/n1", "x" * 1000),
-        (f"{API}/imageprepulljob/{'x' * 1000}/node/n1", "Check"),
-        ("prepull/pull-1/node/n2", "prepull"),
-        ("prepull/pull-1/node/n1", "restart"),
-        ("", ""),
-    ],
-    ids=range(9),
+    [("prepull/pull-1/node/n2", "prepull"), ("prepull/pull-1/node/n1", "restart"), ("", "")],
 )
-def test_jobs_of_other_nodes_are_not_answered(resource: str, operation: str) -> None:
+def test_other_messages_are_no_tasks(resource: str, operation: str) -> None:
     assert refusal_of(resource, operation, {}, "n1", NOW) is None
+    assert refusal_of("upgrade/u/node/n1", "upgrade", "no object", "n1", NOW) is not None

@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
 
 def granted() -> Iterator[Right]:
     """The rights of cloudcore's roles. `cloudcore-callers` is a role for callers of nodes."""
-    for file in (ONE, "rules.yaml"):
+    for file in (ONE, "rules.yaml", "jobs.yaml"):
         for role in (*of_kind("ClusterRole", file), *of_kind("Role", file)):
             name = role["metadata"]["name"]
             for rule in role["rules"] if name != "cloudcore-callers" else ():

@@ -66,10 +66,10 @@ def test_check_names_errors_and_warnings(tmp_path: Path, capsys: pytest.CaptureF
 def test_check_names_keys_without_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As notes: the file is usable."""
     file = tmp_path / "edgecore.yaml"
-    file.write_text("modules: {taskManager: {enable: true}}\n", encoding="utf-8")
+    file.write_text("modules: {streamRuleEndpoint: {enable: true}}\n", encoding="utf-8")
     assert cli.main(["config", "check", str(file)]) == ExitCode.OK
     assert capsys.readouterr().out.splitlines() == [
-        f"note: {file}:1: modules.taskManager.enable: accepted, has no effect in this edgecore",
+        f"note: {file}:1: modules.streamRuleEndpoint.enable: accepted, has no effect in this edgecore",
         f"{file}: usable (warnings: 0, keys set without effect: 1)",
     ]
 
@@ -79,7 +79,7 @@ def test_run_with_a_file(
 ) -> None:
     """The assembly gets the file's settings; its status is the command's; remarks go to standard error."""
     file = tmp_path / "edgecore.yaml"
-    file.write_text("modules: {taskManager: {enable: true}, edged: {workers: 3}}\n", encoding="utf-8")
+    file.write_text("modules: {streamRuleEndpoint: {enable: true}, edged: {workers: 3}}\n", encoding="utf-8")
     assert cli.main(["run", "--config", str(file), "--log-level", "debug"]) == ExitCode.STOP_TIMED_OUT
     assert started == [(load(file).config, "debug")]
     assert "keys without effect: 1" in capsys.readouterr().err

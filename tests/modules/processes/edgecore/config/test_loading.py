@@ -68,6 +68,7 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
         ("server.key\n    writeDeadline: 10", "server.key\n    writeDeadline: 15"),
         ("eventBus:\n    enable: true", "eventBus:\n    enable: false"),
         ("mqttQOS: 0", "mqttQOS: 1"),
+        ("taskManager:\n    enable: false", "taskManager:\n    enable: true"),
         ("mqttSessionQueueSize: 100", "mqttSessionQueueSize: 10000"),
         ("hostnameOverride: vm", f"hostnameOverride: {ours.node_name}"),
     ]:
@@ -259,7 +260,7 @@ def test_keys_without_effect_are_named_when_somebody_chose_their_value() -> None
     """KubeEdge's defaults and empty values say nothing; anything else will not do what its writer wants."""
     text = """
 modules:
-  taskManager: {enable: true}
+  streamRuleEndpoint: {enable: true}
   deviceTwin: {enable: true}
   eventBus: {mqttPubClientID: me, mqttQOS: 1}
   edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
@@ -267,7 +268,7 @@ modules:
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
-        "modules.taskManager.enable",
+        "modules.streamRuleEndpoint.enable",
         "modules.eventBus.mqttPubClientID",
         "modules.edged.registerNodeNamespace",
         f"{KUBELET}.cpuManagerPolicy",

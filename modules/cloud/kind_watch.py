@@ -1,9 +1,8 @@
-"""The watch of Rules and RuleEndpoints."""
+"""The watch of a module's custom resources at any API server."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -15,31 +14,39 @@ from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Refused, Synced
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
-from modules.cloud.rules import RULE, RULE_ENDPOINT
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 
 _log = logging.getLogger(__name__)
 
 Connect = Callable[[Runtime], KubeApi]
-_KINDS: Final = (RULE_ENDPOINT, RULE)
 
 
-class ClusterRuleWatch:
-    """Watches RuleEndpoints and Rules. The embedded API server has the kinds from the start; in a cluster a person
-    defines them (`deploy/rules.yaml`).
+class KindWatch:
+    """Watches custom resources. The embedded API server has the kinds from the start; in a cluster a person defines
+    them, by a file in `deploy/`.
 
     Args:
-        module: the router.
+        module: whose they are.
+        kinds: the kinds.
         take: takes each object that there is, and each change.
         done: called when all were taken.
         connect: returns a client of the API server.
+        file: the file that defines them, for the log.
     """
 
     def __init__(
-        self, module: Module, take: Callable[[ObjectChanged], None], done: Callable[[], None], connect: Connect
+        self,
+        module: Module,
+        kinds: Sequence[Kind],
+        take: Callable[[ObjectChanged], None],
+        done: Callable[[], None],
+        connect: Connect,
+        file: str,
     ) -> None:
         self._module = module
+        self._kinds = kinds
+        self._file = file
         self._take = take
         self._done = done
         self._connect = connect
@@ -51,7 +58,7 @@ class ClusterRuleWatch:
     def start(self) -> None:
         """Begin."""
         self._client = KubeClient(self._connect(self._module.runtime), self._module, self._module.clock.random)
-        for kind in _KINDS:
+        for kind in self._kinds:
             self._client.watch(Selection(kind=kind), partial(self._handle, kind))
 
     def stop(self) -> None:
@@ -69,15 +76,15 @@ class ClusterRuleWatch:
                 self._take(ObjectChanged(EventType.DELETED, _with_kind(kind, {"metadata": metadata})))
             case Synced():
                 self._refused.discard(kind.plural)
-                is_complete = len(self._loaded) == len(_KINDS)
+                is_complete = len(self._loaded) == len(self._kinds)
                 self._loaded.add(kind.key_name)
-                if not is_complete and len(self._loaded) == len(_KINDS):
+                if not is_complete and len(self._loaded) == len(self._kinds):
                     self._done()
             case Refused():
                 if kind.plural not in self._refused:
                     self._refused.add(kind.plural)
-                    hint = "apply deploy/rules.yaml, which has the kinds and the rights"
-                    _log.warning("no rules are served: %s: %d: %s: %s", kind.plural, news.status, news.message, hint)
+                    hint = f"apply {self._file}, which has the kinds and the rights"
+                    _log.warning("no %s are served: %d: %s: %s", kind.plural, news.status, news.message, hint)
             case _:
                 pass
 

@@ -1,0 +1,367 @@
+"""The module taskmanager."""
+
+import logging
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+from beehive.clock import Timer
+from beehive.errors import BeehiveError
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation
+from beehive.resource import Side
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
+from modules.apimachinery.node_jobs import (
+    API_VERSION,
+    Action,
+    ActionReport,
+    JobAddress,
+    JobKind,
+    JobSpecError,
+    JobTargets,
+    read_spec,
+)
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.jobs import JOBS, KIND_NAMES
+from modules.cloud.kind_watch import Connect, KindWatch
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, NodeConnection
+from modules.cloud.module_calls import ask, code_of
+from modules.cloud.refusals import Refusals
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged
+from modules.cloud.taskmanager.deadlines import Deadlines
+from modules.cloud.taskmanager.progress import JobLimits, accept, advance, begin
+from modules.cloud.taskmanager.statuses import JobPhase, JobStatus, TaskPhase, read_status
+
+_log = logging.getLogger(__name__)
+
+LOOK: Final = 10.0
+"""Seconds between two looks at the time-outs (KubeEdge's)."""
+DELAY: Final = 0.5
+"""Seconds in which the reports about a job are collected before its status is written."""
+LONGEST_DELAY: Final = 30.0
+"""Seconds between two attempts when the API server does not answer."""
+MOST_REPORTS: Final = 10_000
+"""Reports about one job that wait to be written."""
+_MOST_EARLY: Final = 1000
+_PAGE: Final = 500
+_SECONDS: Final = 30.0
+_KIND: Final = "jobs"
+"""The kind of refused messages in their counter."""
+_ENDED: Final = (JobPhase.COMPLETED, JobPhase.FAILURE)
+_PERMANENT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
+class _Job:
+    """A job as it is known, and what waits to be written into its status."""
+
+    def __init__(self, kind: JobKind, obj: JsonObject) -> None:
+        self.kind = kind
+        self.put(obj)
+        self.deadlines = Deadlines()
+        self.reports: list[tuple[str, ActionReport]] = []
+        self.again: set[str] = set()
+        """Nodes that have connected, and have the job again if they have reported nothing."""
+        self.timer: Timer | None = None
+        self.is_busy = self.is_due = False
+        self.failures = 0
+
+    def put(self, obj: JsonObject) -> None:
+        """Take over a newer state, which may lack its kind."""
+        kind = JOBS[self.kind]
+        self.object: JsonObject = {**obj, "apiVersion": kind.api_version, "kind": kind.name}
+        status = read_status(obj.get("status"))
+        self.nodes = frozenset(task.node_name for task in status.node_status)
+        self.has_ended = status.phase in _ENDED
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.object["metadata"]["name"])
+
+    @property
+    def status(self) -> JobStatus:
+        """A copy of the stored status."""
+        return read_status(deepcopy(self.object.get("status")))
+
+
+class CloudTaskManager(Module):
+    """Sends the jobs of the API server to their nodes, and writes the nodes' reports into the jobs' statuses.
+
+    The status of a job has all that is known of it, and each write is guarded by its version: so any cloudcore goes on
+    with it, each sends to the nodes that are connected to it, and together they keep to the job's concurrency. A node
+    gets a job after the write that says so. If it has reported nothing when it connects again, it gets the job again;
+    a node that has a job already reports what is done.
+
+    Args:
+        refusals: counts refused messages of nodes.
+        connect: returns a transport to the API server.
+        known: the cloudcores that are alive.
+    """
+
+    name: ClassVar[str] = ModuleName.TASKMANAGER
+    group: ClassVar[str] = Group.TASKMANAGER
+    side: ClassVar[Side] = Side.CLOUD
+
+    def __init__(self, refusals: Refusals, connect: Connect, known: KnownCloudcores | None = None) -> None:
+        super().__init__()
+        self._refusals = refusals
+        self._cloudcores = known or KnownCloudcores()
+        self._jobs: dict[ObjectKey, _Job] = {}
+        self._connected: set[str] = set()
+        self._watch = KindWatch(
+            self, tuple(JOBS.values()), self._handle_change, self._begin, connect, "deploy/jobs.yaml"
+        )
+        self._is_loaded = False
+        self._early: list[tuple[JobAddress, ActionReport]] = []
+        """Reports that have come before the jobs were known."""
+
+    def on_start(self) -> None:
+        """Begin to watch jobs."""
+        self._watch.start()
+        self.every(LOOK, self._look)
+
+    def on_stop(self) -> None:
+        """End the watch."""
+        self._watch.stop()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """End the watch."""
+        self._watch.stop()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    def on_connected(self, message: Message) -> None:
+        """Go on with the jobs of a node."""
+        self._connect(message.route.resource.removeprefix("node/"))
+
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    def on_disconnected(self, message: Message) -> None:
+        """Send nothing more to a node."""
+        self._connected.discard(message.route.resource.removeprefix("node/"))
+
+    @handles()
+    def on_report(self, message: Message) -> None:
+        """Take the report of a node about an action that has ended."""
+        node, _, resource = message.route.resource.removeprefix("node/").partition("/")
+        self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
+        address = JobAddress.read(resource)
+        if address is None or address.node != node or message.route.operation != Operation.NODE_ACTION_STATUS:
+            self._refuse(node, "not a report about a job of this node", resource)
+            return
+        try:
+            report = message.content_as(ActionReport)
+        except BeehiveError:
+            self._refuse(node, "not a report that can be taken", resource)
+            return
+        if not self._is_loaded and len(self._early) < _MOST_EARLY:
+            self._early.append((address, report))
+        else:
+            self._take(address, report)
+
+    def _take(self, address: JobAddress, report: ActionReport) -> None:
+        job, node = self._jobs.get(ObjectKey(JOBS[address.kind].key_name, "", address.name)), address.node
+        if job is None or node not in job.nodes:
+            self._refuse(node, "not a report about a job of this node", address.resource)
+        elif len(job.reports) >= MOST_REPORTS:
+            self._refuse(node, "too many reports wait", address.resource)
+        else:
+            job.reports.append((node, report))
+            self._due(job, DELAY)
+
+    def _refuse(self, node: str, why: str, resource: str) -> None:
+        self._refusals.record(node, why, _KIND, resource[:200])
+
+    def _connect(self, node: str) -> None:
+        self._connected.add(node)
+        for job in self._jobs.values():
+            if node in job.nodes and not job.has_ended:
+                job.again.add(node)
+                self._due(job)
+
+    def _begin(self) -> None:
+        """Go on with all jobs, and take the nodes that have connected before."""
+        self._is_loaded = True
+        early, self._early = self._early, []
+        for address, report in early:
+            self._take(address, report)
+
+        def seed(answer: Message | BeehiveError) -> None:
+            for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
+                if one.node not in self._connected:
+                    self._connect(one.node)
+            self._look()
+
+        self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
+
+    def _look(self) -> None:
+        for job in self._jobs.values():
+            if not job.has_ended:
+                self._due(job)
+
+    def _handle_change(self, changed: ObjectChanged) -> None:
+        key = key_of(changed.object)
+        job = self._jobs.get(key)
+        if changed.change == EventType.DELETED:
+            self._forget(self._jobs.pop(key, None))
+        elif job is None or uid_of(job.object) != uid_of(changed.object):
+            self._forget(job)
+            self._jobs[key] = _Job(KIND_NAMES[key.kind], changed.object)
+            self._due(self._jobs[key])
+        else:
+            job.put(changed.object)
+            self._due(job)
+
+    def _forget(self, job: _Job | None) -> None:
+        if job is not None and job.timer is not None:
+            job.timer.cancel()
+
+    def _due(self, job: _Job, delay: float = 0.0) -> None:
+        """Look at a job soon."""
+        job.is_due = True
+        if self._is_loaded and not job.is_busy and job.timer is None:
+            job.timer = self.after(delay, partial(self._step, job))
+
+    def _step(self, job: _Job) -> None:
+        """Bring a job up to date."""
+        job.timer, job.is_due = None, False
+        if self._jobs.get(key_of(job.object)) is not job:
+            return
+        try:
+            spec = read_spec(job.kind, job.object.get("spec"))
+            limits = JobLimits.of(spec)
+        except (JobSpecError, ValueError) as error:
+            self._write(job, JobStatus(JobPhase.FAILURE, str(error)))
+            return
+        status = job.status
+        if not status.node_status and status.phase not in _ENDED:
+            if self._is_own(job):
+                job.is_busy = True
+                self._list_nodes(partial(self._begin_job, job, spec))
+            return
+        self._go_on(job, status, limits)
+
+    def _go_on(self, job: _Job, status: JobStatus, limits: JobLimits) -> None:
+        job.deadlines.observe(status, limits, self.clock.monotonic())
+        taken, job.reports = job.reports, []
+        for node, report in taken:
+            why = accept(job.kind, status, node, report)
+            if why:
+                self._refuse(node, why, JobAddress(job.kind, job.name, node).resource)
+        is_own = self._is_own(job)
+        sent = advance(
+            status,
+            limits,
+            self._connected,
+            lambda task: is_own and job.deadlines.is_overdue(task),
+            is_stalled=is_own and job.deadlines.is_stalled,
+        )
+        again, job.again = job.again, set()
+        silent = {
+            task.node_name
+            for task in status.node_status
+            if task.phase == TaskPhase.IN_PROGRESS and not task.action_flow and task.node_name not in sent
+        }
+        self._write(job, status, taken, [*sent, *sorted(again & silent)])
+
+    def _is_own(self, job: _Job) -> bool:
+        """Return whether this cloudcore judges the job: of several one does."""
+        return self._cloudcores.owns(str(key_of(job.object)))
+
+    def _list_nodes(self, done: Callable[[list[JsonObject] | None], None]) -> None:
+        found: list[JsonObject] = []
+
+        def page(token: str) -> None:
+            options = {"limit": _PAGE} | ({"continue": token} if token else {})
+            ask(self, ApiCall(verb="list", api_version="v1", plural="nodes", options=options), answered, _SECONDS)
+
+        def answered(result: ApiResult) -> None:
+            if result.object is None:
+                done(None)
+                return
+            found.extend(result.object.get("items") or ())
+            token = str((result.object.get("metadata") or {}).get("continue") or "")
+            if token:
+                page(token)
+            else:
+                done(found)
+
+        page("")
+
+    def _begin_job(self, job: _Job, spec: JobTargets, nodes: list[JsonObject] | None) -> None:
+        job.is_busy = False
+        if nodes is None:
+            self._try_again(job, "the Nodes cannot be listed")
+        elif self._jobs.get(key_of(job.object)) is job:
+            self._write(job, begin(spec, nodes))
+
+    def _write(
+        self,
+        job: _Job,
+        status: JobStatus,
+        reports: list[tuple[str, ActionReport]] | None = None,
+        nodes: list[str] | None = None,
+    ) -> None:
+        """Write a status, unless it is stored so; afterwards send the job to nodes."""
+        body = {**job.object, "status": status.to_json()}
+        if status == job.status:
+            self._send(job, nodes or [])
+            return
+        job.is_busy = True
+
+        def written(result: ApiResult) -> None:
+            job.is_busy = False
+            if result.object is not None:
+                job.failures = 0
+                job.put(result.object)
+                self._send(job, nodes or [])
+                self._due(job, DELAY)
+                return
+            job.reports[:0] = reports or []
+            job.again.update(nodes or [])
+            code, why = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
+            if code == HTTPStatus.CONFLICT:
+                self._read_again(job)
+            elif code in _PERMANENT:
+                _log.error("the status of %s %s cannot be stored: %s", job.kind, job.name, why)
+            elif code != HTTPStatus.NOT_FOUND:
+                self._try_again(job, why)
+
+        ask(self, self._call(job, "updatestatus", body), written, _SECONDS)
+
+    def _read_again(self, job: _Job) -> None:
+        """Read a job that somebody else has changed."""
+        job.is_busy = True
+
+        def answered(result: ApiResult) -> None:
+            job.is_busy = False
+            if result.object is not None:
+                job.put(result.object)
+                self._due(job)
+            elif code_of(result) != HTTPStatus.NOT_FOUND:
+                self._try_again(job, str((result.refusal or {}).get("message", ""))[:300])
+
+        ask(self, self._call(job, "get"), answered, _SECONDS)
+
+    def _try_again(self, job: _Job, why: str) -> None:
+        _log.warning("%s %s waits: %s", job.kind, job.name, why)
+        delay = min(DELAY * 2**job.failures, LONGEST_DELAY)
+        job.failures = min(job.failures + 1, 10)
+        self._due(job, delay)
+
+    def _call(self, job: _Job, verb: str, body: JsonObject | None = None) -> ApiCall:
+        return ApiCall(verb=verb, api_version=API_VERSION, plural=JOBS[job.kind].plural, name=job.name, body=body)
+
+    def _send(self, job: _Job, nodes: list[str]) -> None:
+        for node in nodes:
+            address = JobAddress(job.kind, job.name, node)
+            message = self.message(
+                f"node/{node}/{address.resource}", Action.CHECK, job.object["spec"], group=Group.TASKMANAGER
+            )
+            self.send(ModuleName.CLOUDHUB, message)
+            _log.info("%s %s sent to %s", job.kind, job.name, node)

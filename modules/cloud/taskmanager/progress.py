@@ -1,0 +1,212 @@
+"""Decides on a job by its status alone, without effects: a restarted cloudcore, or another one, goes on alike."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.node_jobs import (
+    FLOWS,
+    LONGEST_REASON,
+    MOST_NODES,
+    Action,
+    ActionReport,
+    ImageResult,
+    JobKind,
+    JobTargets,
+    read_images,
+)
+from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.taskmanager.statuses import (
+    FAILED,
+    FINAL,
+    ActionStatus,
+    JobPhase,
+    JobStatus,
+    NodeTask,
+    TaskPhase,
+)
+
+EDGE: Final = "node-role.kubernetes.io/edge"
+"""Label of the nodes that jobs are for."""
+TIMED_OUT: Final = "The node task has timed out"
+AWAY: Final = "the node was not connected in time"
+NO_NODES: Final = "no edge node is selected by nodeNames or labelSelector"
+DEFAULT_TIMEOUT: Final = 3600.0
+"""Seconds, if a job names none (KubeEdge documents 300 and has none)."""
+_MOST_CONCURRENT: Final = 1000
+_ROOM: Final = 512 * 1024
+"""Characters of all reasons in a status, and of its images: an API server stores no object of more than 1.5 MB."""
+_LEAST_ROOM: Final = 100
+"""The same of one node."""
+
+
+class JobLimits(NamedTuple):
+    """What a spec says about the order of a job, with its defaults."""
+
+    concurrency: int
+    tolerance: float
+    """Share of the nodes that may fail."""
+    timeout: float
+    """Seconds between two signs of a node."""
+
+    @classmethod
+    def of(cls, spec: JobTargets) -> "JobLimits":
+        """Return the limits in a spec. Raises ValueError for a failureTolerate that is no number from 0 to 1."""
+        text = spec.failure_tolerate or "0"
+        tolerance = float(text)
+        if not 0 <= tolerance <= 1:
+            raise ValueError(f"failureTolerate {text[:20]!r} is no number from 0 to 1")
+        concurrency = min(spec.concurrency or 1, _MOST_CONCURRENT)
+        return cls(concurrency, tolerance, float(spec.timeout_seconds or DEFAULT_TIMEOUT))
+
+
+def begin(spec: JobTargets, nodes: Iterable[JsonObject]) -> JobStatus:
+    """Return the first status of a job: its nodes in order, those that cannot have it failed with the reason.
+
+    Args:
+        spec: of the job.
+        nodes: all Nodes.
+    """
+    labels: dict[str, Mapping[str, str]] = {}
+    for node in nodes:
+        metadata: Any = node["metadata"]
+        labels[str(metadata["name"])] = metadata.get("labels") or {}
+    tasks = _named(spec.node_names, labels) if spec.node_names else _selected(spec.label_selector, labels)
+    if not tasks:
+        return JobStatus(JobPhase.FAILURE, NO_NODES)
+    if len(tasks) > MOST_NODES:
+        return JobStatus(JobPhase.FAILURE, f"{len(tasks)} nodes are selected, and {MOST_NODES} are the most")
+    return JobStatus(JobPhase.INIT, "", tasks)
+
+
+def _named(names: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> list[NodeTask]:
+    tasks = []
+    for name in dict.fromkeys(names):
+        reason = ""
+        if name not in labels:
+            reason = f'failed to get node, err: Node "{name}" not found'
+        elif EDGE not in labels[name]:
+            reason = f"the node has no label {EDGE}"
+        tasks.append(NodeTask(name, TaskPhase.FAILURE if reason else TaskPhase.PENDING, reason))
+    return tasks
+
+
+def _selected(selector: JsonObject | None, labels: Mapping[str, Mapping[str, str]]) -> list[NodeTask]:
+    matches = matcher_of(selector)
+    found = sorted(name for name, own in labels.items() if EDGE in own and matches(own))
+    return [NodeTask(name, TaskPhase.PENDING) for name in found]
+
+
+def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) -> str:
+    """Take over a node's report into the status; return why it is refused, or "".
+
+    A report counts once for each action, and only from a node whose turn it is: it is InProgress, or its time is over.
+    """
+    task = next((each for each in status.node_status if each.node_name == node), None)
+    flow = FLOWS[kind]
+    if task is None or task.phase not in (TaskPhase.IN_PROGRESS, TaskPhase.UNKNOWN):
+        return "the node has no task of this job that it could report about"
+    if report.action not in flow:
+        return "no action of this kind of job"
+    if any(each.action == report.action for each in task.action_flow):
+        return "the action has been reported before"
+    room = max(_LEAST_ROOM, _ROOM // len(status.node_status))
+    action, reason = Action(report.action), report.reason[: min(LONGEST_REASON, room)]
+    task.action_flow.append(
+        ActionStatus(action, "True" if report.succ else "False", _time_of(report.finish_time), reason)
+    )
+    if action is Action.PULL:
+        task.image_status = _within(read_images(report.extend), room)
+    elif action in (Action.UPGRADE, Action.ROLL_BACK) and kind is JobKind.NODE_UPGRADE and "," in report.extend:
+        _take_versions(task, action, report)
+    if task.phase == TaskPhase.UNKNOWN:
+        task.phase, task.reason = TaskPhase.IN_PROGRESS, ""
+    following = flow[action]
+    if (following.succeeded if report.succ else following.failed) is None:
+        is_success = report.succ and action is not Action.ROLL_BACK
+        task.phase = TaskPhase.SUCCESSFUL if is_success else TaskPhase.FAILURE
+        if action is Action.ROLL_BACK:
+            task.reason = f"rolled back: {reason}" if report.succ else f"not rolled back: {reason}"
+    return ""
+
+
+def _within(images: list[ImageResult], room: int) -> list[ImageResult]:
+    """Return the images for which there is room, those that have failed first, in their order."""
+    kept: set[str] = set()
+    for each in sorted(images, key=lambda image: image.status == "True"):
+        room -= len(each.image) + len(each.reason)
+        if room < 0 and kept:
+            break
+        kept.add(each.image)
+    return [each for each in images if each.image in kept]
+
+
+def _time_of(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else ""
+
+
+def _take_versions(task: NodeTask, action: Action, report: ActionReport) -> None:
+    before, _, after = (part[:64] for part in report.extend.partition(","))
+    if action is Action.UPGRADE:
+        task.historic_version, task.current_version = before, after if report.succ else before
+    else:
+        task.current_version = after if report.succ else before
+
+
+def advance(
+    status: JobStatus,
+    limits: JobLimits,
+    connected: Collection[str],
+    is_overdue: Callable[[NodeTask], bool],
+    *,
+    is_stalled: bool = False,
+    is_open: Callable[[NodeTask], bool] = lambda _task: True,
+) -> list[str]:
+    """Bring a status up to date; return the nodes whose turn it is now, which are InProgress in it.
+
+    A job that fails on too many nodes ends at once, and the rest stays Pending; nodes that it could not begin on count
+    at the end only, as KubeEdge counts all.
+
+    Args:
+        status: of a job that has begun; changed in place.
+        limits: of the job.
+        connected: nodes that this cloudcore can send to.
+        is_overdue: whether the time of a task is over.
+        is_stalled: whether nothing has happened to the job for so long that its waiting nodes are given up.
+        is_open: whether a waiting node may have its turn.
+    """
+    if status.phase in (JobPhase.COMPLETED, JobPhase.FAILURE):
+        return []
+    tasks = status.node_status
+    for task in tasks:
+        if task.phase == TaskPhase.IN_PROGRESS and is_overdue(task):
+            task.phase, task.reason = TaskPhase.UNKNOWN, TIMED_OUT
+    running = sum(task.phase == TaskPhase.IN_PROGRESS for task in tasks)
+    if is_stalled and not running:
+        for task in tasks:
+            if task.phase == TaskPhase.PENDING:
+                task.phase, task.reason = TaskPhase.UNKNOWN, AWAY
+    is_over = all(task.phase in FINAL for task in tasks)
+    failed = sum(task.phase in FAILED and (is_over or _has_begun(task)) for task in tasks)
+    if round(failed / len(tasks), 2) > limits.tolerance:
+        share = f"{failed}/{len(tasks)}"
+        status.phase = JobPhase.FAILURE
+        status.reason = f"the number of failed nodes is {share}, which exceeds the failure tolerance threshold"
+        return []
+    if is_over:
+        status.phase = JobPhase.COMPLETED
+        return []
+    status.phase = JobPhase.IN_PROGRESS
+    chosen = []
+    for task in tasks:
+        if running >= limits.concurrency:
+            break
+        if task.phase == TaskPhase.PENDING and task.node_name in connected and is_open(task):
+            task.phase = TaskPhase.IN_PROGRESS
+            running += 1
+            chosen.append(task.node_name)
+    return chosen
+
+
+def _has_begun(task: NodeTask) -> bool:
+    return bool(task.action_flow) or task.reason == TIMED_OUT

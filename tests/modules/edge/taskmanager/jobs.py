@@ -1,0 +1,112 @@
+"""taskmanager alone on the bus, with a test in the place of the store, the runtime and the cloud."""
+
+import json
+from typing import Any
+
+import grpc
+
+from beehive import Message, ModuleName
+from beehive.names import OK, Operation
+from beehive.testing import Harness
+from edged.cri.errors import UnavailableError
+from modules.apimachinery.node_jobs import API_VERSION
+from modules.edge.taskmanager.checks import MachineReading
+from modules.edge.taskmanager.module import TaskManager, TaskManagerSettings
+from modules.lab.doubles.container_runtime.runtime import FakeRuntime
+from protos.cri.v1 import api_pb2 as cri
+
+Json = dict[str, Any]
+NO_ROUTE = UnavailableError("PullImage", "an image", grpc.StatusCode.UNAVAILABLE, "no route")
+ALL = ("ImagePrePullJob", "ConfigUpdateJob", "NodeUpgradeJob")
+ROW = "null/nodetask/job"
+
+
+class FakeMachine:
+    """A machine with settable use, of one processor."""
+
+    def __init__(self) -> None:
+        self.used = MachineReading(0.0, 0.0, 1, 0.1, {"/": 0.2})
+        self.busy = 0.5
+        self.reads = 0
+
+    def read(self) -> MachineReading:
+        """Return the next reading."""
+        self.reads += 1
+        return self.used._replace(at=self.reads * 1.0, busy=self.reads * self.busy)
+
+
+class Node:
+    """A node with taskmanager.
+
+    Args:
+        bee: the harness.
+        node: its name.
+        allowed: kinds of jobs.
+        row: what the store has of a job under way.
+        runs_containers: whether it has a container runtime.
+    """
+
+    def __init__(
+        self,
+        bee: Harness,
+        *,
+        node: str = "n1",
+        allowed: tuple[str, ...] = ALL,
+        row: Json | None = None,
+        runs_containers: bool = True,
+    ) -> None:
+        self.bee = bee
+        self.machine = FakeMachine()
+        self.runtime = FakeRuntime(bee.simulation)
+        self.rows: dict[str, Any] = {} if row is None else {ROW: row}
+        self.history: list[Any] = []
+        """Each state of the job's row; None where it was deleted."""
+        self.is_silent = False
+        """Whether the store does not answer."""
+        bee.answer(ModuleName.METAMANAGER, self._store)
+        opener = self.runtime.connect if runs_containers else None
+        bee.add(TaskManager, TaskManagerSettings(node, allowed), self.machine, opener)
+        bee.start()
+
+    def have(self, image: str) -> None:
+        """Have an image, without a pull."""
+        self.runtime.pull_image(cri.ImageSpec(image=image))
+
+    def cannot_pull(self, times: int = 1000) -> None:
+        """Let pulls fail."""
+        self.runtime.fail("pull_image", NO_ROUTE, times=times)
+
+    def job(self, job: str, content: Any, operation: str = "Check") -> None:
+        """A message of the cloud's taskmanager; `job` is KIND/NAME, of this node unless it has a slash more."""
+        resource = f"{API_VERSION}/{job}" if "/node/" in job else f"{API_VERSION}/{job}/node/n1"
+        asked = self.bee.message(resource, operation, content, source="taskmanager", group="taskmanager")
+        self.bee.send(ModuleName.TASKMANAGER, asked)
+
+    def reports(self) -> list[Json]:
+        """The contents of all reports so far, without their times."""
+        found = []
+        for message in self.bee.sent_to(ModuleName.EDGEHUB):
+            route = message.route
+            assert (route.source, route.group, route.operation) == ("websocket", "hub", "UpdateNodeActionStatus")
+            content = message.content_as(dict[str, Any])
+            assert content.pop("finishTime").endswith("Z")
+            found.append({"job": route.resource.split("/")[-3], **content})
+        return found
+
+    def ends(self) -> list[tuple[str, bool, str]]:
+        """Of all reports action, success and reason."""
+        return [(each["action"], each["succ"], each["reason"]) for each in self.reports()]
+
+    def _store(self, message: Message) -> Message | None:
+        if self.is_silent:
+            return None
+        key, operation = message.route.resource, message.route.operation
+        if operation == Operation.QUERY:
+            found = [json.dumps(self.rows[key])] if key in self.rows else []
+            return message.reply(self.bee.clock, found, source=ModuleName.METAMANAGER)
+        if operation == Operation.UPDATE:
+            self.rows[key] = message.content_as(dict[str, Any])
+        else:
+            self.rows.pop(key, None)
+        self.history.append(self.rows.get(key))
+        return message.reply(self.bee.clock, OK, source=ModuleName.METAMANAGER)
