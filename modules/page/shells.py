@@ -267,8 +267,6 @@ def _answered(connection: socket.socket, place: ShellPlace) -> _Upstream:
         body = exchange.read_body(receive, _REFUSAL_BYTES)[:_REFUSAL_BYTES]
     except (OSError, HttpError) as error:
         raise HttpStatusError(502, "there is no answer", hint=str(error)) from error
-    if head.status == HTTPStatus.NOT_IMPLEMENTED:
-        raise HttpStatusError(501, "the container runtime of this node has no streams", hint="of processes it has none")
     raise HttpStatusError(502, status_error(head.status, body).message)
 
 

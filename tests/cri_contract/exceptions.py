@@ -64,6 +64,7 @@ _PROCESSES: Final = {
     **_because(
         "images are names: they bring no command, no users and no groups",
         "test_an_image_of_32_bits test_container_attributes test_container_port test_host_port "
+        "test_port_forward_of_the_machine "
         "test_network_of_several test_logs_of_several test_commands_in_several test_port_forward "
         "test_no_new_privileges[allowed] test_no_new_privileges[denied] "
         "test_supplemental_groups_policy[merge] test_supplemental_groups_policy[strict]",
@@ -80,18 +81,6 @@ _PROCESSES: Final = {
         "containers have all rights of their user",
         "test_add_all_capabilities test_drop_all_capabilities test_drop_capability test_capabilities_of_exec "
         "test_default_filter test_missing_filter test_masked_paths test_privileged_in_a_plain_pod",
-    ),
-    **_because(
-        "there are no streaming commands",
-        "test_exec[spdy] test_exec[websocket] test_exec_exit_code[spdy] test_exec_exit_code[websocket] "
-        "test_exec_with_terminal_and_input[spdy] test_exec_with_terminal_and_input[websocket] "
-        "test_exec_with_input_that_ends[spdy] test_exec_with_input_that_ends[websocket] "
-        "test_attach[spdy] test_attach[websocket] "
-        "test_attach_ends_with_the_clients_input[spdy] test_attach_ends_with_the_clients_input[websocket] "
-        "test_port_forward_of_the_machine test_port_forward_to_nobody test_an_address_works_once "
-        "test_sessions_side_by_side test_streams_that_contradict[Exec-none] "
-        "test_streams_that_contradict[Exec-tty-and-stderr] test_streams_that_contradict[Attach-none] "
-        "test_streams_that_contradict[Attach-tty-and-stderr]",
     ),
     **_because(
         "there are no control groups",

@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 
 from beehive.sockets.unix_sockets import short_name
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end import commands
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of
 from tests.end_to_end.processes import REPOSITORY, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.support.patience import PATIENCE
+from tests.support.ports import free_port
 
 SECONDS = PATIENCE
 
@@ -94,28 +96,7 @@ def test_answers_of_the_server_about_the_node(machine: Machine) -> None:
     assert (status, "/exec" in text) == (404, False)
 
 
-@pytest.fixture
-def containerd_only(runtime: RuntimeUnderTest) -> None:
-    """The process runtime has no streaming server."""
-    if isinstance(runtime, EmbeddedUnderTest):
-        pytest.skip("the process runtime has no streams of processes")
-
-
-@pytest.mark.gives_its_machine_back
-def test_a_runtime_without_streams(runtime: RuntimeUnderTest, machine: Machine) -> None:
-    """A command is run to its end there, and what needs streams is refused."""
-    if not isinstance(runtime, EmbeddedUnderTest):
-        pytest.skip("containerd has streams of processes")
-    machine.cloud.apply(pod("p"))
-    machine.cloud.pods.wait("p", is_ready)
-    done = edgecore(machine, "exec", "p", "--", "sh", "-c", "echo a  b; echo oops >&2; exit 3")
-    assert (done.stdout, done.stderr, done.returncode) == ("a b\n", "oops\n", 3)
-    refused = edgecore(machine, "exec", "-i", "p", "--", "cat", given="x")
-    assert (refused.returncode, "has no streams for -i and -t" in refused.stderr) == (9, True)
-
-
-@pytest.mark.usefixtures("containerd_only")
-def test_commands_in_a_container(machine: Machine) -> None:
+def test_commands_in_a_container(runtime: RuntimeUnderTest, machine: Machine) -> None:
     """Output, errors, exit status; input; a terminal and its size; the streams of the container's own process."""
     reader = container("while read line; do echo got $line; done", name="reader", stdin=True)
     machine.cloud.apply(pod("p", container(), reader))
@@ -131,7 +112,7 @@ def test_commands_in_a_container(machine: Machine) -> None:
     several = edgecore(machine, "exec", "p", "--", "true")
     assert (several.returncode, several.stderr) == (0, 'Defaulted container "app" out of: app, reader\n')
     with terminal(command(machine, "exec", "-it", "p", "-c", "app", "--", "sh"), 91) as (keys, screen):
-        screen.wait("/ #")
+        screen.wait("# " if os.geteuid() == 0 or not isinstance(runtime, EmbeddedUnderTest) else "$ ")
         os.write(keys, b"stty size; tty\n")
         screen.wait("24 91")
         screen.wait("/dev/pts/")
@@ -152,14 +133,23 @@ def test_commands_in_a_container(machine: Machine) -> None:
     attached.communicate()
 
 
-@pytest.mark.usefixtures("containerd_only")
-def test_a_port_of_a_pod(machine: Machine) -> None:
-    """Through edgecore to containerd's server and into the pod's network, as a WebSocket client does it."""
-    serve = "mkdir /www; echo hello from the pod > /www/index.html; exec httpd -f -p 8080 -h /www"
-    serves = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
-    machine.cloud.apply(pod("p", container(serve, readinessProbe=serves)))
+def web_server(runtime: RuntimeUnderTest, port: int) -> JsonObject:
+    """A container that is ready when it serves a page; on the process runtime at a port of this machine."""
+    script = f"mkdir -p www; echo hello from the pod > www/index.html; exec httpd -f -p {port} -h www"
+    probe = {"tcpSocket": {"port": port}, "periodSeconds": 1}
+    if isinstance(runtime, EmbeddedUnderTest):
+        script = f"echo hello from the pod > index.html; exec python3 -m http.server -b 127.0.0.1 {port}"
+        probe = {"tcpSocket": {"port": port, "host": "127.0.0.1"}, "periodSeconds": 1}
+        return container(script, readinessProbe=probe)
+    return container(script, workingDir="/tmp", readinessProbe=probe)
+
+
+def test_a_port_of_a_pod(runtime: RuntimeUnderTest, machine: Machine) -> None:
+    """Through edgecore to the runtime's server and into the pod's network, as a WebSocket client does it."""
+    port = free_port()
+    machine.cloud.apply(pod("p", web_server(runtime, port)))
     machine.cloud.pods.wait("p", is_ready)
-    assert "hello from the pod" in fetch(machine, 8080)
+    assert "hello from the pod" in fetch(machine, port)
     answer = spdy(machine, "/exec/default/p/app?command=cat&input=1&output=1", "v4.channel.k8s.io")
     assert (answer[0], "x-stream-protocol-version: v4.channel.k8s.io" in answer[1:]) == ("http/1.1 101", True)
     answer = spdy(machine, "/portForward/default/p", "portforward.k8s.io")

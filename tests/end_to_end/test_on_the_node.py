@@ -15,17 +15,10 @@ import pytest
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import RUN, config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import REPOSITORY, wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
-from tests.end_to_end.test_looking_in import command, edgecore
+from tests.end_to_end.runtimes import RuntimeUnderTest
+from tests.end_to_end.test_looking_in import command, edgecore, web_server
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
-
-
-@pytest.fixture
-def containerd_only(runtime: RuntimeUnderTest) -> None:
-    """What needs streams."""
-    if isinstance(runtime, EmbeddedUnderTest):
-        pytest.skip("the process runtime has no streams of processes")
 
 
 def lines(machine: Machine, *arguments: str) -> list[list[str]]:
@@ -131,7 +124,6 @@ def test_what_pods_and_the_node_use(machine: Machine) -> None:
     assert (node[0], node[2][-1], node[4][-1]) == (NODE, "%", "%")
 
 
-@pytest.mark.usefixtures("containerd_only")
 def test_input_that_ends(machine: Machine) -> None:
     """On containerd 1.6 too, over SPDY."""
     machine.cloud.apply(pod("p"))
@@ -146,7 +138,7 @@ def tree(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.gives_its_machine_back
-def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machine, tmp_path: Path) -> None:
+def test_files_from_and_to_a_container(machine: Machine, tmp_path: Path) -> None:
     volumes = ({"name": "c", "configMap": {"name": "c"}}, {"name": "d", "emptyDir": {}})
     app = container(volumeMounts=[mount("c", "/data/c"), mount("d", "/data/d")])
     machine.cloud.apply(config_map("c", key="value"), pod("p", app, volumes=volumes))
@@ -158,9 +150,6 @@ def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machi
     (tmp_path / "tree" / "sub" / "large").write_bytes(os.urandom(3_000_000))
     (tmp_path / "tree" / "empty").touch()
     sent = edgecore(machine, "cp", str(tmp_path / "tree"), "default/p:/data/d")
-    if isinstance(runtime, EmbeddedUnderTest):
-        assert (sent.returncode, "has no input for commands" in sent.stderr) == (9, True)
-        return
     assert (sent.returncode, sent.stderr) == (0, "")
     assert edgecore(machine, "cp", "p:/data/d/tree", str(tmp_path / "back")).returncode == 0
     assert tree(tmp_path / "back") == tree(tmp_path / "tree")
@@ -172,14 +161,7 @@ def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machi
 def test_a_local_port_leads_to_a_pod(runtime: RuntimeUnderTest, machine: Machine) -> None:
     """On the process runtime the pod's port is one of this machine."""
     port = free_port()
-    script = f"mkdir -p www; echo hello from the pod > www/index.html; exec httpd -f -p {port} -h www"
-    if isinstance(runtime, EmbeddedUnderTest):
-        script = f"exec python3 -m http.server -b 127.0.0.1 {port}"
-    ready = {
-        "tcpSocket": {"port": port, "host": "127.0.0.1"} if "python3" in script else {"port": port},
-        "periodSeconds": 1,
-    }
-    machine.cloud.apply(pod("p", container(script, workingDir="/tmp", readinessProbe=ready)))
+    machine.cloud.apply(pod("p", web_server(runtime, port)))
     machine.cloud.pods.wait("p", is_ready)
     with started(machine, "port-forward", "p", f":{port}", ":9") as forwarder:
         assert forwarder.stdout is not None

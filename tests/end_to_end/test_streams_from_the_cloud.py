@@ -2,19 +2,23 @@
 
 import json
 import re
+import shutil
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, IncompleteRead
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import container, is_ready, pod
+from tests.end_to_end.pods import container, is_ready, pod, restarts_of, status_of
 from tests.end_to_end.processes import run_program, wait_until
+from tests.modules.runtimes.streaming.test_kubectl import TRANSPORTS, RealKubectl
 from tests.support.kubectl import Kubectl
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
@@ -135,7 +139,7 @@ def channels(connection: ClientConnection) -> dict[int, bytes]:
     return said
 
 
-@pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+@pytest.mark.parametrize("runtime", ["oci", "embedded"], indirect=True)
 def test_exec_and_attach(api: int, stopped_machine: Machine) -> None:
     """A command has its input, output, errors and exit code; attach sees the main process."""
     kubectl = Kubectl(api)
@@ -157,11 +161,41 @@ def test_exec_and_attach(api: int, stopped_machine: Machine) -> None:
             seen += message[1:]
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_kubectl_itself(api: int, stopped_machine: Machine, tmp_path: Path, transport: str) -> None:
+    """exec with input, attach, cp both ways and port-forward, of a container that is a plain process."""
+    kubectl = RealKubectl(api, tmp_path, transport)
+    shell = container("exec sh", name="shell", stdin=True, stdinOnce=True)
+    port = free_port()
+    stopped_machine.cloud.apply(pod("q", shell, container(f"exec python3 -m http.server -b 127.0.0.1 {port}")))
+    stopped_machine.cloud.pods.wait("q", is_ready)
+    wait_until(lambda: Kubectl(api).ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
+    done = kubectl.run("exec", "-i", "p", "--", "sh", "-c", "cat; echo bad >&2; exit 3", given=b"x" * 1_000_000)
+    assert (done.stdout, done.stderr[:3], done.returncode) == (b"x" * 1_000_000, b"bad", 3)
+    (tmp_path / "sent").write_bytes(b"0123456789" * 100_000)
+    assert kubectl.run("cp", str(tmp_path / "sent"), f"default/p:{tmp_path}/there").returncode == 0
+    assert kubectl.run("cp", f"default/p:{tmp_path}/there", str(tmp_path / "back")).returncode == 0
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "sent").read_bytes()
+    forwarder = kubectl.begin("port-forward", "q", f":{port}")
+    assert forwarder.stdout is not None
+    local = forwarder.stdout.readline().split(b":")[1].split()[0].decode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=PATIENCE) as answer:
+        assert b"Directory listing" in answer.read()
+    forwarder.kill()
+    forwarder.communicate()
+    attached = kubectl.run("attach", "-i", "q", "-c", "shell", given=b"echo here; exit 4\n")
+    assert attached.stdout == b"here\n"
+    ended = stopped_machine.cloud.pods.wait("q", lambda each: restarts_of(each, "shell") == 1)
+    assert status_of(ended, "shell")["lastState"]["terminated"]["exitCode"] == 4
+
+
 _OUTPUT = 8 << 20
 """Bytes of a command: more than the sockets, relays and the runtime on its way hold."""
 
 
-@pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+@pytest.mark.parametrize("runtime", ["oci", "embedded"], indirect=True)
 def test_a_slow_reader_has_all_of_a_commands_output(api: int, stopped_machine: Machine) -> None:
     """And the exit code: by the protocols of kubectl over WebSocket, through runtime, node, tunnel and API."""
     kubectl = Kubectl(api)

@@ -70,7 +70,7 @@ def test_a_run_is_repeated_with_its_hashes_and_its_order(monkeypatch: pytest.Mon
         ("there is no kubectl 1.27 on this machine", "kubectl of a version that they compare with"),
         ("MkDocs is not installed (pip install 'edgecore[docs]')", "the site's tools"),
         ("this kernel has no id-mapped mounts below overlays", "what this machine's kernel or set-up lacks"),
-        ("the process runtime has no streams of processes", "what a runtime does not offer"),
+        ("containerd has no metrics", "what a runtime does not offer"),
     ],
 )
 def test_what_a_reason_wants(reason: str, name: str) -> None:

@@ -6,7 +6,6 @@ subresources of pods, by the stream tunnel to the node.
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from modules.apimachinery.types import Pod, decode
@@ -24,10 +23,6 @@ _SUBRESOURCES: Final = {"containerLogs": "log", "exec": "exec", "attach": "attac
 """By the first part of a kubelet's path."""
 _NAMES: Final = {"input": "stdin", "output": "stdout", "error": "stderr", "port": "ports"}
 """Names in the API's query, by a kubelet's; others are the same."""
-_ON_THE_NODE: Final = (
-    "the process runtime of processes has none; on the node `edgecore exec` and `edgecore cp` do without, a port of "
-    "its pods is the node's own, and `cloudcore logs -f` shows what they write"
-)
 
 
 class PodClient(NodeClient):
@@ -35,7 +30,6 @@ class PodClient(NodeClient):
 
     program: ClassVar[str] = "cloudcore"
     not_running: ClassVar[str] = "is `cloudcore run` running, with this --root?"
-    is_of_this_machine: ClassVar[bool] = False
 
     def stream_url(
         self, action: str, namespace: str, pod: str, container: str = "", query: Sequence[tuple[str, str]] = ()
@@ -46,10 +40,7 @@ class PodClient(NodeClient):
 
     def refusal(self, status: int, body: bytes) -> NodeError:
         """Return the error that a `metav1.Status` describes."""
-        error = status_error(status, body)
-        if status == HTTPStatus.NOT_IMPLEMENTED:
-            return NodeError("the container runtime of the node has no streams", "", _ON_THE_NODE, status=status)
-        return NodeError(error.text, status=status)
+        return NodeError(status_error(status, body).text, status=status)
 
     def pods(self, namespace: str = "", selector: str = "") -> tuple[Pod, ...]:
         """Return pods of all nodes; see `NodeClient.pods`."""

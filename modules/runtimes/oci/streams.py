@@ -10,6 +10,8 @@ import subprocess
 import termios
 import tty as terminals
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from modules.runtimes.engine.errors import RunFailedError, WrongStateError
@@ -21,7 +23,7 @@ from modules.runtimes.oci.crun.runtime_command import RuntimeCommand, message_in
 from modules.runtimes.oci.execution import command_of, why_not_started
 from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.network.namespaces import PodNamespaces, connect_in_namespace
-from modules.runtimes.streaming import StreamProcess
+from modules.runtimes.streaming import AttachedContainer, StreamProcess
 from protos.cri.v1 import api_pb2 as cri
 
 _ATTACH: Final = "attach"
@@ -66,7 +68,10 @@ class ContainerStreams:
         container = self._registry.container(container_id)
         if container.state != cri.CONTAINER_RUNNING:
             raise WrongStateError(f"attach to container {container.id}", "it is not running")
-        return _AttachedContainer(container, stdin=stdin)
+        connection = _connect_to_parent(container.directory)
+        return AttachedContainer(
+            connection, container.config, partial(resize_terminal, container.directory), stdin=stdin
+        )
 
     def port_forward(self, sandbox_id: str, port: int) -> socket.socket:
         """Return a connection to a port of a sandbox. Raises RequestRefusedError, OSError."""
@@ -251,48 +256,16 @@ class _ExecProcess:
         self._stack.close()
 
 
-class _AttachedContainer:
-    """A connection to the conmon of a container, through which its streams pass."""
-
-    packets = True
-    stderr: int | None = None
-    ended: int | None = None
-
-    def __init__(self, container: OciContainer, *, stdin: bool) -> None:
-        self._container = container
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def _connect_to_parent(directory: Path) -> socket.socket:
+    """Return a connection to the conmon of a container's directory. Raises OSError."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        descriptor = os.open(directory / BUNDLE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            directory = os.open(container.directory / BUNDLE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                self._socket.connect(f"/proc/self/fd/{directory}/{_ATTACH}")
-            finally:
-                os.close(directory)
-            self._socket.settimeout(0)
-        except OSError:
-            self._socket.close()
-            raise
-        self.stdout: int | None = self._socket.fileno()
-        self.stdin: int | None = self.stdout if stdin else None
-        self.ends_with_stdin = not (container.config.stdin_once or container.config.tty)
-
-    def close_stdin(self) -> None:
-        """Tell conmon that no more input comes; it ends the container's if the pod wants it so (stdinOnce)."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-
-    def resize(self, width: int, height: int) -> None:
-        """Set the size of the terminal."""
-        if self._container.config.tty:
-            with contextlib.suppress(OSError):  # it is just ending
-                resize_terminal(self._container.directory, width, height)
-
-    def wait(self) -> int:
-        """Return 0: the container's exit code is in its status."""
-        return 0
-
-    def kill(self) -> None:
-        """Do nothing: the container goes on."""
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._socket.close()
+            connection.connect(f"/proc/self/fd/{descriptor}/{_ATTACH}")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        connection.close()
+        raise
+    return connection

@@ -11,7 +11,7 @@ from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.mount_plan import BindMount, HostView, PathKind, plan_mounts
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
-from modules.runtimes.shim.protocol import ContainerSpec, Namespacing, ProcessSpec, Step, UserSpec
+from modules.runtimes.shim.protocol import TERM, ContainerSpec, Namespacing, ProcessSpec, Step, UserSpec
 from protos.cri.v1 import api_pb2 as cri
 
 _HOSTS, _PODS_HOSTS = "/etc/hosts", "etc-hosts"
@@ -111,6 +111,9 @@ def plan_container(container: ProcessContainer, ability: MountAbility, host: Hos
         namespacing=namespacing,
         steps=steps,
         process=_plan_process(container, namespacing),
+        terminal=config.tty,
+        stdin=config.stdin,
+        stdin_once=config.stdin_once,
         oom_score_adj=resources.oom_score_adj if config.linux.HasField("resources") else None,
     )
 
@@ -148,7 +151,8 @@ def _environment(container: ProcessContainer) -> dict[str, str]:
     """Return the configured variables, over PATH, HOSTNAME and HOME, which hardly any process can do without."""
     hostname = container.request.sandbox_config.hostname or socket.gethostname()
     given = {env.key: os.fsdecode(env.value) for env in container.config.envs}
-    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": str(container.work), **given}
+    terminal = {"TERM": TERM} if container.config.tty else {}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": str(container.work), **terminal, **given}
 
 
 def _volumes(config: cri.ContainerConfig) -> Iterator[BindMount]:

@@ -31,8 +31,10 @@ from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.mount_plan import PathKind
 from modules.runtimes.process.shim_manager import ShimManager, send_signal
 from modules.runtimes.process.shim_spawner import MountAbility, ShimSpawner
+from modules.runtimes.process.streams import ProcessStreams
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec, Pid
+from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -99,9 +101,6 @@ class ProcessDriver(Driver[ProcessContainer]):
 
     runtime_name = "edgecore-processes"
     why_not = {  # noqa: RUF012
-        "Exec": "streaming commands are not offered; ExecSync is",
-        "Attach": "the standard streams of containers go to their log only",
-        "PortForward": "pods share this machine's network: connect to the port directly",
         "": "containers that are plain processes have nothing behind it",
     }
     subdirectories = SUBDIRECTORIES
@@ -112,6 +111,7 @@ class ProcessDriver(Driver[ProcessContainer]):
         self._shims = ShimManager(self._spawner, parts.watcher, parts.clock, parts.announcer)
         self._images = ProcessImages(parts.state.root, parts.clock)
         self._host = HostFiles()
+        self.streaming = self._streaming = StreamingServer(ProcessStreams(parts.registry), parts.clock)
 
     def begin(self) -> None:
         """Start the spawner of shims."""
@@ -131,8 +131,13 @@ class ProcessDriver(Driver[ProcessContainer]):
         """Kill the processes of a container without readable records; return whether all have ended."""
         return self._shims.end_unknown(directory)
 
+    def serve(self) -> None:
+        """Start the streaming server."""
+        self._streaming.start()
+
     def close(self) -> None:
-        """End the spawner; shims and containers go on."""
+        """End streams and the spawner; shims and containers go on."""
+        self._streaming.stop()
         self._spawner.stop()
 
     def node_address(self) -> str:

@@ -4,7 +4,7 @@ containers from /proc: without control groups, a container is its shim's descend
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 from beehive.clock import Clock
@@ -46,12 +46,9 @@ def execute(
         TooManyError: this process has no more file descriptors or memory; it keeps nothing of the attempt.
     """
     attempt = f"execute a command in container {container.id}"
-    if not request.cmd or any("\0" in text for text in request.cmd):
-        raise BadRequestError(attempt, "the request has no command, or a NUL character in it")
-    if container.link is None or container.state != cri.CONTAINER_RUNNING:
-        raise WrongStateError(attempt, "it is not running")
+    check_command(request.cmd, attempt)
     try:
-        with _Command(container.link, list(request.cmd), clock) as command:
+        with _Command(link_of(container, attempt), list(request.cmd), clock) as command:
             call_at_end(on_cancel, command.output.wake)
             command.output.gather(request.timeout or None)
             answer = command.answer.result(0) if command.answer.done() else None
@@ -66,6 +63,19 @@ def execute(
     return cri.ExecSyncResponse(
         stdout=bytes(command.output.stdout), stderr=bytes(command.output.stderr), exit_code=answer["exit_code"]
     )
+
+
+def check_command(command: Sequence[str], attempt: str) -> None:
+    """Raise BadRequestError for no command, or a NUL character in it."""
+    if not command or any("\0" in text for text in command):
+        raise BadRequestError(attempt, "the request has no command, or a NUL character in it")
+
+
+def link_of(container: ProcessContainer, attempt: str) -> ShimClient:
+    """Return the connection to the shim of a running container. Raises WrongStateError."""
+    if container.link is None or container.state != cri.CONTAINER_RUNNING:
+        raise WrongStateError(attempt, "it is not running")
+    return container.link
 
 
 class _Command:

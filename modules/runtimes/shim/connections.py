@@ -9,7 +9,8 @@ from typing import Any
 
 from modules.runtimes.shim.protocol import receive, send
 
-_DESCRIPTOR_LIMIT = 3
+_DESCRIPTOR_LIMIT = 5
+"""A streamed command has so many: its arguments, its exit code, and three streams."""
 
 Handler = Callable[["Connection", dict[str, Any], list[int]], None]
 """Handles one request and owns its descriptors."""

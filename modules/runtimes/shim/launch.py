@@ -1,8 +1,10 @@
 """Starts a command: fork, prepare, exec; a failure is reported to the parent through a pipe."""
 
 import errno
+import fcntl
 import os
 import signal
+import termios
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
@@ -17,14 +19,18 @@ class LaunchError(Exception):
     """The command was not started; the text names the stage and the reason, in words for the pod's author."""
 
 
-class OutputStreams(NamedTuple):
-    """Descriptors for standard output and standard error."""
+class StandardStreams(NamedTuple):
+    """Descriptors for the standard streams of a process."""
 
     stdout: int
     stderr: int
+    stdin: int | None = None
+    """None for /dev/null."""
+    are_terminal: bool = False
+    """Whether all three are one terminal, which the process is to control."""
 
 
-def launch(spec: ProcessSpec, streams: OutputStreams, prepare: Callable[[], None]) -> Pid:
+def launch(spec: ProcessSpec, streams: StandardStreams, prepare: Callable[[], None]) -> Pid:
     """Start `spec` in a session of its own and return its pid once exec has succeeded.
 
     `prepare` runs in the new process first: it builds or joins the container's mounts. Raises LaunchError.
@@ -52,14 +58,14 @@ def launch(spec: ProcessSpec, streams: OutputStreams, prepare: Callable[[], None
 
 
 def _become(
-    spec: ProcessSpec, streams: OutputStreams, prepare: Callable[[], None], parent: int, report: int
+    spec: ProcessSpec, streams: StandardStreams, prepare: Callable[[], None], parent: int, report: int
 ) -> NoReturn:
     """Turn this fresh fork into the command. Success closes `report` by exec; failure writes the reason to it."""
     try:
         _detach(streams, parent)
         prepare()
         _change_directory(spec["cwd"])
-        _drop_privileges(spec)
+        _drop_privileges(spec, owns_terminal=streams.are_terminal)
         _execute(spec)
     except LaunchError as error:
         reason = str(error)
@@ -69,14 +75,16 @@ def _become(
     os._exit(START_ERROR_EXIT_CODE)
 
 
-def _detach(streams: OutputStreams, parent: int) -> None:
+def _detach(streams: StandardStreams, parent: int) -> None:
     _reset_signals()
     os.umask(_UMASK)
     os.setsid()
     _die_with(parent)
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for target, source in enumerate((nothing, *streams)):
+    stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if streams.stdin is None else streams.stdin
+    for target, source in enumerate((stdin, streams.stdout, streams.stderr)):
         os.dup2(source, target)
+    if streams.are_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _reset_signals() -> None:
@@ -102,8 +110,10 @@ def _change_directory(path: str) -> None:
         raise LaunchError(f'cannot enter the working directory "{path}": {error.strerror}') from error
 
 
-def _drop_privileges(spec: ProcessSpec) -> None:
+def _drop_privileges(spec: ProcessSpec, *, owns_terminal: bool) -> None:
     if spec["user"] is not None:
+        if owns_terminal:
+            os.fchown(0, spec["user"]["uid"], -1)
         _become_user(spec["user"])
     if spec["no_new_privileges"]:
         kernel.forbid_new_privileges()

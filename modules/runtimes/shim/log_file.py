@@ -1,15 +1,9 @@
-"""The log file of one container, and the pipes that fill it."""
+"""The log file of one container."""
 
 import os
-import time
 from pathlib import Path
 
 from beehive.files.linkless import open_without_links
-from modules.runtimes.shim.log_lines import LineFramer, format_entries
-
-_READ_SIZE = 64 * 1024
-_PIPE_LIMIT = 1024 * 1024
-"""Bytes that a pipe can hold (/proc/sys/fs/pipe-max-size): more at its end comes from an endless writer."""
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _MODE = 0o640
@@ -43,35 +37,3 @@ class LogFile:
         descriptor = _opened(self._path)
         os.close(self._descriptor)
         self._descriptor = descriptor
-
-
-class LogPipe:
-    """One output stream of a container on its way to the log."""
-
-    def __init__(self, stream: bytes, log: LogFile) -> None:
-        self._stream = stream
-        self._log = log
-        self._framer = LineFramer()
-        self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self.read_end, False)
-
-    def pump(self) -> bool:
-        """Move one chunk to the log; return False when the stream has ended."""
-        chunk = self._read()
-        if chunk:
-            self._log.write(format_entries(self._framer.feed(chunk), self._stream, time.time_ns()))
-        return chunk != b""
-
-    def finish(self) -> None:
-        """Move the rest of the pipe to the log, even if another process holds the other end, and end the stream."""
-        for _ in range(_PIPE_LIMIT // _READ_SIZE):
-            if not (chunk := self._read()):
-                break
-            self._log.write(format_entries(self._framer.feed(chunk), self._stream, time.time_ns()))
-        self._log.write(format_entries(self._framer.finish(), self._stream, time.time_ns()))
-
-    def _read(self) -> bytes | None:
-        try:
-            return os.read(self.read_end, _READ_SIZE)
-        except BlockingIOError:
-            return None

@@ -31,6 +31,9 @@ Step = list[str]
 
 Pid = NewType("Pid", int)
 
+TERM = "xterm"
+"""The kind of a process's terminal, unless the pod names one."""
+
 START_ERROR_EXIT_CODE = 128
 """Exit code of a container whose command could not be started, as containerd reports it."""
 
@@ -61,6 +64,12 @@ class ContainerSpec(TypedDict):
     namespacing: Namespacing
     steps: list[Step]
     process: ProcessSpec
+    terminal: bool
+    """Whether the process has a terminal; it takes input then, whatever `stdin` says."""
+    stdin: bool
+    """Whether attached clients may give input."""
+    stdin_once: bool
+    """Whether the input ends with that of the first attached client."""
     oom_score_adj: int | None
 
 

@@ -1,10 +1,13 @@
 """The parent process of one container, from its start to the end of its last process."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
+import termios
 import time
 from functools import partial
 from pathlib import Path
@@ -12,14 +15,16 @@ from typing import Any, NamedTuple
 
 from beehive.files.durable import make_durable, replace_file, replace_soon
 from modules.runtimes.shim import kernel, roots
+from modules.runtimes.shim.attached import AttachedClients
 from modules.runtimes.shim.connections import Connection, Connections, Poller, close_all
-from modules.runtimes.shim.launch import LaunchError, OutputStreams, launch
-from modules.runtimes.shim.log_file import LogFile, LogPipe
-from modules.runtimes.shim.procfs import children_of_this_process
+from modules.runtimes.shim.launch import LaunchError, StandardStreams, launch
+from modules.runtimes.shim.log_file import LogFile
+from modules.runtimes.shim.procfs import all_processes, children_of_this_process, descendants
 from modules.runtimes.shim.protocol import (
     EXIT_RECORD,
     RUN_RECORD,
     START_ERROR_EXIT_CODE,
+    TERM,
     ContainerSpec,
     ExitRecord,
     Namespacing,
@@ -29,6 +34,7 @@ from modules.runtimes.shim.protocol import (
     from_memory_file,
 )
 from modules.runtimes.shim.roots import join
+from modules.runtimes.shim.streams import STDERR, STDOUT, Input, Output
 
 _KILL_SECONDS = 10.0
 """Seconds that processes which survive SIGKILL (stuck in the kernel) delay the exit record."""
@@ -38,6 +44,11 @@ _LOOK_SECONDS = 30.0
 
 _DESCRIPTORS = 3
 """Descriptors that come with a command: its arguments, standard output and standard error."""
+
+_STREAMED_DESCRIPTORS = 5
+"""Of a streamed command: its arguments, the pipe for its exit code, its standard input, output and error."""
+
+_NO_FILES = "the shim may open no more files"
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -71,7 +82,12 @@ class Shim:
         self._connections = Connections(listener, self._poller, self._handle, self._commands.kill_all_of)
         self._connections.add(control)
         self._log: LogFile | None = None
-        self._pipes: list[LogPipe] = []
+        self._outputs: dict[int, Output] = {}
+        self._clients = AttachedClients(ends_input=spec["stdin_once"] and not spec["terminal"])
+        self._poller.add(self._clients.events.fileno(), self._serve_clients)
+        self._holds_output = False
+        """Whether no output is read, because an attached client is behind."""
+        self._terminal = -1
         self._main = Pid(0)
         self._failure = ""
         """Why the started command must end immediately."""
@@ -92,6 +108,8 @@ class Shim:
             self._announce_start(run)
         while not self._done:
             self._poller.wait(self._seconds_left())
+            if self._holds_output:
+                self._serve_clients()
             if self._exit_code is not None:
                 self._finish(self._exit_code)
             elif self._is_forgotten():
@@ -116,7 +134,7 @@ class Shim:
         streams = self._open_streams()
         self._main = launch(self._spec["process"], streams, self._prepare)
         started_at = time.time_ns()
-        close_all(list(streams))
+        close_all([each for each in {streams.stdin, streams.stdout, streams.stderr} if each is not None])
         run = RunRecord(pid=self._main, started_at=started_at)
         try:
             write_json_soon(self._directory / RUN_RECORD, run)
@@ -125,14 +143,29 @@ class Shim:
             self._signal_group(signal.SIGKILL)
         return run
 
-    def _open_streams(self) -> OutputStreams:
-        if not self._spec["log"]:
-            return OutputStreams(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
-        self._log = LogFile(self._spec["log"])
-        self._pipes = [LogPipe(b"stdout", self._log), LogPipe(b"stderr", self._log)]
-        for pipe in self._pipes:
-            self._poller.add(pipe.read_end, partial(self._pump, pipe))
-        return OutputStreams(*(pipe.write_end for pipe in self._pipes))
+    def _open_streams(self) -> StandardStreams:
+        self._log = LogFile(self._spec["log"] or os.devnull)
+        if self._spec["terminal"]:
+            self._terminal, slave = os.openpty()
+            self._outputs[self._terminal] = Output(self._terminal, STDOUT, self._log)
+            self._clients.input = Input(os.dup(self._terminal))
+            streams = StandardStreams(slave, slave, slave, are_terminal=True)
+        else:
+            stdin = None
+            if self._spec["stdin"]:
+                stdin, ours = os.pipe2(os.O_CLOEXEC)
+                self._clients.input = Input(ours)
+            streams = StandardStreams(self._output(STDOUT), self._output(STDERR), stdin)
+        for descriptor in self._outputs:
+            self._poller.add(descriptor, partial(self._pump, descriptor))
+        return streams
+
+    def _output(self, kind: bytes) -> int:
+        """Return the end of a new pipe that the container writes to."""
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        assert self._log is not None  # noqa: S101 - opened just before
+        self._outputs[ours] = Output(ours, kind, self._log)
+        return theirs
 
     def _prepare(self) -> None:
         """Build the private root; runs in the container's process, before exec."""
@@ -147,20 +180,48 @@ class Shim:
 
     # keeping
 
-    def _pump(self, pipe: LogPipe) -> None:
-        if not pipe.pump():
-            self._poller.remove(pipe.read_end)
+    def _pump(self, descriptor: int) -> None:
+        packet = self._outputs[descriptor].pump(time.time_ns())
+        if packet is None:
+            self._poller.remove(descriptor)
+            self._outputs.pop(descriptor).finish(time.time_ns())
+        elif packet:
+            self._clients.send(packet)
+            self._hold_output()
+
+    def _serve_clients(self) -> None:
+        self._clients.serve()
+        self._hold_output()
+
+    def _hold_output(self) -> None:
+        """Stop reading output while an attached client is behind, and go on when none is."""
+        if self._clients.is_behind == self._holds_output:
+            return
+        self._holds_output = not self._holds_output
+        for descriptor in self._outputs:
+            if self._holds_output:
+                self._poller.remove(descriptor)
+            else:
+                self._poller.add(descriptor, partial(self._pump, descriptor))
 
     def _handle(self, asker: Connection, message: dict[str, Any], descriptors: list[int]) -> None:
         request: int = message["id"]
         match message["op"]:
-            case "exec" if self._exit_code is None:
-                self._commands.start(asker, request, self._main, descriptors)
-                return
-            case "exec":
+            case "exec" | "stream" | "attach" if self._exit_code is not None:
                 close_all(descriptors)
                 asker.send({"id": request, "error": "the container has just ended"})
                 return
+            case "exec":
+                self._commands.start(asker, request, self._main, descriptors)
+                return
+            case "stream":
+                self._commands.stream(asker, request, self._main, descriptors, has_terminal=message["terminal"])
+                return
+            case "attach":
+                asker.send({"id": request, "error": self._attach(descriptors)})
+                return
+            case "resize":
+                self._resize(message["width"], message["height"])
             case "kill-exec":
                 self._commands.kill(asker, message["exec"])
             case "signal":
@@ -169,6 +230,18 @@ class Shim:
                 asker.send({"id": request, "error": self._reopen_log()})
                 return
         asker.send({"id": request})
+
+    def _attach(self, descriptors: list[int]) -> str:
+        """Attach the client at the other end of a socket; return why that is not possible, or an empty text."""
+        if not descriptors:
+            return _NO_FILES
+        self._clients.add(socket.socket(fileno=descriptors[0]))
+        return ""
+
+    def _resize(self, width: int, height: int) -> None:
+        if self._terminal >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def _reopen_log(self) -> str:
         try:
@@ -203,7 +276,9 @@ class Shim:
         self._signal_group(signal.SIGKILL)
 
     def _seconds_left(self) -> float:
-        return _LOOK_SECONDS if self._exit_code is None else max(0.0, self._give_up_at - time.monotonic())
+        if self._exit_code is not None:
+            return max(0.0, self._give_up_at - time.monotonic())
+        return self._clients.seconds_left() if self._holds_output else _LOOK_SECONDS
 
     def _is_forgotten(self) -> bool:
         try:
@@ -240,8 +315,8 @@ class Shim:
         return True
 
     def _end(self, exit_code: int, reason: str, message: str) -> None:
-        for pipe in self._pipes:
-            pipe.finish()
+        now = time.time_ns()
+        self._clients.finish(packet for output in self._outputs.values() for packet in output.rest(now))
         record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
         with contextlib.suppress(OSError):  # a full disk; edgecore still gets the event
             write_json(self._directory / EXIT_RECORD, record)
@@ -252,6 +327,8 @@ class Shim:
 class _Asked(NamedTuple):
     by: Connection
     request: int
+    exit_code: int = -1
+    """Of a streamed command, the pipe for its exit code."""
 
 
 class Commands:
@@ -279,18 +356,45 @@ class Commands:
         """
         if len(descriptors) != _DESCRIPTORS:
             close_all(descriptors)
-            asker.send({"id": request, "error": "the shim may open no more files"})
+            asker.send({"id": request, "error": _NO_FILES})
             return
         arguments, stdout, stderr = descriptors
         try:
-            spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
-            pid = launch(spec, OutputStreams(stdout, stderr), lambda: self._prepare(main))
+            pid = self._launch(main, arguments, StandardStreams(stdout, stderr))
         except (LaunchError, OSError) as error:
             asker.send({"id": request, "error": str(error)})
         else:
             self._running[pid] = _Asked(asker, request)
         finally:
             close_all([stdout, stderr])
+
+    def stream(self, asker: Connection, request: int, main: Pid, descriptors: list[int], *, has_terminal: bool) -> None:
+        """Execute the argument list in the first descriptor, with the last three as standard streams; answer when it
+        runs. Its exit code goes to the second descriptor.
+        """
+        if len(descriptors) != _STREAMED_DESCRIPTORS:
+            close_all(descriptors)
+            asker.send({"id": request, "error": _NO_FILES})
+            return
+        arguments, exit_code, stdin, stdout, stderr = descriptors
+        streams = StandardStreams(stdout, stderr, stdin, are_terminal=has_terminal)
+        try:
+            pid = self._launch(main, arguments, streams)
+        except (LaunchError, OSError) as error:
+            os.close(exit_code)
+            asker.send({"id": request, "error": str(error)})
+        else:
+            self._running[pid] = _Asked(asker, request, exit_code)
+            asker.send({"id": request, "pid": pid})
+        finally:
+            close_all([stdin, stdout, stderr])
+
+    def _launch(self, main: Pid, arguments: int, streams: StandardStreams) -> Pid:
+        """Start a command in the mounts of `main`. Raises LaunchError, OSError."""
+        spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
+        if streams.are_terminal:
+            spec["env"] = {"TERM": TERM, **spec["env"]}
+        return launch(spec, streams, lambda: self._prepare(main))
 
     def _prepare(self, main: Pid) -> None:
         """Enter the container; runs in the command's process, before exec."""
@@ -300,19 +404,25 @@ class Commands:
     def kill(self, asker: Connection, request: int) -> None:
         """Kill the command that `asker` started with `request`, with its process group."""
         for pid, asked in self._running.items():
-            if asked == (asker, request):
-                _kill_group(pid)
+            if asked[:2] == (asker, request):
+                _kill(pid, asked)
 
     def kill_all_of(self, asker: Connection) -> None:
         """Kill every command of a requester whose connection has closed."""
         for pid, asked in self._running.items():
             if asked.by is asker:
-                _kill_group(pid)
+                _kill(pid, asked)
 
     def reaped(self, pid: Pid, exit_code: int) -> None:
         """Send the exit code of a reaped child, if it was a command."""
-        if asked := self._running.pop(pid, None):
+        if (asked := self._running.pop(pid, None)) is None:
+            return
+        if asked.exit_code < 0:
             asked.by.send({"id": asked.request, "exit_code": exit_code})
+            return
+        with contextlib.suppress(OSError):  # nobody waits for it any more
+            os.write(asked.exit_code, str(exit_code).encode())
+        os.close(asked.exit_code)
 
 
 def _set_score(score: int | None) -> None:
@@ -320,6 +430,17 @@ def _set_score(score: int | None) -> None:
     if score is not None:
         with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE
             Path("/proc/self/oom_score_adj").write_text(str(score))
+
+
+def _kill(pid: Pid, asked: _Asked) -> None:
+    """Kill a command with its process group. Of a streamed one, which may be a shell whose jobs are groups of their
+    own, all descendants are killed.
+    """
+    below = descendants(pid, all_processes()) if asked.exit_code >= 0 else []
+    _kill_group(pid)
+    for each in below:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
 
 
 def _kill_group(pid: Pid) -> None:

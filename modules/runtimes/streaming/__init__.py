@@ -7,6 +7,7 @@
 import socket
 from typing import Final
 
+from modules.runtimes.streaming.attached import AttachedContainer
 from modules.runtimes.streaming.backend import StreamingBackend, StreamProcess
 from modules.runtimes.streaming.server import StreamingServer
 

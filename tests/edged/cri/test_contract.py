@@ -297,9 +297,7 @@ def test_a_closed_client_fails_every_call_and_another_one_goes_on(client: Contai
     assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_READY
 
 
-def test_streams_have_an_address_or_are_not_offered(
-    runtime: RuntimeUnderTest, pods: Pods, client: ContainerRuntime
-) -> None:
+def test_streams_have_an_address(pods: Pods, client: ContainerRuntime) -> None:
     pod = pods.sandbox()
     container = pods.start(pod, *FOREVER)
     asks: tuple[Callable[[], str], ...] = (
@@ -308,16 +306,10 @@ def test_streams_have_an_address_or_are_not_offered(
         lambda: client.port_forward_url(pod.id, [80]),
     )
     for ask in asks:
-        if runtime.name == "the process runtime":
-            with pytest.raises(UnimplementedError):
-                ask()
-        else:
-            assert ask().startswith("http://127.0.0.1:")
+        assert ask().startswith("http://127.0.0.1:")
 
 
-def test_missing_containers_have_no_streams(runtime: RuntimeUnderTest, client: ContainerRuntime) -> None:
-    if runtime.name == "the process runtime":
-        pytest.skip("the process runtime has no streams")
+def test_missing_containers_have_no_streams(client: ContainerRuntime) -> None:
     asks: tuple[Callable[[], str], ...] = (
         lambda: client.exec_url(UNKNOWN, ["true"], Streams()),
         lambda: client.attach_url(UNKNOWN, Streams()),

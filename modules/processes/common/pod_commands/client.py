@@ -13,10 +13,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from beehive.decoding import decode_json
 from beehive.http.errors import HttpStatusError
 from beehive.sockets.unix_sockets import connect_unix
-from edged.cri.contract import ExecResult
 from edged.server.pod_lookup import find_pod
 from modules.apimachinery.printing.terminal import print_error, print_text
 from modules.apimachinery.types import Pod, decode
@@ -41,12 +39,6 @@ _READ_BYTES: Final = 64 * 1024
 _NONE: Final[Mapping[str, str]] = {}
 
 
-class _Run(msgspec.Struct):
-    stdout: bytes
-    stderr: bytes
-    exit_code: int
-
-
 class _Connection(HTTPConnection):
     def __init__(self, dial: Callable[[], socket.socket]) -> None:
         super().__init__("localhost", timeout=SECONDS)
@@ -64,8 +56,6 @@ class NodeClient:
     """The program behind the socket, for errors."""
     not_running: ClassVar[str] = NOT_RUNNING
     """Advice where nobody answers."""
-    is_of_this_machine: ClassVar[bool] = True
-    """Whether containers run on this machine, so that there are ways to them beside streams."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,12 +89,6 @@ class NodeClient:
     def get(self, path: str) -> bytes:
         """Return the whole answer."""
         return b"".join(self.stream(path))
-
-    def run(self, path: str) -> ExecResult:
-        """Run a command to its end, without a time limit, and return its result."""
-        answer = b"".join(self.stream(path, patient=True, method="POST", headers={"Accept": "application/json"}))
-        run = decode_json(answer, _Run)
-        return ExecResult(run.stdout, run.stderr, run.exit_code)
 
     def stream(
         self,

@@ -10,7 +10,6 @@ import tarfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple, Self
 
@@ -19,7 +18,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.remote import ContainerTarget, run_command, run_to_its_end
+from modules.processes.common.pod_commands.remote import ContainerTarget, run_command
 from modules.processes.common.pod_commands.target import container_of, pod_target
 from modules.runtimes.oci.images.worker.compression import PlainBytes
 from modules.runtimes.oci.images.worker.errors import ImageWorkError, invalid
@@ -256,29 +255,11 @@ class ContainerFiles:
         self._node.print_remark(f"left out, for it is no file and no directory: {name}")
 
     def _is_directory(self, path: str) -> bool:
-        try:
-            return run_command(self._node, self._target, ("test", "-d", path), _Output()).code == 0
-        except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
-                raise
-        hint = "its containers see this machine's files: copy with cp; volumes are below pods/ in the node's directory"
-        raise NodeError("the process runtime has no input for commands", "", hint)
+        return run_command(self._node, self._target, ("test", "-d", path), _Output()).code == 0
 
     def run(self, command: Sequence[str], output: _Output) -> CommandExit:
-        """Run a command; on a runtime without streams its output comes at its end, and has at most 16 MiB.
-
-        Raises:
-            NodeError: the command cannot be run.
-        """
-        try:
-            return run_command(self._node, self._target, command, output)
-        except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
-                raise
-        done = run_to_its_end(self._node, self._target, command)
-        output(Channel.STDOUT, done.stdout)
-        output(Channel.STDERR, done.stderr)
-        return CommandExit(done.exit_code)
+        """Run a command. Raises NodeError if it cannot be run."""
+        return run_command(self._node, self._target, command, output)
 
 
 class _RemoteTar:

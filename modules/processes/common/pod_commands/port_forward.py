@@ -8,8 +8,7 @@ import select
 import socket
 import threading
 from contextlib import ExitStack, suppress
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
@@ -34,7 +33,6 @@ _MOST_PORTS: Final = 65_535
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_ERROR: Final = 4096
-_CONNECT_SECONDS: Final = 10.0
 
 
 class PortPair(NamedTuple):
@@ -52,35 +50,6 @@ class Route(NamedTuple):
     port: int
 
 
-class PodPorts(Protocol):
-    """Ports of a pod."""
-
-    def carry(self, client: socket.socket, port: int) -> None:
-        """Carry a connection to a port until it ends. Raises NodeError or OSError."""
-
-
-class DirectPorts:
-    """Ports of pods that share this machine's network."""
-
-    def carry(self, client: socket.socket, port: int) -> None:
-        """See `PodPorts`."""
-        with socket.create_connection(("localhost", port), _CONNECT_SECONDS) as server:
-            server.settimeout(None)
-            back = threading.Thread(target=_copy, args=(server, client), daemon=True)
-            back.start()
-            _copy(client, server)
-            back.join()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes on in one direction until its end, and tell the end."""
-    with suppress(OSError):
-        while data := source.recv(_READ_BYTES):
-            target.sendall(data)
-    with suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
-
-
 class SpdyPorts:
     """Ports in a pod's network, through the node and its container runtime.
 
@@ -96,7 +65,7 @@ class SpdyPorts:
         self._target = target
 
     def carry(self, client: socket.socket, port: int) -> None:
-        """See `PodPorts`."""
+        """Carry a connection to a port until it ends. Raises NodeError or OSError."""
         link = SpdyLink(self._server, self._target, PORT_FORWARD)
         try:
             _Tunnel(link, client, port).run()
@@ -178,7 +147,7 @@ class Forwarder:
         say: prints an error.
     """
 
-    def __init__(self, routes: Iterable[Route], ports: PodPorts, say: Callable[[str], None]) -> None:
+    def __init__(self, routes: Iterable[Route], ports: SpdyPorts, say: Callable[[str], None]) -> None:
         self._say = say
         self._routes = {route.listening.fileno(): route for route in routes}
         self._ports = ports
@@ -225,8 +194,9 @@ def port_forward(chosen: argparse.Namespace) -> int:
         node = chosen.connect(chosen)
         pod = node.pod(pod_target(word, chosen.namespace))
         pairs = [port_pair(text, pod) for text in ports]
-        carrier = _ports_of(node, pod, pairs)
-        routes = [route for pair in pairs for route in listen(pair, addresses_of(chosen.address), stack)]
+        addresses = addresses_of(chosen.address)
+        carrier = _ports_of(node, pod)
+        routes = [route for pair in pairs for route in listen(pair, addresses, stack)]
         try:
             Forwarder(routes, carrier, node.print_remark).serve()
         except KeyboardInterrupt:
@@ -234,21 +204,11 @@ def port_forward(chosen: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _ports_of(node: NodeClient, pod: Pod, pairs: Sequence[PortPair]) -> PodPorts:
+def _ports_of(node: NodeClient, pod: Pod) -> SpdyPorts:
     """Return the pod's ports. Raises NodeError if the pod does not run."""
     target = node.stream_url("portForward", pod.metadata.namespace, pod.metadata.name)
-    try:
-        SpdyLink(node, target, PORT_FORWARD).close()
-    except NodeError as error:
-        if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
-            raise
-    else:
-        return SpdyPorts(node, target)
-    for pair in pairs:
-        if pair.local == pair.remote:
-            hint = f"connect to it, or choose another local port: :{pair.remote}"
-            raise NodeError(f"with the process runtime, port {pair.remote} of the pod is this machine's", "", hint)
-    return DirectPorts()
+    SpdyLink(node, target, PORT_FORWARD).close()
+    return SpdyPorts(node, target)
 
 
 def port_pair(text: str, pod: Pod) -> PortPair:

@@ -13,7 +13,6 @@ import sys
 import termios
 import tty
 from contextlib import ExitStack, contextmanager
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from websockets.client import ClientProtocol
@@ -31,7 +30,7 @@ from modules.processes.common.pod_commands.channels import (
     result_of,
     size_message,
 )
-from modules.processes.common.pod_commands.client import SECONDS, remark, report_errors, url
+from modules.processes.common.pod_commands.client import SECONDS, remark, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from modules.processes.common.pod_commands.target import container_of, only_word, pod_target
@@ -40,14 +39,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from edged.cri.contract import ExecResult
     from modules.processes.common.pod_commands.client import NodeClient
 
     Output = Callable[[Channel, bytes], None]
     from collections.abc import Callable
 
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
-_NO_STREAMS: Final = "containerd has them; without -i and -t a command runs here to its end"
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
@@ -62,9 +59,7 @@ class ContainerTarget(NamedTuple):
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run a command. If the runtime has no streams, a command without input runs to its end before its output is
-    printed.
-    """
+    """Run a command."""
     with report_errors(chosen.program):
         _check_terminal(chosen)
         pod, *command = chosen.words or [""]
@@ -74,17 +69,7 @@ def execute(chosen: argparse.Namespace) -> int:
         node: NodeClient = chosen.connect(chosen)
         target = _target(node, chosen, pod)
         words = [("command", word) for word in command]
-        try:
-            return _converse(node, chosen, node.stream_url("exec", *target, words + _streams(chosen)))
-        except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
-                raise
-        if chosen.stdin or chosen.tty:
-            raise NodeError("the process runtime has no streams for -i and -t", "", _NO_STREAMS)
-        result = run_to_its_end(node, target, command)
-        _write(Channel.STDOUT, result.stdout)
-        _write(Channel.STDERR, result.stderr)
-        return result.exit_code
+        return _converse(node, chosen, node.stream_url("exec", *target, words + _streams(chosen)))
 
 
 def attach(chosen: argparse.Namespace) -> int:
@@ -93,13 +78,7 @@ def attach(chosen: argparse.Namespace) -> int:
         _check_terminal(chosen)
         node: NodeClient = chosen.connect(chosen)
         target = _target(node, chosen, only_word(chosen.words, "pod"))
-        try:
-            return _converse(node, chosen, node.stream_url("attach", *target, _streams(chosen)))
-        except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
-                raise
-        hint = "`edgecore logs -f` shows what the process writes; containerd has streams"
-        raise NodeError("the process runtime has no streams to attach to", "", hint)
+        return _converse(node, chosen, node.stream_url("attach", *target, _streams(chosen)))
 
 
 def run_command(
@@ -115,7 +94,7 @@ def run_command(
         source: descriptor of the command's input, passed on with its end; None: no input.
 
     Raises:
-        NodeError: the command cannot be run; its status is 501 if the runtime has no streams.
+        NodeError: the command cannot be run.
     """
     words = [("command", word) for word in command]
     streams = [("input", "1")] * (source is not None) + [("output", "1"), ("error", "1")]
@@ -124,11 +103,6 @@ def run_command(
         return SpdyCommand(link, output, source).run()
     finally:
         link.close()
-
-
-def run_to_its_end(node: NodeClient, target: ContainerTarget, command: Sequence[str]) -> ExecResult:
-    """Run a command of a runtime without streams, and return its result: at most 16 MiB of output."""
-    return node.run(url("run", *target, query=[("command", word) for word in command]))
 
 
 def _check_terminal(chosen: argparse.Namespace) -> None:

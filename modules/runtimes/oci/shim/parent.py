@@ -13,16 +13,15 @@ from contextlib import suppress
 from typing import NoReturn
 
 from modules.runtimes.oci.shim.arguments import Arguments, parse
-from modules.runtimes.oci.shim.streams import STDERR, STDOUT, Clients, Input, Output
+from modules.runtimes.oci.shim.clients import Clients
 from modules.runtimes.shim import kernel
 from modules.runtimes.shim.log_file import LogFile
 from modules.runtimes.shim.out_of_memory import ran_out_of_memory
+from modules.runtimes.shim.streams import STDERR, STDOUT, Input, Output
 
 _ATTACH, _CONTROL, _CONSOLE = "attach", "ctl", "console"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_MESSAGE = 64 * 1024
-_DRAINED = 256
-"""Most reads of an ended container's remaining output: more output comes from a process that has not ended."""
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -198,7 +197,7 @@ class ContainerShim:
                 self._poll.modify(client, 0)
             if self._input is not None and not self._asked.leave_stdin_open and not self._asked.terminal:
                 self._input.end()
-        elif self._input is not None and self._input.descriptor >= 0:
+        elif self._input is not None:
             self._input.write(data)
         self._wait_for_input()
 
@@ -247,12 +246,8 @@ class ContainerShim:
 
     def _drain(self) -> None:
         for output in self._outputs.values():
-            for _ in range(_DRAINED):
-                packet = output.pump(time.time_ns())
-                if not packet:
-                    break
+            for packet in output.rest(time.time_ns()):
                 self._clients.send(packet)
-            output.finish(time.time_ns())
 
 
 def _answer(answers: int, number: int, message: bytes = b"") -> None:

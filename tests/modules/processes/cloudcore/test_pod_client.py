@@ -19,7 +19,7 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from tests.modules.processes.common.pod_commands.stub import pod
 
-NO_STREAMS: dict[str, Any] = {"kind": "Status", "code": 501, "message": "the process runtime has no streams"}
+NO_STREAMS: dict[str, Any] = {"kind": "Status", "code": 501, "message": "the runtime has no streams"}
 NO_TUNNEL = {"kind": "Status", "code": 503, "message": "no stream can be opened: node n1 (start --tunnel-listen)"}
 
 
@@ -132,9 +132,9 @@ def test_streams_use_the_words_of_the_api(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], subresource: str,
     asked: dict[str, tuple[str, ...]],
 ) -> None:  # fmt: skip
-    """A runtime without streams is an error, as nothing of the node is on this machine."""
+    """A runtime without streams is an error."""
     assert run(tmp_path, *words) == ExitCode.REFUSED
-    assert "cloudcore: error: the container runtime of the node has no streams (" in capsys.readouterr().err
+    assert "cloudcore: error: the runtime has no streams" in capsys.readouterr().err
     request = server.asked[-1]
     assert request.parts == ("api", "v1", "namespaces", "shop", "pods", "web", subresource)
     assert {name: request.all(name) for name in asked} == asked

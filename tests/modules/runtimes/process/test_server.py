@@ -118,7 +118,7 @@ def test_pods_in_parallel(node: LocalNode) -> None:
     assert len(made) == 20
 
 
-@pytest.mark.parametrize("method", ["Exec", "Attach", "PortForward", "CheckpointContainer", "StreamPodSandboxMetrics"])
+@pytest.mark.parametrize("method", ["CheckpointContainer", "StreamPodSandboxMetrics"])
 def test_calls_that_are_not_offered(node: LocalNode, method: str) -> None:
     """Methods that processes cannot have are refused with a sentence of why."""
     request = getattr(cri, f"{method}Request")()

@@ -1,4 +1,4 @@
-"""The log file of a container, and the pipes that fill it."""
+"""The log file of a container."""
 
 import errno
 import os
@@ -6,43 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.shim.log_file import LogFile, LogPipe
-
-
-def _entries(path: Path) -> list[tuple[str, str, str]]:
-    lines = (line.split(" ", 3) for line in path.read_text().splitlines())
-    return [(stream, tag, text) for _, stream, tag, text in lines]
-
-
-def test_output_comes_by_lines_and_its_rest_at_the_end(tmp_path: Path) -> None:
-    """The pipe may be open in another process, which says nothing more."""
-    log = LogFile(str(tmp_path / "log"))
-    pipe = LogPipe(b"stderr", log)
-    assert pipe.pump()
-    os.write(pipe.write_end, b"one\ntw")
-    assert pipe.pump()
-    os.write(pipe.write_end, b"o\nrest")
-    pipe.finish()
-    assert _entries(tmp_path / "log") == [("stderr", "F", "one"), ("stderr", "F", "two"), ("stderr", "P", "rest")]
-    os.close(pipe.write_end)
-    assert not pipe.pump()
-    os.close(pipe.read_end)
-
-
-def test_an_endless_writer_holds_up_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much is read as a pipe can hold."""
-    pipe, reads = LogPipe(b"stdout", LogFile(str(tmp_path / "log"))), list[int]()
-
-    def read(descriptor: int, most: int) -> bytes:
-        reads.append(descriptor)
-        assert len(reads) < 1000
-        return b"y" * (most - 1) + b"\n"
-
-    monkeypatch.setattr(os, "read", read)
-    pipe.finish()
-    assert len(reads) == 16
-    for each in (pipe.read_end, pipe.write_end):
-        os.close(each)
+from modules.runtimes.shim.log_file import LogFile
 
 
 def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:

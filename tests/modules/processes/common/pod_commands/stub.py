@@ -53,7 +53,6 @@ class Stub:
             HttpRoute(f"/exec/{container}", self._refuse, ("GET", "POST")),
             HttpRoute(f"/attach/{container}", self._hang_up, ("GET", "POST")),
             HttpRoute("/portForward/{namespace}/{pod}", self._refuse, ("GET", "POST")),
-            HttpRoute(f"/run/{container}", self._run, ("POST",)),
         ]
         self.server = HttpServer(listen_unix(directory / "edged.sock"), Router(routes), RealClock())
         self.server.start()
@@ -86,10 +85,6 @@ class Stub:
     def _refuse(self, request: Request) -> Reply:
         self.asked.append(request)
         return text(501, "this runtime has no streams\n")
-
-    def _run(self, request: Request) -> Reply:
-        self.asked.append(request)
-        return Response(200, "application/json", b'{"stdout":"b3V0","stderr":"ZXJy","exit_code":3}')
 
     def _hang_up(self, request: Request) -> Reply:
         self.asked.append(request)

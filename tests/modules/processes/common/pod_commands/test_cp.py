@@ -117,12 +117,3 @@ def test_a_container_without_tar_is_reported(there: Path, tmp_path: Path) -> Non
             container.download(f"{there}/f", tmp_path / "copy", preserve=True)
         with pytest.raises(NodeError, match="there is no tar in the container"):
             container.upload(there / "f", f"{there}/d")
-
-
-def test_a_runtime_without_input_is_reported(there: Path, tmp_path: Path) -> None:
-    refusal = b"HTTP/1.1 501 No\r\nContent-Length: 2\r\n\r\nno"
-    with (
-        SpdySocket(tmp_path / "s", run_commands, refusal),
-        pytest.raises(NodeError, match="the process runtime has no input"),
-    ):
-        ContainerFiles(NodeClient(tmp_path / "s"), TARGET).upload(there / "f", "/tmp/x")

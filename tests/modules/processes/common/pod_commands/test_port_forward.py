@@ -12,8 +12,6 @@ from modules.apimachinery.types import Pod, from_value
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import (
-    DirectPorts,
-    PodPorts,
     PortPair,
     SpdyPorts,
     addresses_of,
@@ -21,7 +19,6 @@ from modules.processes.common.pod_commands.port_forward import (
     port_pair,
 )
 from tests.modules.processes.common.pod_commands.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
-from tests.support.ports import free_port
 
 POD = from_value(Pod, {"spec": {"containers": [{"name": "a", "ports": [{"name": "web", "containerPort": 8080}]}]}})
 
@@ -66,7 +63,7 @@ def test_it_prints_its_address(capsys: pytest.CaptureFixture[str]) -> None:
             listen(PortPair(0, 80), ("192.0.2.1",), stack)
 
 
-def carried(ports: PodPorts, port: int, given: bytes) -> tuple[bytes, list[BaseException]]:
+def carried(ports: SpdyPorts, port: int, given: bytes) -> tuple[bytes, list[BaseException]]:
     """What a client gets that sends something and ends its side, and what went wrong."""
     ours, theirs = socket.socketpair()
     errors: list[BaseException] = []
@@ -143,22 +140,3 @@ def test_a_port_that_does_not_answer(
     if says is not None:
         with pytest.raises(NodeError, match=says):
             raise errors[0]
-
-
-def test_a_connection_to_this_machine() -> None:
-    """For pods that have its network."""
-    with socket.create_server(("127.0.0.1", free_port())) as server:
-        answering = threading.Thread(target=_answer, args=(server,))
-        answering.start()
-        assert carried(DirectPorts(), server.getsockname()[1], b"hello") == (b"HELLO", [])
-        answering.join()
-        port = server.getsockname()[1]
-    _, errors = carried(DirectPorts(), port, b"x")
-    assert isinstance(errors[0], ConnectionRefusedError)
-
-
-def _answer(server: socket.socket) -> None:
-    connection, _ = server.accept()
-    with connection:
-        while data := connection.recv(100):
-            connection.sendall(data.upper())
