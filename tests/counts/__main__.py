@@ -1,6 +1,7 @@
 """Print what each step costs, beside the table; see `counts.toml`."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the counts into the table")
     parser.add_argument("--calls", metavar="STEP", help="print the functions that a step calls")
     parser.add_argument("--area", choices=MEASURES, help="count only these steps")
+    parser.add_argument("--json", action="store_true", help="print the numbers of each step as JSON")
     chosen = parser.parse_args()
     table = known()
     steps: dict[str, Counted] = {}
@@ -24,6 +26,9 @@ def main() -> None:
                 steps |= measure(Path(directory))
     if chosen.calls:
         sys.stdout.write("\n".join(steps[chosen.calls].lines()) + "\n")
+        return
+    if chosen.json:
+        sys.stdout.write(json.dumps({step: counted.numbers for step, counted in steps.items()}) + "\n")
         return
     for step, counted in steps.items():
         before = table.get(step, {})

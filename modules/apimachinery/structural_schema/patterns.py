@@ -13,11 +13,18 @@ STEPS: Final = 4_000_000
 """States times characters of one match."""
 
 _ANY: Final = re.compile("[^\n]")
+_ALL: Final = re.compile(".", re.DOTALL)
 _SHORTHANDS: Final = {"d": "[0-9]", "w": "[0-9A-Za-z_]", "s": "[\t\n\f\r ]", "D": "[^0-9]", "W": "[^0-9A-Za-z_]",
                       "S": "[^\t\n\f\r ]"}  # fmt: skip
 _COUNT: Final = re.compile(r"\{([0-9]{1,4})(,([0-9]{0,4}))?\}")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]")
-_IN_CLASS: Final = re.compile(r"\\.|\[", re.DOTALL)
+_IN_CLASS: Final = re.compile(r"\\.|\[(?::([a-z]+):\])?", re.DOTALL)
+_FLAGS: Final = re.compile(r"\(\?([isU]*)(?:-([isU]+))?(?=[:)])")
+"""Flags for the rest of a group, `(?i)`, or for a group of their own, `(?i:…)`; U, lazy, changes nothing here."""
+_POSIX: Final = {"alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
+                 "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f", "space": r"\t\n\v\f\r ", "blank": r"\t ",
+                 "punct": r"!-/:-@\[-`{-~", "print": " -~", "graph": "!-~", "cntrl": r"\x00-\x1f\x7f",
+                 "ascii": r"\x00-\x7f"}  # fmt: skip
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 _START: Final = "start"
 _END: Final = "end"
@@ -46,6 +53,7 @@ class Pattern:
         self._text = text
         self._at = 0
         self._depth = 0
+        self._flags = frozenset[str]()
         self._states: list[_State] = []
         self._first, last = self._alternatives()
         if self._at < len(text):
@@ -110,6 +118,8 @@ class Pattern:
     def _sequence(self) -> tuple[int, int]:
         first = last = self._state(None)
         while self._peek() not in ("", "|", ")"):
+            if self._set_flags(")"):
+                continue
             begin, end = self._repeated()
             self._states[last].after.append(begin)
             last = end
@@ -167,12 +177,10 @@ class Pattern:
             return self._group()
         if char == "[":
             found = _CLASS.match(self._text, self._at)
-            if found is None or "[:" in found[0]:
+            if found is None:
                 raise PatternError("a class of characters cannot be read")
             self._at = found.end()
-            return self._test(
-                _compiled("[" + _IN_CLASS.sub(lambda one: "\\[" if one[0] == "[" else one[0], found[0][1:]))
-            )
+            return self._test(self._compiled("[" + _IN_CLASS.sub(_part_of_class, found[0][1:])))
         self._at += 1
         if char in ("^", "$"):
             return self._test(_START if char == "^" else _END)
@@ -180,14 +188,34 @@ class Pattern:
             return self._escape()
         if char in ("*", "+", "?"):
             raise PatternError("missing argument to repetition operator")
-        return self._test(_ANY if char == "." else re.compile(re.escape(char)))
+        if char == ".":
+            return self._test(_ALL if "s" in self._flags else _ANY)
+        return self._test(self._compiled(re.escape(char)))
+
+    def _set_flags(self, end: str) -> bool:
+        """Read flags that end with a character, and return whether there were any."""
+        found = _FLAGS.match(self._text, self._at)
+        if found is None or found[0] == "(?" or self._text[found.end()] != end:
+            return False
+        self._flags = (self._flags | set(found[1])) - set(found[2] or "")
+        self._at = found.end() + 1
+        return True
+
+    def _compiled(self, text: str) -> "re.Pattern[str]":
+        try:
+            return re.compile(text, re.ASCII | (re.IGNORECASE if "i" in self._flags else re.NOFLAG))
+        except re.error as error:
+            raise PatternError(str(error)) from error
 
     def _group(self) -> tuple[int, int]:
-        opening = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?(?!\?)").match(self._text, self._at)
-        if opening is None:
-            raise PatternError("a group of this form is not supported")
-        self._at = opening.end()
+        before = self._flags
+        if not self._set_flags(":"):
+            opening = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?(?!\?)").match(self._text, self._at)
+            if opening is None:
+                raise PatternError("a group of this form is not supported")
+            self._at = opening.end()
         part = self._alternatives()
+        self._flags = before
         if self._peek() != ")":
             raise PatternError("missing closing )")
         self._at += 1
@@ -199,23 +227,25 @@ class Pattern:
         if char in ("A", "z"):
             return self._test(_START if char == "A" else _END)
         if char in _SHORTHANDS:
-            return self._test(re.compile(_SHORTHANDS[char]))
+            return self._test(self._compiled(_SHORTHANDS[char]))
         if char in _CONTROLS:
             return self._test(re.compile(_CONTROLS[char]))
         if not char or char.isalnum():
             raise PatternError(f"the escape \\{char} is not supported")
-        return self._test(re.compile(re.escape(char)))
+        return self._test(self._compiled(re.escape(char)))
 
     def _test(self, test: "re.Pattern[str] | str") -> tuple[int, int]:
         last = self._state(None)
         return self._state(test, last), last
 
 
-def _compiled(text: str) -> "re.Pattern[str]":
-    try:
-        return re.compile(text, re.ASCII)
-    except re.error as error:
-        raise PatternError(str(error)) from error
+def _part_of_class(found: "re.Match[str]") -> str:
+    """Return a part of a class as `re` has it: an escape as it is, a bracket escaped, and a class of POSIX."""
+    if found[1] is None:
+        return "\\[" if found[0] == "[" else found[0]
+    if found[1] not in _POSIX:
+        raise PatternError(f"invalid character class range: [:{found[1]}:]")
+    return _POSIX[found[1]]
 
 
 @lru_cache(256)

@@ -17,6 +17,9 @@ from modules.cloud.apiextensions.scale import scale_faults
 from modules.cloud.apiextensions.selectable_fields import selectable_faults
 
 _KIND: Final = kind_named("CustomResourceDefinition")
+_APPROVED: Final = "api-approved.kubernetes.io"
+_PROTECTED: Final = re.compile(r"(^|\.)(k8s|kubernetes)\.io$")
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]")
 _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _COLUMN_TYPES: Final = ["boolean", "date", "integer", "number", "string"]
 _SCOPES: Final = ["Cluster", "Namespaced"]
@@ -157,6 +160,7 @@ def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]
     if not isinstance(names, dict):
         yield required("spec.names")
         return
+    yield from _approval_faults(obj, str(group))
     yield from _name_faults(names)
     if obj["metadata"]["name"] != f"{names.get('plural')}.{group}":
         yield invalid("metadata.name", obj["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
@@ -171,6 +175,19 @@ def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]
                       "must have exactly one version marked as storage version")  # fmt: skip
     if len({version.get("name") for version in versions}) != len(versions):
         yield invalid("spec.versions", [one.get("name") for one in versions], "must contain unique version names")
+
+
+def _approval_faults(obj: JsonObject, group: str) -> Iterator[Cause]:
+    """Yield the fault of a group of Kubernetes' own without the annotation of who has approved it (KEP-1111)."""
+    if not _PROTECTED.search(group):
+        return
+    field, approval = f"metadata.annotations[{_APPROVED}]", (obj["metadata"].get("annotations") or {}).get(_APPROVED)
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
+    if not approval:
+        yield required(field, f'protected groups must have approval annotation "{_APPROVED}", {see}')
+    elif not approval.startswith("unapproved") and not _URL.match(approval):
+        why = 'with either a URL or a reason starting with "unapproved"'
+        yield invalid(field, approval, f'protected groups must have approval annotation "{_APPROVED}" {why}, {see}')
 
 
 def _option_faults(spec: dict[str, Any]) -> Iterator[Cause]:

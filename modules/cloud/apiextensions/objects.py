@@ -53,7 +53,7 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
         TooLargeError: its defaults or the rules of its schema are too many.
     """
     new: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
-    new["metadata"] = {**obj["metadata"]}
+    new["metadata"] = {name: value for name, value in obj["metadata"].items() if value is not None}
     if custom.kind.namespaced:
         new["metadata"].setdefault("namespace", "default")
     causes = faults(new, custom.schema)

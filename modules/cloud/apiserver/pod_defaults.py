@@ -39,8 +39,6 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
     pod = copied(pod)
     spec = pod.setdefault("spec", {})
     complete_pod_spec(spec)
-    if spec.get("serviceAccountName"):
-        spec.setdefault("serviceAccount", spec["serviceAccountName"])
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
@@ -77,13 +75,13 @@ def complete_pod_spec(spec: JsonObject) -> None:
 
 def complete_template_spec(spec: JsonObject) -> None:
     """Set the defaults that the spec of a pod and of a template have (SetDefaults_PodSpec), and the name of its
-    service account by the field's former name; in place.
+    service account by both names of the field; in place.
     """
     for name, value in _SPEC.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
-    if spec.get("serviceAccount"):
-        spec.setdefault("serviceAccountName", spec["serviceAccount"])
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
         _complete_container(container)
     for container in spec.get("ephemeralContainers", []):

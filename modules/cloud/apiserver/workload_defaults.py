@@ -38,7 +38,7 @@ def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
     labels = {**(metadata.get("labels") or {}), **job_labels(job["metadata"]["name"], uid)}
     selector = {"matchLabels": {CONTROLLER_UID: uid, **((spec.get("selector") or {}).get("matchLabels") or {})}}
     own = job["metadata"].get("labels")
-    shared = {} if own and own != metadata.get("labels") else {"labels": labels}  # Go's Job has its template's map
+    shared = {"labels": labels} if not own or own is metadata.get("labels") else {}
     return {
         **job,
         "metadata": {**job["metadata"], **shared},
@@ -128,7 +128,7 @@ def _job(obj: JsonObject) -> None:
             pattern["status"] = pattern.get("status") or "True"  # a client in Go sends an empty one for none
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
-        obj["metadata"]["labels"] = dict(labels)
+        obj["metadata"]["labels"] = labels  # one map, as in Go: what is added for its pods, the Job has, too
     _template(spec)
 
 

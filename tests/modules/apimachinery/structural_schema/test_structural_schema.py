@@ -39,10 +39,28 @@ def test_patterns_match_as_re_does(text: str, value: str) -> None:
         (r"^[\[\]]+$", ["[]"], ["\\"]),
         (r"^[\\[]+$", ["[", "\\"], ["a"]),
         (r"^[][]+$", ["[]"], ["\\"]),
+        (r"^[[:alpha:]_[:^x]+$", ["a_", "[:^x"], ["1"]),
+        (r"^[[:punct:][:space:]]+$", ["!-[`~ \t"], ["a"]),
     ],
 )
 def test_a_class_of_characters_may_have_brackets(text: str, fitting: list[str], others: list[str]) -> None:
     """Quoted or not; neither adds the backslash to the class."""
+    assert [value for value in (*fitting, *others) if Pattern(text).search(value)] == fitting
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting", "others"),
+    [
+        ("^(?i)(Drop|Accept)?$", ["", "DROP", "accept"], ["dropp"]),
+        ("^a(?i:b[c-d])+e$", ["aBCbde"], ["Abce", "abcE"]),
+        ("^(a(?i)b|c)d$", ["aBd", "Cd"], ["Ab", "cD"]),
+        ("^(?i)a(?-i)b$", ["Ab"], ["aB"]),
+        ("^(?s).$", ["\n", "a"], [""]),
+        ("^(?U)a+$", ["aa"], ["b"]),
+    ],
+)
+def test_flags_count_to_the_end_of_their_group(text: str, fitting: list[str], others: list[str]) -> None:
+    """As in Go: also in the middle of a pattern, as in those of Calico's definitions."""
     assert [value for value in (*fitting, *others) if Pattern(text).search(value)] == fitting
 
 
@@ -52,7 +70,8 @@ def test_a_pattern_takes_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["(", "a)", "[a", "*", "(?=a)", r"\1", "a{1001}", "((a{1000}){1000})", "(" * 99, "a**"]
+    "text",
+    ["(", "a)", "[a", "*", "(?=a)", r"\1", "(?m)^a", "[[:alfa:]]", "a{1001}", "((a{1000}){1000})", "(" * 99, "a**"],
 )
 def test_other_patterns_are_refused(text: str) -> None:
     """What is no regular expression, not linear or too large is refused."""

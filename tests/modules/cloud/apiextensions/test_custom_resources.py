@@ -367,6 +367,7 @@ def test_an_established_kind_is_served_though_it_asks_for_a_name_that_another_on
         ({"versions": []}, "spec.versions"),
         ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions[0].schema.openAPIV3Schema"),
         ({"names": {"kind": "Device", "plural": "others"}}, "metadata.name"),
+        ({"group": "devices.x.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]"),
     ],
 )
 def test_wrong_definitions_are_refused(change: Any, field: str) -> None:
@@ -376,6 +377,24 @@ def test_wrong_definitions_are_refused(change: Any, field: str) -> None:
     status = answer(Serving(), "POST", DEFINITIONS, wrong)
     assert status["code"] == 422, status
     assert field in {cause["field"] for cause in status["details"]["causes"]}
+
+
+@pytest.mark.parametrize(
+    ("approval", "code"),
+    [("https://github.com/a/b/pull/1", 201), ("unapproved, a trial", 201), ("yes", 422), (None, 422)],
+)
+def test_a_group_of_kubernetes_own_says_who_has_approved_it(approval: str | None, code: int) -> None:
+    """Recorded of kube-apiserver 1.32."""
+    made = definition()
+    made["spec"]["group"] = "example.k8s.io"
+    made["metadata"] = {"name": "devices.example.k8s.io", "annotations": {"api-approved.kubernetes.io": approval}}
+    assert Serving().ask("POST", DEFINITIONS, made).status == code
+
+
+def test_a_null_in_the_metadata_is_nothing(serving: Serving) -> None:
+    made = device()
+    made["metadata"] |= {"labels": None, "annotations": None}
+    assert {"labels", "annotations"}.isdisjoint(answer(serving, "POST", DEVICES, made)["metadata"])
 
 
 def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:

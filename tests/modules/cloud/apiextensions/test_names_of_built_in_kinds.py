@@ -57,7 +57,10 @@ def definition(kind: Kind, *, group: str = GROUP) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{group}"},
+        "metadata": {
+            "name": f"{kind.plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
         "spec": {
             "group": group,
             "scope": "Namespaced",

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.workloads import job_labels
 from modules.cloud.apiserver.kind_defaults import with_defaults
+from modules.cloud.apiserver.workload_defaults import with_job_selector
 from tests.modules.apimachinery.validation.test_workloads import workload
 
+_JOB = {"apiVersion": "batch/v1", "kind": "Job"}
 _GROUP = "rbac.authorization.k8s.io"
 
 
@@ -30,6 +33,29 @@ def test_an_empty_status_of_a_pods_condition_in_a_policy_is_true(given: JsonObje
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", **given}]}
     made = workload("Job", podFailurePolicy={"rules": [rule]})
     assert made["spec"]["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"] == "True"
+
+
+@pytest.mark.parametrize("own", [None, {"app": "x"}, {"a": "b"}])
+@pytest.mark.parametrize("of_template", [None, {"app": "x"}])
+def test_a_job_without_labels_of_its_own_has_those_of_its_template(
+    own: dict[str, str] | None, of_template: dict[str, str] | None
+) -> None:
+    """With those that the API server makes. One that names its labels keeps them, also if its template has the same
+    (recorded of kube-apiserver 1.32 with ingress-nginx's manifests).
+    """
+    spec = {"template": {"metadata": {"labels": of_template}, "spec": {"containers": []}}}
+    made = with_job_selector(with_defaults({**_JOB, "metadata": {"name": "j", "labels": own}, "spec": spec}), "u")
+    pods = made["spec"]["template"]["metadata"]["labels"]
+    assert pods == {**(of_template or {}), **job_labels("j", "u")}
+    assert made["metadata"]["labels"] == (own or pods)
+
+
+@pytest.mark.parametrize("name", ["serviceAccount", "serviceAccountName"])
+def test_a_template_names_its_service_account_twice(name: str) -> None:
+    made = workload("Deployment")
+    made["spec"]["template"]["spec"][name] = "robot"
+    spec = with_defaults(made)["spec"]["template"]["spec"]
+    assert (spec["serviceAccount"], spec["serviceAccountName"]) == ("robot", "robot")
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,6 @@ LISTED: dict[str, Callable[[Difference], bool]] = {
     "no addresses of the server": lambda it: it.path[-1:] == ("serverAddressByClientCIDRs",),
     "a list without items": lambda it: it.theirs in (None, []) and it.ours in (None, []),
     "managers of what is in an empty object, and of a template that may be missing": _is_managed_in_vain,
-    "the older name of a template's service account": lambda it: it.path[-4:] == (
-        "spec", "template", "spec", "serviceAccount"
-    ) or it.path[-1:] == ("f:spec/f:template/f:spec/f:serviceAccount",),
     "managers of objects that are not stored": lambda it: (
         it.path == ("metadata", "managedFields") and it.theirs is not ...
         and it.request.path.endswith(("reviews", "/token"))
