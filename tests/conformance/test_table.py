@@ -18,7 +18,7 @@ _NAMED: Final = REPOSITORY / "tests" / "modules" / "cloud" / "apiserver" / "conf
 
 _COUNT: Final = 411
 _UNTESTED: Final = "untested"
-_MOST_UNTESTED: Final = 8
+_MOST_UNTESTED: Final = 5
 """Names that could have a test and have none. The number falls with each test, and never rises."""
 
 

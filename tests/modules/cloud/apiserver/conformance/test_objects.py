@@ -349,6 +349,59 @@ def test_openapi_of_a_renamed_version(world: World) -> None:
     assert (_schemas(world, "v2"), "Foo" in _schemas(world, "v3")) == (set(), True)
 
 
+_OPEN: Json = {"x-kubernetes-preserve-unknown-fields": True}
+_UNKNOWN: Json = {"a": {"b": [{"c": "d"}]}}
+_FOO: Json = {"group": "example.com", "kind": "Foo", "version": "v1"}
+
+
+def _published(world: World) -> Json:
+    """Return the schema of Foo in OpenAPI v2, as `kubectl explain` and its validation read it."""
+    found: Json = world.get("/openapi/v2")["definitions"]["com.example.v1.Foo"]
+    return found
+
+
+def _takes(world: World, **fields: Any) -> None:
+    """Create and apply a Foo with unknown fields, none of which is refused or dropped."""
+    made = world.request("POST", foos(), _custom(**fields), 201, fieldValidation="Strict")
+    assert {name: made[name] for name in fields} == fields
+    world.request("DELETE", f"{foos()}/one")
+    options = {"fieldManager": "people", "fieldValidation": "Strict"}
+    made = world.request("PATCH", f"{foos()}/one", _custom(**fields), 201, media=APPLY, **options)
+    assert {name: made[name] for name in fields} == fields
+
+
+def test_openapi_without_a_schema(world: World) -> None:
+    """[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAdmin] works for CRD without validation
+    schema [Conformance]
+    """
+    world.create(DEFINITIONS, definition("foos", **_OPEN))
+    assert _published(world) == {"type": "object", "x-kubernetes-group-version-kind": [_FOO]}
+    _takes(world, **_UNKNOWN)
+
+
+def test_openapi_of_unknown_fields_at_the_root(world: World) -> None:
+    """[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAdmin] works for CRD preserving unknown
+    fields at the schema root [Conformance]
+    """
+    world.create(DEFINITIONS, definition("foos", properties=_SPEC, description="Foo", **_OPEN))
+    assert _published(world) == {"type": "object", "x-kubernetes-group-version-kind": [_FOO]}
+    _takes(world, **_UNKNOWN)
+
+
+def test_openapi_of_unknown_fields_in_an_object(world: World) -> None:
+    """[sig-api-machinery] CustomResourcePublishOpenAPI [Privileged:ClusterAdmin] works for CRD preserving unknown
+    fields in an embedded object [Conformance]
+    """
+    spec = {"spec": {**_SPEC["spec"], **_OPEN, "description": "nested"}}
+    world.create(DEFINITIONS, definition(properties=spec, description="Foo"))
+    published = _published(world)
+    assert published["description"] == "Foo"
+    assert published["properties"]["spec"]["description"] == "nested"
+    _takes(world, spec=_UNKNOWN | {"a": "text"})
+    refusal = world.request("POST", foos(), _custom(**_UNKNOWN), 400, fieldValidation="Strict")
+    assert 'unknown field "a"' in refusal["message"]
+
+
 def _custom(**fields: Any) -> Json:
     return {"kind": "Foo", "apiVersion": "example.com/v1", "metadata": {"name": "one"}, **fields}
 
