@@ -13,7 +13,9 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.thread_requests import ThreadRequests
 from beehive.trace_context import Cause, acting_as, current_cause, current_context, resumed
-from tests.support.failing import PlannedError, census
+from tests.beehive.beds import Bed, Log
+from tests.beehive.test_lifecycle import Noting, Other
+from tests.support.failing import Failing, PlannedError, census
 
 
 class _AtOnce:
@@ -82,3 +84,13 @@ def test_what_fails_in_the_course_of_another_cause_leaves_the_thread_with_its_ow
         with pytest.raises(PlannedError), acting_as("second"):
             raise PlannedError
         assert current_context().actor == "first"
+
+
+def test_an_interrupted_start_stops_what_has_started(bed: Bed, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    hive = bed.hive()
+    for module in (Noting, Other):
+        hive.add(module, log)
+    monkeypatch.setattr(hive, "_start", Failing(1, KeyboardInterrupt()).call(hive._start))
+    with pytest.raises(KeyboardInterrupt):
+        hive.start()
+    assert log.entries == ["start noting", "stop noting"]

@@ -43,8 +43,9 @@ _KERNEL: Final = frozenset({"_io", "_posixsubprocess", "_signal", "_socket", "_s
 """Modules of C whose functions, and the methods of whose objects, ask the kernel for something."""
 _CANNOT_FAIL: Final = frozenset(
     {
-        "__enter__", "__exit__", "_path_normpath", "close", "detach", "fileno", "fspath", "fstat", "getpid", "getvalue",
-        "register", "set_inheritable", "setblocking", "settimeout", "shutdown", "unregister",
+        "__enter__", "__exit__", "_path_normpath", "close", "detach", "fileno", "fspath", "fstat", "getdefaulttimeout",
+        "getpid", "gettimeout", "getvalue", "kill", "register", "set_blocking", "set_inheritable", "setblocking",
+        "settimeout", "shutdown", "unregister", "waitpid",
     }
 )  # fmt: skip
 """Their functions that release something, or cannot fail."""

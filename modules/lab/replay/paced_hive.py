@@ -36,16 +36,17 @@ class PacedHive(Hive):
         """Roles of edged's requests, by id."""
         self._latest = 0.0
         recorded: dict[str, Hashable] = {}
+        handled = 0.0
         for one in deliveries:
             if one.way == DeliveryMode.REQUEST and one.sender == ModuleName.EDGED:
                 recorded[one.message.id] = _role(DeliveryMode.RESPONSE, one.message.message())
             if one.module != ModuleName.EDGED or one.outcome != "handled":
                 continue
+            handled = max(handled, handled_from(one))
             if one.way != DeliveryMode.RESPONSE:
                 self._times.setdefault(_role(one.way, one.message.message()), deque()).append(handled_from(one))
             elif one.message.parent_id in recorded:
-                times = self._times.setdefault(recorded[one.message.parent_id], deque())
-                times.append(one.time)
+                self._times.setdefault(recorded[one.message.parent_id], deque()).append(handled)
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """See `Hive.respond`."""
@@ -64,11 +65,13 @@ class PacedHive(Hive):
             deliver(destination, message, mode, waits=waits)
 
     def _put_off(self, role: Hashable, function: Callable[[], object]) -> bool:
-        """Call a function at the recorded time, behind what was put off before; return False if that is now."""
+        """Call a function at the recorded time, or without one behind what was put off before; return False if that is
+        now. What came earlier in the recorded run may come here behind what edged handled only later.
+        """
         now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
         times = self._times.get(role)
-        due = times.popleft() if times and times[0] <= now + _LONGEST else now
-        self._latest = due = max(due, self._latest, now)
+        due = max(now, times.popleft() if times and times[0] <= now + _LONGEST else self._latest)
+        self._latest = max(self._latest, due)
         if due <= now:
             return False
 

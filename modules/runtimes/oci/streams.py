@@ -135,11 +135,9 @@ def _pipe(stack: contextlib.ExitStack, theirs: contextlib.ExitStack, *, reads: b
 
 def _terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _Opened:
     """Start a command with a terminal, whose master the OCI runtime hands over. Raises RunFailedError."""
-    errors, theirs = os.pipe2(os.O_CLOEXEC)
-    stack.callback(os.close, errors)
-    os.set_blocking(errors, False)
-    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as handed_on:
-        handed_on.callback(os.close, theirs)
+    with contextlib.ExitStack() as handed_on:
+        errors, theirs = _pipe(stack, handed_on, reads=True)
+        listener = handed_on.enter_context(socket.socket(socket.AF_UNIX))
         directory = os.open(command.files, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         handed_on.callback(os.close, directory)
         # a unix address holds 107 bytes only
@@ -169,13 +167,10 @@ def _passed_terminal(command: Command, attempt: str, stack: contextlib.ExitStack
     terminal leave out the carriage return at the end of a line, and edgecore's adds one. runc does so while the command
     starts, and a shell may undo it: then there are two.
     """
-    errors, theirs = os.pipe2(os.O_CLOEXEC)
-    stack.callback(os.close, errors)
-    os.set_blocking(errors, False)
-    master, slave = os.openpty()
-    stack.callback(os.close, master)
     with contextlib.ExitStack() as handed_on:
-        handed_on.callback(os.close, theirs)
+        errors, theirs = _pipe(stack, handed_on, reads=True)
+        master, slave = os.openpty()
+        stack.callback(os.close, master)
         handed_on.callback(os.close, slave)
         terminals.setraw(slave)  # input before runc is ready must not be echoed
         _end_lines(master)

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files import durable, reserve
+from beehive.files import durable, reserve, walking
 from beehive.files.descriptors import open_directory, open_without_rights
 from beehive.files.linkless import open_without_links
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
-from beehive.files.walking import Walk
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
-_LEVELS = 40
-"""More than `Walk` keeps open."""
+_LEVELS = 12
 
 
 def _opens_without_rights(directory: Path) -> None:
@@ -35,8 +33,10 @@ def _removes(directory: Path) -> None:
 
 
 def _walks(directory: Path) -> None:
-    durable.make_directories(directory / "/".join("d" * _LEVELS))
-    list(Walk(directory))
+    """Walk a tree with few open directories: the others are opened again on the way back."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(walking, "_OPEN", 1)
+        list(walking.Walk(directory))
 
 
 def _replaces_soon(directory: Path) -> None:
@@ -62,6 +62,9 @@ def test_files_are_closed_after_a_failure_of_any_call(
     tmp_path: Path, operation: Callable[[Path], object], calls: int
 ) -> None:
     (tmp_path / "stored").write_bytes(b"content")
+    for level in range(_LEVELS if operation is _walks else 0):
+        for name in "abcd":
+            (tmp_path / "/".join("d" * level) / name).mkdir(exist_ok=True)
 
     def make(failing: Failing) -> Attempt:
         def run() -> None:

@@ -30,6 +30,7 @@ def test_a_look_that_fails_is_followed_by_the_next(monkeypatch: pytest.MonkeyPat
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     monkeypatch.setattr(recorder, "_pack", Failing(0).call(recorder._pack))
+    recorder._timer.cancel()  # it is due, and calls
     with pytest.raises(PlannedError):
         recorder._tick()
     for number in range(2000):

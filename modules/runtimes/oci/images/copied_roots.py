@@ -39,9 +39,9 @@ def copy_layers(layers: Sequence[Path], target: Path) -> None:
     """
     new = target.with_name(f"{target.name}{_NEW}")
     remove_tree(new)
-    new.mkdir()
-    new.chmod(_ROOT_MODE)
     try:
+        new.mkdir()
+        new.chmod(_ROOT_MODE)
         with _open(new, _DIRECTORY) as root:
             for layer in reversed(layers):
                 with _open(layer, _DIRECTORY) as source:

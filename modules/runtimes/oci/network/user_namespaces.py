@@ -9,6 +9,7 @@ import os
 import select
 import signal
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,25 +51,27 @@ def pin_with_users(directory: Path, kinds: Sequence[str], mapping: UserMapping) 
     Raises:
         OSError: the kernel refuses, or unshare(1) is not installed.
     """
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
-    given, kept = os.pipe2(os.O_CLOEXEC)
-    try:
-        pid = _spawn([USER, *kinds], given, theirs)
-    finally:
-        os.close(theirs)
-        os.close(given)
-    try:
+    with ExitStack() as closing:
+        with ExitStack() as handed_on:
+            ours, theirs = os.pipe2(os.O_CLOEXEC)
+            closing.callback(os.close, ours)
+            handed_on.callback(os.close, theirs)
+            given, kept = os.pipe2(os.O_CLOEXEC)
+            closing.callback(os.close, kept)
+            handed_on.callback(os.close, given)
+            pid = _spawn([USER, *kinds], given, theirs)
+        closing.callback(_end, pid)
         _await(ours)
         _write_mapping(pid, mapping)
         for kind in (USER, *kinds):
             file = directory / kind
             file.touch(mode=0o400)
             bind_file(f"/proc/{pid}/ns/{kind}", file)
-    finally:
-        os.close(ours)
-        os.close(kept)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+
+
+def _end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def _spawn(kinds: Sequence[str], stdin: int, stdout: int) -> int:

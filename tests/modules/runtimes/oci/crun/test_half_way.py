@@ -1,0 +1,116 @@
+"""What calls to conmon and its containers have left when one fails half-way."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.runtimes.oci.crun import commands, runtime_command
+from modules.runtimes.oci.crun.commands import _send
+from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
+from modules.runtimes.oci.crun.container_log import make_log
+from modules.runtimes.oci.crun.runtime_command import settle_start, start_waiting
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+
+def _fifo(path: Path) -> int:
+    """Make a FIFO, or find it, and return a descriptor that reads it."""
+    if not path.exists():
+        os.mkfifo(path)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def _asks_for_a_log(directory: Path) -> None:
+    reader = _fifo(directory / BUNDLE / "ctl")
+    try:
+        reopen_log(directory)
+    finally:
+        os.close(reader)
+
+
+def _starts(directory: Path) -> None:
+    reader = _fifo(directory / runtime_command._WAITING)
+    try:
+        start_waiting(directory)
+    finally:
+        os.close(reader)
+
+
+def _settles(directory: Path) -> None:
+    reader = _fifo(directory / runtime_command._BEGUN)
+    try:
+        settle_start(directory)
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        (_asks_for_a_log, 3),
+        (_starts, 5),
+        (_settles, 3),
+        (lambda directory: make_log(directory / "pod" / "main" / "0.log"), 4),
+    ],
+    ids=["reopen", "start", "settle", "log"],
+)
+def test_files_are_closed_after_a_failure_of_any_call(
+    tmp_path: Path, operation: Callable[[Path], object], calls: int
+) -> None:
+    (tmp_path / BUNDLE).mkdir()
+
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                operation(tmp_path)
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= calls
+
+
+def test_files_are_closed_after_any_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / runtime_command._BEGUN).touch()
+    before = census()
+    for module, name, operation in (
+        (runtime_command, "_has_unread", lambda: settle_start(tmp_path)),
+        (commands, "_is_in", lambda: _send(os.getpid(), "c1", "", 0)),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, Failing(0, RuntimeError("of this test")).call(lambda *_: None))
+            with pytest.raises(RuntimeError, match="of this test") as caught:
+                operation()
+        assert not census().more_than(before)
+        assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_the_descriptor_of_a_commands_process_is_closed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+
+        def make(failing: Failing) -> Attempt:
+            def run() -> None:
+                with failing.kernel_calls(), pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(commands, "_is_in", lambda *_: True)
+                    _send(other.pid, "c1", "", 0)
+
+            return Attempt(run)
+
+        assert fail_at_each_call(make) == 2
+
+
+def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:
+    (tmp_path / BUNDLE).mkdir()
+
+    before = census()
+    for error in (RuntimeError("of this test"), PlannedError()):
+        launcher = SimpleNamespace(expect_move=lambda: None, start=Failing(0, error).call(lambda *_, **__: None))
+        conmon = Conmon(cast("Any", launcher), ["conmon"], cast("Any", SimpleNamespace(executable="crun", options=())))
+        with pytest.raises(Exception, match=r"of this test|Input/output error") as caught:
+            conmon.create("c1", tmp_path, "")
+        assert not census().more_than(before)
+        assert caught.value is not None, "what the error holds is not collected before"

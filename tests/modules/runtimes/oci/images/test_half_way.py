@@ -1,0 +1,128 @@
+"""Copies, locks and work on images that fail half-way: what they have left."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.oci.images import ImageRoot, ImageStore
+from modules.runtimes.oci.images.copied_roots import copy_layers
+from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
+from modules.runtimes.oci.images.pulls import PullsUnderWay
+from modules.runtimes.oci.images.worker import platforms
+from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
+from modules.runtimes.oci.images.worker.publication import Disk
+from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+
+def _opens_inside(directory: Path) -> None:
+    root = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        found = open_inside(root, [b"layer", b"etc"], StepBudget(100))
+        assert found is not None
+        os.close(found)
+    finally:
+        os.close(root)
+
+
+def _locks(directory: Path) -> None:
+    layout = StoreLayout(directory / "store")
+    layout.make()
+    with layout.locked("layer"):
+        (directory / "layer").stat()
+
+
+_numbers = count()
+
+
+def _copies(directory: Path) -> None:
+    copy_layers([directory / "layer"], directory / f"copy-{next(_numbers)}")
+
+
+def _makes_volumes(directory: Path) -> None:
+    (directory / "container").mkdir(exist_ok=True)
+    make_declared_volumes(directory / "container", ImageRoot(directory / "layer"), ["/etc", "/data"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        (_opens_inside, 3),
+        (_locks, 8),
+        (_copies, 20),
+        (_makes_volumes, 20),
+        (lambda directory: Disk().sync_everything(directory), 1),
+    ],
+    ids=["inside", "lock", "copy", "volumes", "sync"],
+)
+def test_files_are_closed_after_a_failure_of_any_call(
+    scratch: Path, operation: Callable[[Path], object], calls: int
+) -> None:
+    """And a copy that has failed is not there, so that the next one is whole."""
+    (scratch / "layer" / "etc").mkdir(parents=True)
+    (scratch / "layer" / "etc" / "file").write_bytes(b"text")
+
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                operation(scratch)
+
+        return Attempt(run, left=lambda: sorted(each.name for each in scratch.glob("copy*.new")), is_repeatable=False)
+
+    assert fail_at_each_call(make) >= calls
+
+
+@pytest.mark.parametrize("error", [PlannedError(), RuntimeError("of this test")])
+def test_a_trial_of_another_architecture_that_fails_is_closed(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = census()
+    monkeypatch.setattr(subprocess, "run", Failing(0, error).call(subprocess.run))
+    if isinstance(error, OSError):
+        assert not platforms.runs.__wrapped__("386")
+    else:
+        with pytest.raises(RuntimeError, match="of this test"):
+            platforms.runs.__wrapped__("386")
+    assert not census().more_than(before)
+
+
+def test_a_pull_that_fails_is_no_longer_under_way() -> None:
+    pulls = PullsUnderWay()
+    with pytest.raises(PlannedError), pulls.one("example.org/app:1"):
+        raise PlannedError
+    assert pulls.all() == {}
+
+
+def test_a_worker_that_fails_protects_nothing_and_what_it_has_unpacked_is_collected(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its layers would stay as long as edgecore runs."""
+    collected: list[str] = []
+
+    def fails(worker: WorkerProcess, _request: object) -> None:
+        worker._protect(Needs(("sha256:a",), ()))
+        raise PlannedError
+
+    monkeypatch.setattr(WorkerProcess, "run", fails)
+    monkeypatch.setattr(store, "collect", lambda: collected.append(f"{store._working} work"))
+    before = census((store,))
+    with pytest.raises(PlannedError):
+        store._work("pull", {}, lambda _: True)
+    assert collected == ["0 work"]
+    assert not census((store,)).more_than(before)
+
+
+def test_a_worker_whose_answer_cannot_be_read_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = census()
+    worker = WorkerProcess("pull", lambda _: None)
+    monkeypatch.setattr(worker, "_converse", Failing(0).call(worker._converse))
+    with pytest.raises(PlannedError):
+        worker.run({"operation": "sweep"})
+    assert worker._process is not None
+    assert worker._process.returncode is not None
+    assert not census().more_than(before)

@@ -1,0 +1,43 @@
+"""Looks into an image that fail half-way: no descriptor stays open."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.oci.spec.rooted_files import open_by_steps, read_inside, real_path_inside
+from tests.support.failing import Attempt, Failing, fail_at_each_call
+
+
+def _opens_by_steps(root: Path) -> None:
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        os.close(open_by_steps(top, "/etc/passwd"))
+    finally:
+        os.close(top)
+
+
+@pytest.mark.parametrize(
+    ("operation", "calls"),
+    [
+        (lambda root: read_inside(root, "/etc/passwd", 100), 3),
+        (lambda root: real_path_inside(root, "/etc/passwd"), 2),
+        (_opens_by_steps, 4),
+    ],
+    ids=["read", "real path", "by steps"],
+)
+def test_files_of_an_image_are_closed_after_a_failure_of_any_call(
+    tmp_path: Path, operation: Callable[[Path], object], calls: int
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_bytes(b"root:x:0:0::/:/bin/sh\n")
+
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                operation(tmp_path)
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= calls

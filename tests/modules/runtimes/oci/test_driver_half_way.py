@@ -1,0 +1,80 @@
+"""A driver and a container that cannot be made: what was begun is ended, and no image is kept."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.runtimes.oci import driver
+from modules.runtimes.oci.driver import OciDriver, OciSettings
+from modules.runtimes.oci.model import OciContainer
+from protos.cri.v1 import api_pb2 as cri
+from tests.support.failing import Attempt, Failing, fail_at_each_call
+
+_PARTS = (
+    "load_default_profile", "ImageStore", "ImageArchives", "RootFilesystems", "PodNamespaces", "BootDirectory",
+    "Launcher", "must_hide_unified", "ReadOnlyProgram", "RuntimeCommand", "MappedRoots", "SeccompPrograms", "Places",
+    "Bundles", "Conmon", "ContainerProcesses", "SandboxResources", "Executor", "ContainerStreams", "UsageMeter",
+    "MetricsCollector",
+)  # fmt: skip
+"""What a driver is made of, and need not be closed."""
+
+
+def test_a_driver_that_cannot_be_made_closes_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """edgecore tries again: the resources of the network and of launched programs, and the streaming server."""
+
+    def make(failing: Failing) -> Attempt:
+        is_open = set[str]()
+
+        def opened(name: str, end: str) -> SimpleNamespace:
+            is_open.add(name)
+            return SimpleNamespace(**{end: lambda: is_open.remove(name)})
+
+        for name in _PARTS:
+            monkeypatch.setattr(driver, name, failing.call(MagicMock()))
+        monkeypatch.setattr(driver, "Machine", failing.calls_of(MagicMock(), "read"))
+        monkeypatch.setattr(driver, "GroupMoves", failing.call(lambda: opened("moves", "close")))
+        monkeypatch.setattr(driver, "StreamingServer", failing.call(lambda *_: opened("streaming", "stop")))
+        made: list[OciDriver] = []
+
+        def run() -> None:
+            network = cast("Any", opened("network", "close"))
+            settings = OciSettings(MagicMock(), network, Path("certs.d"), Path("archives"))
+            made.append(OciDriver(MagicMock(), settings))
+            assert is_open == {"network", "moves", "streaming"}
+
+        return Attempt(run, left=lambda: sorted(is_open), undo=lambda: made.pop().close())
+
+    assert fail_at_each_call(make) == len(_PARTS) + 3
+
+
+def test_the_images_of_a_container_that_cannot_be_made_are_kept_no_longer(tmp_path: Path) -> None:
+    """Nothing else would ever remove them: the container has no record."""
+    request = cri.CreateContainerRequest(pod_sandbox_id="s1")
+
+    def make(failing: Failing) -> Attempt:
+        held: dict[str, set[str]] = {"holders": set()}
+
+        def hold(container: OciContainer) -> None:
+            held["holders"].add(container.id)
+            failing.step()
+
+        image = SimpleNamespace(id="sha256:a", repo_digests=(), config=SimpleNamespace(stop_signal=""))
+        bundles = SimpleNamespace(
+            check=lambda _: (image, ()),
+            hold=hold,
+            check_images=failing.call(lambda _: None),
+            forget=lambda container: held["holders"].discard(container.id),
+        )
+        maker = SimpleNamespace(
+            _bundles=bundles,
+            _clock=Simulation(0).clock,
+            _state=SimpleNamespace(containers=tmp_path),
+            _new_id=lambda: "c1",
+        )
+        return Attempt(lambda: OciDriver.create(cast("Any", maker), request, cast("Any", None)), (held,))
+
+    assert fail_at_each_call(make) == 2

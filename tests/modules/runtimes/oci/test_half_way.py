@@ -1,0 +1,114 @@
+"""What streams of commands and looks at processes have left when a call fails half-way."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.runtimes.oci import orphans, streams
+from modules.runtimes.oci.crun.conmon import BUNDLE
+from modules.runtimes.oci.orphans import Orphan, await_orphans
+from tests.support.failing import Attempt, Failing, fail_at_each_call
+
+
+class _Command:
+    """A command that runs; it hands its terminal over, as crun does."""
+
+    def __init__(self, files: Path) -> None:
+        self.files = files
+        self.program = "sh"
+
+    def start(self, _streams: object, options: Sequence[str] = ()) -> int:
+        """Start it, and return a descriptor that tells its end."""
+        with ExitStack() as own:
+            if "--console-socket" in options:
+                console = own.enter_context(socket.socket(socket.AF_UNIX))
+                console.connect(options[-1])
+                for each in (terminal := os.openpty()):
+                    own.callback(os.close, each)
+                socket.send_fds(console, [b"terminal"], [terminal[0]])
+            return os.pidfd_open(os.getpid())
+
+    def await_start(self) -> bool:
+        """Wait until it has begun."""
+        return True
+
+    def terminal_resized(self) -> None:
+        """Do nothing."""
+
+
+def _pipes(command: Any, stack: ExitStack) -> None:
+    opened = streams._pipes(command, "execute", stdin=True, stack=stack)
+    assert opened.stdin is not None
+    stack.callback(os.close, opened.stdin)
+
+
+def _terminal(command: Any, stack: ExitStack) -> None:
+    streams._terminal(command, "execute", stack)
+
+
+def _passed_terminal(command: Any, stack: ExitStack) -> None:
+    streams._passed_terminal(command, "execute", stack)
+
+
+@pytest.mark.parametrize(("opens", "calls"), [(_pipes, 4), (_terminal, 8), (_passed_terminal, 3)])
+def test_a_command_whose_streams_fail_leaves_no_descriptor(
+    tmp_path: Path, opens: Callable[[Any, ExitStack], None], calls: int
+) -> None:
+    """As when the process has no more descriptors: each exec of a client would take some more."""
+
+    def make(failing: Failing) -> Attempt:
+        kept = ExitStack()
+
+        def run() -> None:
+            (tmp_path / streams._CONSOLE).unlink(missing_ok=True)
+            with ExitStack() as stack, failing.kernel_calls():
+                opens(_Command(tmp_path), stack)
+                kept.push(stack.pop_all())
+
+        return Attempt(run, undo=kept.close, is_repeatable=False)
+
+    assert fail_at_each_call(make) >= calls
+
+
+def test_a_container_that_cannot_be_attached_to_leaves_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / BUNDLE).mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as conmon:
+        conmon.bind(str(tmp_path / BUNDLE / "attach"))
+        conmon.listen(100)
+        container = cast("Any", SimpleNamespace(directory=tmp_path, config=SimpleNamespace(stdin_once=True, tty=False)))
+
+        def make(failing: Failing) -> Attempt:
+            made: list[streams._AttachedContainer] = []
+
+            def run() -> None:
+                with failing.kernel_calls():
+                    made.append(streams._AttachedContainer(container, stdin=False))
+
+            return Attempt(run, undo=lambda: made.pop().close())
+
+        assert fail_at_each_call(make) >= 2
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("of this test")])
+def test_the_descriptor_of_an_orphan_is_closed(error: Exception | None) -> None:
+    """Also after an error that is not the kernel's."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        orphan = Orphan(other.pid, orphans._arguments(other.pid))
+
+        def make(failing: Failing) -> Attempt:
+            def run() -> None:
+                with failing.kernel_calls(), pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(orphans, "_is_done", lambda *_: True)
+                    await_orphans([orphan])
+
+            return Attempt(run)
+
+        assert fail_at_each_call(make, error) >= 1
