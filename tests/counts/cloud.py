@@ -51,7 +51,7 @@ class CountedCloud:
 
     def __init__(self, bee: Harness, directory: Path) -> None:
         self.bee = bee
-        self.counted = Calls(bee.simulation, commits=Database._make_durable).counted
+        self.calls = Calls(bee.simulation, commits=Database._make_durable)
         config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")

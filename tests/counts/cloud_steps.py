@@ -113,17 +113,21 @@ class _Fleet:
         """
         for node in self.nodes:
             ask(node)
-        with self._cloud.counted() as counted:
+        with self._cloud.calls.counted() as counted:
             self.settle()
         return counted.shared(len(self.nodes))
 
     def settle(self) -> None:
         """Let the cloud do what it has to, and the nodes acknowledge what they get."""
         self._cloud.work()
-        while sum(node.receive() for node in self.nodes):
+        while self._receive():
             self._cloud.work()
         self._cloud.bee.run_for(0.1)  # cloudhub collects acknowledgements
         self._cloud.work()
+
+    def _receive(self) -> bool:
+        with self._cloud.calls.paused():
+            return bool(sum(node.receive() for node in self.nodes))
 
     def report(self, patch: Callable[[str, int], str]) -> Counted:
         """Count statuses."""
