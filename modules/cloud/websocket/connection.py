@@ -197,6 +197,8 @@ class WebsocketConnection:
         self._callbacks = callbacks
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
         self._frames = FrameReader(max_frame_bytes)
+        self._is_talking = False
+        """Whether messages may be exchanged: after the upgrade, and before a close frame."""
         self._is_asked = False
         """Whether the request for the upgrade has come as a whole."""
         self._last = b""
@@ -222,7 +224,7 @@ class WebsocketConnection:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of the message whose end has not come."""
-        return len(self._message) + len(self._frames) + len(self._protocol.reader.buffer)
+        return len(self._message) + len(self._frames.data) + len(self._protocol.reader.buffer)
 
     @property
     def is_quiet(self) -> bool:
@@ -318,16 +320,14 @@ class WebsocketConnection:
         """
         self._encode_portion()
         self.flush(now)
-        while self.link.waiting and self._protocol.state is OPEN and not self._outgoing:
+        while self.link.waiting and self._is_talking and not self._outgoing:
             self._encode_portion()
             self.flush(now)
 
     def _encode_portion(self) -> None:
         """Encode waiting messages until a portion waits for the socket; all of them together, for TLS."""
         link, protocol, plain = self.link, self._protocol, bytearray()
-        if protocol.state is not OPEN:
-            return
-        while link.waiting and len(self._outgoing) + len(plain) < _PORTION:
+        while link.waiting and self._is_talking and len(self._outgoing) + len(plain) < _PORTION:
             message = link.pop()
             if protocol.extensions:
                 protocol.send_text(message)
@@ -364,12 +364,13 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is closed.
         """
-        if self._protocol.state is not OPEN:
+        if not self._is_talking:
             return
         while self.link.waiting:
             self._protocol.send_text(self.link.pop())
         code, reason = self.link.closing
         self._protocol.send_close(code, _clipped(reason))
+        self._is_talking = False
         self._flush_protocol()
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
@@ -385,12 +386,13 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is closed.
         """
-        if self._protocol.state is OPEN:
+        if self._is_talking:
             self._protocol.send_close(code, _clipped(reason))
+            self._is_talking = False
             self._flush_protocol()
         self.unread.clear()
         self._message.clear()
-        self._frames.clear()
+        self._frames.data.clear()
         self._protocol.reader.discard()
         self._is_cut = self._is_ending = True
         self._drop_at = now + _CLOSE_TIMEOUT
@@ -406,13 +408,14 @@ class WebsocketConnection:
     def _messages(self, plain: bytes) -> Iterator[bytes]:
         """Yield the messages that are complete with these bytes."""
         frames = self._frames
-        frames.feed(plain if self._is_asked else self._asked(plain))
-        while (found := frames.next(is_apart=not self._fragments and self._protocol.state is OPEN)) is not None:
+        frames.data.extend(plain if self._is_asked else self._asked(plain))
+        while (found := frames.next(is_apart=self._is_talking and not self._fragments)) is not None:
             data, is_message = found
             if is_message:
                 yield data
             else:
                 self._protocol.receive_data(data)
+                self._is_talking = self._protocol.state is OPEN
                 yield from self._put_together()
 
     def _asked(self, plain: bytes) -> bytes:
@@ -450,7 +453,7 @@ class WebsocketConnection:
         self._protocol.send_response(response)
         if self._protocol.state is OPEN:
             self._drop_at = None
-            self.is_open = True
+            self.is_open = self._is_talking = True
             self._callbacks.opened(self)
 
     def _flush_protocol(self) -> None:

@@ -37,20 +37,10 @@ class FrameReader:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._data = bytearray()
+        self.data: Final = bytearray()
+        """The bytes of the unfinished frame."""
         self._is_passing = False
         """Whether all bytes are for the protocol from now on."""
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def clear(self) -> None:
-        """Forget the unfinished frame."""
-        self._data.clear()
-
-    def feed(self, received: bytes) -> None:
-        """Take bytes."""
-        self._data += received
 
     def next(self, *, is_apart: bool) -> tuple[bytes, bool] | None:
         """Return a message that came in one frame, and True, or bytes for the protocol, and False; None if there is no
@@ -60,7 +50,7 @@ class FrameReader:
             is_apart: whether a message may begin. While one is unfinished, or the connection is closing, the protocol
                 gets each frame.
         """
-        data = self._data
+        data = self.data
         if self._is_passing:
             return self._taken(len(data))
         if len(data) < _HEAD:
@@ -85,6 +75,6 @@ class FrameReader:
         return message, True
 
     def _taken(self, size: int) -> tuple[bytes, bool] | None:
-        taken = bytes(self._data[:size])
-        del self._data[:size]
+        taken = bytes(self.data[:size])
+        del self.data[:size]
         return (taken, False) if taken else None
