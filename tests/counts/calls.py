@@ -80,6 +80,15 @@ class Calls:
         counted.numbers |= {"calls": functions.total()} | {name: functions[code] for name, code in self._named.items()}
         counted._functions = functions
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Count nothing in the block: what others do meanwhile."""
+        was, self._is_counting = self._is_counting, False
+        try:
+            yield
+        finally:
+            self._is_counting = was
+
     def _called(self, frame: FrameType, what: str, _: Any) -> None:
         if self._is_counting and what == "call":
             self._functions[frame.f_code] += 1

@@ -1,6 +1,7 @@
 """cloudcore with the embedded API server in virtual time, on one thread, with real sockets and a database on the disk.
 
-Its websocket server is polled by hand, so that the same calls are made in each run.
+Its websocket server is polled by hand, and listens on a Unix socket, where what was sent can be read at once, so that
+the same calls are made in each run.
 """
 
 import select
@@ -51,7 +52,9 @@ class CountedCloud:
 
     def __init__(self, bee: Harness, directory: Path) -> None:
         self.bee = bee
-        self.counted = Calls(bee.simulation, commits=Database._make_durable).counted
+        self.calls = Calls(bee.simulation, commits=Database._make_durable)
+        self.path = str(directory / "nodes")
+        """Of the socket for nodes."""
         config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")
@@ -77,6 +80,7 @@ class CountedCloud:
             address="127.0.0.1", port=0, node_limit=10_000, max_frame_bytes=1 << 24, write_timeout=60.0
         )
         self.server = _PolledServer(settings, deliver, self.bee.clock, is_full=deliver.is_full)
+        self.server.listen(self.path)
         return self.server
 
     def work(self) -> None:
@@ -103,8 +107,32 @@ class CountedCloud:
             database.close()
 
 
+class _Accepted(socket.socket):
+    """A Unix socket, which has no options of TCP."""
+
+    def setsockopt(self, *_option: Any) -> None:
+        """Set nothing."""
+
+
+class _Listening(socket.socket):
+    """Listens on a Unix socket."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return an accepted socket, and its peer's address."""
+        accepted, _ = super().accept()
+        return _Accepted(fileno=accepted.detach()), ("local", 0)
+
+
 class _PolledServer(WebsocketServer):
     """A websocket server that the caller polls."""
+
+    def listen(self, path: str) -> None:
+        """Listen on a Unix socket in place of the TCP port."""
+        self._listening.close()
+        self._listening = _Listening(socket.AF_UNIX)
+        self._listening.bind(path)
+        self._listening.listen()
+        self._listening.settimeout(0.0)
 
     def start(self) -> None:
         """Begin, without a thread."""
@@ -139,8 +167,8 @@ class CountedNode:
     def __init__(self, cloud: CountedCloud, name: str) -> None:
         self.name = name
         self._cloud = cloud
-        self._socket = socket.create_connection(cloud.server.address)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(cloud.path)
         url = f"ws://127.0.0.1/{_PROJECT}/{name}/events"
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
         request = self._protocol.connect()

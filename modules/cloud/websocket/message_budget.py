@@ -68,7 +68,7 @@ class MessageBudget(Generic[T]):
         growth = self._count(member, counted)
         return growth <= _JUMP or self._bytes <= self._most or self._is_oldest(member)
 
-    def counts(self, member: T) -> bool:
+    def __contains__(self, member: T) -> bool:
         """Return whether a connection has counted bytes, a large unfinished message, or is stopped."""
         return member in self._kept or member in self._unfinished or member in self._stopped
 

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from operator import is_
 from typing import Any, Final
 
 from modules.apimachinery.api_errors import BadRequestError
@@ -196,7 +197,7 @@ class _Decoder:
             return self._refuse(value, owner, path, f"[]{_go_name(of)}")
         read = self.struct if of in self._types else self._value
         found = [self._zero(of) if each is None else read(of, each, path, owner) for each in value]
-        return value if all(map(_is_same, found, value)) else found
+        return value if all(map(is_, found, value)) else found
 
     def _map(self, of: str, value: Any, path: str, owner: str) -> Any:
         if not isinstance(value, dict):
@@ -206,7 +207,7 @@ class _Decoder:
         found = {
             key: self._zero(of) if each is None else self._value(of, each, path, owner) for key, each in value.items()
         }
-        return value if all(map(_is_same, found.values(), value.values())) else found
+        return value if all(map(is_, found.values(), value.values())) else found
 
     def _zero(self, of: str) -> Any:
         return {} if of in self._types else _ZERO.get(of)
@@ -229,10 +230,6 @@ class _Decoder:
     def _refuse(self, value: Any, owner: str, path: str, wanted: str) -> Any:
         self.fault = self.fault or _described(value, owner, path, wanted)
         return value
-
-
-def _is_same(new: Any, old: Any) -> bool:
-    return new is old
 
 
 def _without_nulls(value: Any) -> Any:
