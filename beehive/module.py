@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pykka
@@ -81,7 +82,6 @@ class Module(Actor):
         self.__inbox: Inbox = self.slot.inbox
         clock = self.runtime.clock
         self.__monotonic, self.__now = clock.monotonic, clock.now
-        self.__clock = TurnClock(clock) if self.has_turn_clock else clock
         self.__children: dict[int, RunningActor[Any]] = {}
         """Running actors by number. An actor takes itself out: its class and inbox keep 9 kB."""
         self.__numbers = itertools.count()
@@ -92,10 +92,11 @@ class Module(Actor):
         self.__ending_batch = False
         self.__failure: BaseException | None = None
 
-    @property
+    @cached_property
     def clock(self) -> Clock:
         """Time and randomness."""
-        return self.__clock
+        clock = self.runtime.clock
+        return TurnClock(clock) if self.has_turn_clock else clock
 
     def on_batch_end(self) -> None:
         """Called after messages were handled: when the inbox is empty, after `batch_limit` messages, and before the
@@ -227,6 +228,7 @@ class Module(Actor):
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
         self.__context: TraceContext = own_context()
+        is_full = self.is_batch_full if type(self).is_batch_full is not Module.is_batch_full else None
         take = self.__handle_batched if type(self).on_batch_end is not Module.on_batch_end else self.__handle
         while not stopped.is_set():
             item = inbox.get()
@@ -235,7 +237,7 @@ class Module(Actor):
                     take(item)
                 else:
                     self.__handle_other(item)
-                if self.is_batch_full() or (self.__batch and (inbox.empty() or self.__is_long_batch())):
+                if (is_full is not None and is_full()) or (self.__batch and (inbox.empty() or self.__is_long_batch())):
                     self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)

@@ -4,6 +4,7 @@ A kind has a name in manifests (`Pod`), in API errors (`pods`), in listers' erro
 the command line (`po`).
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ JsonObject = dict[str, Any]
 """A Kubernetes object as plain JSON; unknown fields are kept."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class Kind(msgspec.Struct, frozen=True, dict=True):
     """One kind and its names."""
 
     name: str
@@ -30,18 +31,18 @@ class Kind(msgspec.Struct, frozen=True):
     is_custom: bool = False
     """Whether a CustomResourceDefinition defines it."""
 
-    @property
+    @cached_property
     def singular(self) -> str:
         """As in resource strings and in errors of KubeEdge's listers: `pod`."""
         return self.name.lower()
 
-    @property
+    @cached_property
     def api_group(self) -> str:
         """The API group; empty for the core group."""
         group, slash, _ = self.api_version.partition("/")
         return group if slash else ""
 
-    @property
+    @cached_property
     def key_name(self) -> str:
         """The kind in keys: `Pod`, and `Device.devices.kubeedge.io` for a custom kind."""
         return f"{self.name}.{self.api_group}" if self.is_custom else self.name
@@ -136,6 +137,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's annotation with the manifest that was applied last. A large manifest's doubles the object, so it does not
 count as one of the annotations whose size is limited."""
 
+_CORE = "v1"
+"""The version of the group without a name, which has no custom kinds."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ANY_NAME = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, *kind.short_names)}
 
@@ -172,6 +175,9 @@ def key_for(kind: Kind, namespace: str, name: str) -> ObjectKey:
 def key_of(obj: JsonObject) -> ObjectKey:
     """Return the key of an object, which must have `kind`, and `apiVersion` if the kind is a custom one."""
     meta = obj["metadata"]
+    kind = _BY_NAME.get(obj["kind"])
+    if kind is not None and kind.api_version == obj.get("apiVersion"):
+        return ObjectKey(kind.name, (meta.get("namespace") or "default") if kind.namespaced else "", meta["name"])
     if is_custom(obj):
         return ObjectKey(key_kind(obj), meta.get("namespace") or "", meta["name"])
     return key_for(kind_named(obj["kind"]), meta.get("namespace", ""), meta["name"])
@@ -183,6 +189,8 @@ def key_kind(obj: JsonObject) -> str:
     same for both.
     """
     kind = str(obj.get("kind") or "")
+    if obj.get("apiVersion") == _CORE and kind in _BY_NAME:
+        return kind
     return f"{kind}.{str(obj['apiVersion']).partition('/')[0]}" if is_custom(obj) else kind
 
 

@@ -32,6 +32,8 @@ _RETAIN_KEYS: Final = "$retainKeys"
 _ORDER: Final = "$setElementOrder"
 _DELETE_VALUES: Final = "$deleteFromPrimitiveList"
 _DELETE: Final = "delete"
+_PLAIN: Final = frozenset({str, int, float, bool})
+"""Types of most values: a patch's value takes the place of the old one, whatever that is."""
 _LONGEST: Final = 200
 """Characters of a value in an error."""
 
@@ -44,13 +46,17 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
     """
     if _PATCH in patch:
         return _by_directive(patch)
-    result, ordered = _retained(original, patch), set[str]()
+    result = _retained(original, patch) if _RETAIN_KEYS in patch else dict(original)
+    ordered = set[str]()
     for key, order in patch.items():
         if key.startswith(_ORDER):
             name = _named_by(key, "setElementOrder")
             ordered.add(name)
             _merge_ordered(result, patch, name, _list_of(order), schema.field(name))
     for key, value in patch.items():
+        if type(value) in _PLAIN and key[:1] != "$" and key not in ordered:
+            result[key] = value
+            continue
         if key in ordered or key == _RETAIN_KEYS or key.startswith(_ORDER):
             continue
         removes = key.startswith(_DELETE_VALUES)
@@ -105,8 +111,6 @@ def _named_by(key: str, kind: str) -> str:
 
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     """Return an object with the keys only that the patch lets it keep."""
-    if _RETAIN_KEYS not in patch:
-        return dict(original)
     kept = patch[_RETAIN_KEYS]
     keep = {key for key in kept if isinstance(key, str)} if isinstance(kept, list) else set()
     given = {
@@ -148,6 +152,10 @@ def _check_order(new: list[Any], order: list[Any], merge_key: str) -> None:
     if at < len(elements) and place == len(order) and order:
         mismatch = f" doesn't match {_ORDER} list:\n{_shown(order)}\n"
         raise BadRequestError(f"The order in patch list:\n{_shown(new)}\n{mismatch}")
+
+
+_Placed = tuple[int, int, Hashable, Any]
+"""An element with its place in another list, its own place, which is no other's, and its key."""
 
 
 class _Elements(NamedTuple):
@@ -192,16 +200,17 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
     if not old and not new:
         return _Elements([], [])
     if _check_types([*old, *new]) is not dict:
-        values = {_key_of(each, key): each for each in reversed([*old, *new])}
+        both = [*new[::-1], *old[::-1]]
+        values = dict(zip(_keys_of(both, key), both, strict=True))
         return _Elements(_arranged(_Elements([*values.values()], old), new, key), old)
     if not key:
         raise BadRequestError("cannot merge lists without merge key for struct")
-    elements = [each for each in new if not _has_directive(each)]
+    elements = [each for each in new if _PATCH not in each]
     removed, is_replaced = _removed(new, key)
     if is_replaced:
         return _Elements(_arranged(_Elements(_stored(elements), elements), [], key), old)
-    merged = [each for each in old if key not in each or _identity(each[key]) not in removed]
-    places = _first_places([_key_of(each, key) for each in merged])
+    merged = [each for each in old if not removed or key not in each or _identity(each[key]) not in removed]
+    places = _first_places(_keys_of(merged, key))
     kept = merged[:]
     for each in elements:
         at = places.setdefault(_key_of(each, key), len(merged))
@@ -232,28 +241,44 @@ def _removed(new: list[JsonObject], merge_key: str) -> tuple[set[Hashable], bool
 
 def _arranged(elements: _Elements, order: list[Any], merge_key: str) -> list[Any]:
     """Return elements in an order; those that it lacks keep their place relative to their old neighbours, or follow."""
-    wanted = _first_places([_key_of(each, merge_key) for each in order])
-    before = _first_places([_key_of(each, merge_key) for each in elements.places if not _lacks(each, merge_key)])
-    listed, others, added = list[tuple[Hashable, Any]](), list[tuple[Hashable, Any]](), list[tuple[Hashable, Any]]()
-    for each in elements.merged:
-        identity = _key_of(each, merge_key)
-        (listed if identity in wanted else others if identity in before else added).append((identity, each))
-    listed.sort(key=lambda each: wanted[each[0]])
-    others.sort(key=lambda each: before[each[0]])
+    wanted = _first_places(_keys_of(order, merge_key))
+    placed = [each for each in elements.places if not merge_key or not isinstance(each, dict) or merge_key in each]
+    before = _first_places(_keys_of(placed, merge_key))
+    listed, others, added = list[_Placed](), list[_Placed](), list[_Placed]()
+    for number, (identity, each) in enumerate(zip(_keys_of(elements.merged, merge_key), elements.merged, strict=True)):
+        if identity in wanted:
+            listed.append((wanted[identity], number, identity, each))
+        elif identity in before:
+            others.append((before[identity], number, identity, each))
+        else:
+            added.append((0, number, identity, each))
+    listed.sort()
+    others.sort()
     others = [*reversed(added), *others]
     result, at = list[Any](), 0
-    for identity, each in listed:
+    for _, _, identity, each in listed:
         place = before.get(identity, -1)
-        while at < len(others) and before.get(others[at][0], place) < place:
-            result.append(others[at][1])
+        while at < len(others) and before.get(others[at][2], place) < place:
+            result.append(others[at][3])
             at += 1
         result.append(each)
-    return result + [each for _, each in others[at:]]
+    return result + [each for _, _, _, each in others[at:]]
 
 
 def _first_places(identities: list[Hashable]) -> dict[Hashable, int]:
     """Return the places of elements; the first one of several with the same key."""
     return {identity: at for at, identity in reversed([*enumerate(identities)])}
+
+
+def _keys_of(elements: list[Any], merge_key: str) -> list[Hashable]:
+    """Return what makes each element of a list the same as another; in most lists, these are texts."""
+    if not merge_key:
+        keys = elements
+    elif {*map(type, elements)} <= {dict}:
+        keys = [each.get(merge_key) for each in elements]
+    else:
+        keys = [None]
+    return keys if {*map(type, keys)} <= {str} else [_key_of(each, merge_key) for each in elements]
 
 
 def _lacks(element: Any, merge_key: str) -> bool:
@@ -262,6 +287,9 @@ def _lacks(element: Any, merge_key: str) -> bool:
 
 def _key_of(element: Any, merge_key: str) -> Hashable:
     """Return what makes an element of a list the same as another: the value of its merge key, or itself."""
+    value = element.get(merge_key) if merge_key and type(element) is dict else None
+    if type(value) is str:
+        return value
     if not merge_key:
         return _identity(element)
     if _lacks(element, merge_key):
@@ -316,7 +344,7 @@ def _new(value: Any) -> Any:
     """Return a value for a field that the object lacks: without the objects that have a directive."""
     if isinstance(value, dict):
         return {
-            key: _new(member) for key, member in value.items()
+            key: member if type(member) in _PLAIN else _new(member) for key, member in value.items()
             if member is not None and not _is_directive(key) and not _has_directive(member)
         }  # fmt: skip
     return [_new(each) for each in value if not _has_directive(each)] if isinstance(value, list) else value
@@ -327,7 +355,10 @@ def _stored(value: Any) -> Any:
     when they decode it.
     """
     if isinstance(value, dict):
-        return {key: _stored(member) for key, member in value.items() if member is not None and not _is_directive(key)}
+        return {
+            key: member if type(member) in _PLAIN else _stored(member) for key, member in value.items()
+            if member is not None and not (key[:1] == "$" and _is_directive(key))
+        }  # fmt: skip
     return [_stored(each) for each in value] if isinstance(value, list) else value
 
 

@@ -33,7 +33,9 @@ _RESERVED_SECONDS: Final = 60.0
 
 def is_mirror(pod: JsonObject) -> bool:
     """Return whether a pod is a mirror pod."""
-    return MIRROR in _part(_part(pod, "metadata"), "annotations")
+    metadata = pod.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and MIRROR in annotations
 
 
 class _Charge(NamedTuple):
@@ -159,6 +161,8 @@ def most_mirror_pods(own: JsonObject | None) -> int:
 
 def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
     """Return why a node may not change the annotations of a pod so, or ""."""
+    if old.get("metadata") == new.get("metadata"):
+        return ""
     before, after = _part(_part(old, "metadata"), "annotations"), _part(_part(new, "metadata"), "annotations")
     if before == after:
         return ""

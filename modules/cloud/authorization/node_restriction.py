@@ -47,6 +47,8 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
     if node_of(old) != node:
         what = "delete pods" if new is None else "update pod status for pods"
         return f'node "{node}" can only {what} with spec.nodeName set to itself'
+    if new is old:
+        return ""
     if new is not None and _labels(old) != _labels(new):
         return f'node "{node}" cannot update labels through pod status'
     forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new or old))

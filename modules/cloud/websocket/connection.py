@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import selectors
 import socket
 import ssl
 from collections import deque
@@ -13,6 +14,8 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
+
+from modules.cloud.websocket.frames import FrameReader, text_head
 
 if TYPE_CHECKING:
     from modules.cloud.identities.peer import CertifiedPeer
@@ -40,6 +43,7 @@ _PASSED_BYTES = 64 * 1024
 """Maximum of messages of one connection that cloudhub handles at a time; a larger message passes alone."""
 _FRAGMENTS = 16 * 1024
 """Maximum of frames in one message: an endless message of empty frames would never reach the limit of bytes."""
+_END_OF_REQUEST = b"\r\n\r\n"
 _UNSENT_BYTES = 1024 * 1024
 """Bytes for the socket above which nothing is read, as each ping adds a pong."""
 _PORTION = 256 * 1024
@@ -192,6 +196,13 @@ class WebsocketConnection:
         """The selector's registered events of the socket."""
         self._callbacks = callbacks
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
+        self._frames = FrameReader(max_frame_bytes)
+        self._is_talking = False
+        """Whether messages may be exchanged: after the upgrade, and before a close frame."""
+        self._is_asked = False
+        """Whether the request for the upgrade has come as a whole."""
+        self._last = b""
+        """The last bytes before that."""
         self.unread: deque[bytes] = deque()
         """Received messages that wait for dispatching."""
         self.unread_bytes = 0
@@ -213,7 +224,13 @@ class WebsocketConnection:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of the message whose end has not come."""
-        return len(self._message) + len(self._protocol.reader.buffer)
+        return len(self._message) + len(self._frames.data) + len(self._protocol.reader.buffer)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing of the node and nothing for it waits, and the socket is read."""
+        link, is_read = self.link, self.watched == selectors.EVENT_READ
+        return is_read and not (self.unread or self._outgoing or link.waiting or self.unfinished_bytes)
 
     @property
     def may_be_read(self) -> bool:
@@ -289,8 +306,7 @@ class WebsocketConnection:
             return
         self._outgoing += self.wire.to_send()
         if plain:
-            self._protocol.receive_data(plain)
-            yield from self._messages()
+            yield from self._messages(plain)
             self._flush_protocol()
         self.write(now)
         if self.wire.is_ended:
@@ -304,15 +320,23 @@ class WebsocketConnection:
         """
         self._encode_portion()
         self.flush(now)
-        while self.link.waiting and self._protocol.state is OPEN and not self._outgoing:
+        while self.link.waiting and self._is_talking and not self._outgoing:
             self._encode_portion()
             self.flush(now)
 
     def _encode_portion(self) -> None:
-        """Encode waiting messages until a portion waits for the socket."""
-        while self.link.waiting and self._protocol.state is OPEN and len(self._outgoing) < _PORTION:
-            self._protocol.send_text(self.link.pop())
-            self._flush_protocol()
+        """Encode waiting messages until a portion waits for the socket; all of them together, for TLS."""
+        link, protocol, plain = self.link, self._protocol, bytearray()
+        while link.waiting and self._is_talking and len(self._outgoing) + len(plain) < _PORTION:
+            message = link.pop()
+            if protocol.extensions:
+                protocol.send_text(message)
+                plain += b"".join(protocol.data_to_send())
+            else:
+                plain += text_head(len(message))
+                plain += message
+        if plain:
+            self._outgoing += self.wire.encrypt(bytes(plain))
 
     def flush(self, now: float) -> None:
         """Write the encoded bytes, until the socket's buffer is full.
@@ -340,12 +364,13 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is closed.
         """
-        if self._protocol.state is not OPEN:
+        if not self._is_talking:
             return
         while self.link.waiting:
             self._protocol.send_text(self.link.pop())
         code, reason = self.link.closing
         self._protocol.send_close(code, _clipped(reason))
+        self._is_talking = False
         self._flush_protocol()
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
@@ -361,11 +386,13 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is closed.
         """
-        if self._protocol.state is OPEN:
+        if self._is_talking:
             self._protocol.send_close(code, _clipped(reason))
+            self._is_talking = False
             self._flush_protocol()
         self.unread.clear()
         self._message.clear()
+        self._frames.data.clear()
         self._protocol.reader.discard()
         self._is_cut = self._is_ending = True
         self._drop_at = now + _CLOSE_TIMEOUT
@@ -378,11 +405,37 @@ class WebsocketConnection:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
-    def _messages(self) -> Iterator[bytes]:
+    def _messages(self, plain: bytes) -> Iterator[bytes]:
+        """Yield the messages that are complete with these bytes."""
+        frames = self._frames
+        frames.data.extend(plain if self._is_asked else self._asked(plain))
+        while (found := frames.next(is_apart=self._is_talking and not self._fragments)) is not None:
+            data, is_message = found
+            if is_message:
+                yield data
+            else:
+                self._protocol.receive_data(data)
+                self._is_talking = self._protocol.state is OPEN
+                yield from self._put_together()
+
+    def _asked(self, plain: bytes) -> bytes:
+        """Handle the bytes of the request for the upgrade, and return those after it."""
+        known = len(self._last)
+        text = self._last + plain
+        end = text.find(_END_OF_REQUEST)
+        self._is_asked = end >= 0
+        size = end + len(_END_OF_REQUEST) - known if self._is_asked else len(plain)
+        self._last = text[1 - len(_END_OF_REQUEST) :]
+        self._protocol.receive_data(plain[:size])
         for event in self._protocol.events_received():
             if isinstance(event, Request):
                 self._upgrade(event)
-            elif isinstance(event, Frame) and event.opcode in DATA_OPCODES:
+        return plain[size:]
+
+    def _put_together(self) -> Iterator[bytes]:
+        """Yield the messages that are complete with the protocol's last frames."""
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame) and event.opcode in DATA_OPCODES:
                 self._message += event.data
                 self._fragments += 1
                 if event.fin:
@@ -400,7 +453,7 @@ class WebsocketConnection:
         self._protocol.send_response(response)
         if self._protocol.state is OPEN:
             self._drop_at = None
-            self.is_open = True
+            self.is_open = self._is_talking = True
             self._callbacks.opened(self)
 
     def _flush_protocol(self) -> None:

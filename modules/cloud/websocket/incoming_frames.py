@@ -9,7 +9,7 @@ from beehive.errors import FrameError
 from beehive.names import Operation
 from modules.cloud.websocket.connection import WebsocketConnection
 from modules.cloud.websocket.fair_share import FairShare
-from modules.cloud.websocket.message_budget import MessageBudget
+from modules.cloud.websocket.message_budget import FREE_BYTES, MessageBudget
 
 _FRAME_COST: Final = 512
 """Fixed cost of a frame, in bytes, for the time it takes beside its bytes."""
@@ -50,7 +50,8 @@ class IncomingFrames:
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
         connection.keep(frame)
-        self._budget.finish(connection)
+        if connection in self._budget:
+            self._budget.finish(connection)
         if not _is_keepalive(frame):
             return
         connection.pass_last()
@@ -62,7 +63,14 @@ class IncomingFrames:
 
     def count(self, connection: WebsocketConnection, now: float) -> bool:
         """Count the bytes of the connection's messages, and return whether they are within the budget."""
-        return self._budget.keep(connection, connection.unfinished_bytes, connection.unread_bytes, now)
+        unfinished, waiting = connection.unfinished_bytes, connection.unread_bytes
+        if unfinished + waiting <= FREE_BYTES and connection not in self._budget:
+            return True
+        return self._budget.keep(connection, unfinished, waiting, now)
+
+    def is_quiet(self, connection: WebsocketConnection) -> bool:
+        """Return whether there is nothing to do for a connection until it is read or written again."""
+        return connection.is_quiet and not connection.link.is_held_back and connection not in self._budget
 
     def resumable(self) -> list[WebsocketConnection]:
         """Return the connections that were not read because of the budget, and may be now."""
@@ -77,7 +85,9 @@ class IncomingFrames:
         if connection.has_to_pass:
             self._waiting.add(connection)
         self.count(connection, now)
-        may_be_read = self._budget.may_grow(connection) and connection.may_be_read
+        may_be_read = connection.may_be_read
+        if connection in self._budget:
+            may_be_read = self._budget.may_grow(connection) and may_be_read
         connection.link.is_held_back = bool(connection.unread) or not may_be_read
         return may_be_read
 

@@ -68,6 +68,10 @@ class MessageBudget(Generic[T]):
         growth = self._count(member, counted)
         return growth <= _JUMP or self._bytes <= self._most or self._is_oldest(member)
 
+    def __contains__(self, member: T) -> bool:
+        """Return whether a connection has counted bytes, a large unfinished message, or is stopped."""
+        return member in self._kept or member in self._unfinished or member in self._stopped
+
     def finish(self, member: T) -> None:
         """Note that the unfinished message of a connection is complete."""
         if self._unfinished.pop(member, None) is not None:

@@ -256,7 +256,7 @@ class WebsocketServer:
 
     def _update(self, connection: WebsocketConnection) -> None:
         """Register a connection for the events it waits for now, and for its share of the dispatching."""
-        if connection.link not in self._connections:
+        if connection.link not in self._connections or self._incoming.is_quiet(connection):
             return
         may_be_read = self._incoming.update(connection, self._clock.monotonic())
         wanted = selectors.EVENT_READ if may_be_read else 0

@@ -222,7 +222,7 @@ class SimulatedCloud:
             *(application_definitions() if self.has_groups else ()),
         ]
         hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
-        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
+        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True)
 
     def _new_watch(self) -> WorkloadWatch:
         return WorkloadWatch(self._objects, self.world.now, self.world.violated, _SLACK)

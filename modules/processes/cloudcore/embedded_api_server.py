@@ -91,7 +91,9 @@ class EmbeddedApiServer:
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         api = EmbeddedKubeApi(hive, clock)
-        self.cluster = RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
+        self.cluster = RemoteCluster(
+            api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True, counters=counters.api
+        )
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()
         """The roles and bindings."""

@@ -60,7 +60,7 @@ class ClusterCalls:
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
-        sender = node if node and as_the_node.is_sent(call) else ""
+        sender = node if node and (as_the_node.is_sent(call) or self._cluster.decides_on(call)) else ""
         author = node_user(node) if node and is_write(call) else ""
         if call.node != sender or call.author != author:
             call = msgspec.structs.replace(call, node=sender, author=author)

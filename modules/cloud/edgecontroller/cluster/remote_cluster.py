@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from beehive.runtime import Runtime
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.kube_api import KubeApi
 from modules.cloud.client.lane_calls import DEFAULT_LIMITS, LaneLimits, RequestLane
 from modules.cloud.coordination.lease_settings import NAMESPACE
+from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 
 
@@ -35,9 +37,19 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     """
     labels_of: Callable[[str], Mapping[str, str]] = _no_labels
     """Returns the labels that an administrator has decided for a node, which it gets when it registers."""
+    admits_statuses: bool = False
+    """Whether it authorizes and admits what nodes report of statuses itself, with the objects as they are, as the
+    embedded API server does. A cluster sees the writes of nodes as cloudcore's.
+    """
     counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
     """Counts the requests."""
     limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS
     """Of the requests that are made at once."""
     node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)
     """Counts the NodeStates that are stored in the cluster."""
+
+    def decides_on(self, call: ApiCall) -> bool:
+        """Return whether a node's call is made in its name, and the API server decides on it."""
+        if call.subresource == "status" and call.verb == "patch":
+            return self.admits_statuses
+        return as_the_node.is_decided(call)

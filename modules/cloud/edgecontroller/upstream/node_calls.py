@@ -14,7 +14,6 @@ from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.node_accounts import MOST_REQUESTS
 from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, is_write
-from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.cluster.client import ClusterClient
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
@@ -118,7 +117,7 @@ class NodeCalls:
             answered(ApiResult(known))
         elif call.verb == WATCH:
             self._watches.begin(call, answered)
-        elif not node or as_the_node.is_decided(call):
+        elif not node or (self._cluster.decides_on(call) and not (self._following and is_write(call))):
             self._api.send(call, answered, node)
         elif not is_write(call):
             self._api.send(call, partial(self._have_read, call, node, answered), node)

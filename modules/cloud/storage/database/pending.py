@@ -40,6 +40,11 @@ class PendingWrites:
                     or self.released or self.epoch or self.history or self.gaps or self.signing_keys)  # fmt: skip
 
     @property
+    def has_nodes(self) -> bool:
+        """Whether there is something of nodes: acknowledgements, states, claims."""
+        return bool(self.object_syncs or self.forgotten or self.released or self.node_states or self.sessions)
+
+    @property
     def has_secrets(self) -> bool:
         """Whether a row has a secret, or had one."""
         return bool(self.signing_keys) or any(key.kind == _SECRET for key in self.objects)

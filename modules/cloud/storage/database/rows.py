@@ -3,7 +3,7 @@
 Rendering a statement, or finding it in SQLAlchemy's cache, takes several times as long as SQLite needs to carry it out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -58,14 +58,17 @@ class Statement:
         self._ordered = None if order is None else _values_at(order)
         """Returns the parameters in their order, if the driver takes them by their places."""
 
-    def execute(self, connection: Connection, parameters: list[dict[str, Any]]) -> None:
+    def execute(self, driver: Any, parameters: list[dict[str, Any]]) -> None:
         """Execute the statement once for each set of parameters, by name, in a transaction that has begun.
+
+        Args:
+            driver: the driver's own connection.
+            parameters: the sets.
 
         Raises:
             Exception: the driver's own error.
         """
         given: list[Any] = parameters if self._ordered is None else list(map(self._ordered, parameters))
-        driver: Any = connection.connection.driver_connection
         cursor = driver.cursor()
         try:
             cursor.executemany(self._text, given)
@@ -77,7 +80,8 @@ def _values_at(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ..
     """Return a function that returns some members of a dictionary, in C: it is called for each row."""
     if len(names) > 1:
         return itemgetter(*names)
-    return lambda row: tuple(row[name] for name in names)
+    (name,) = names
+    return lambda row: (row[name],)
 
 
 class RowReplacement:
@@ -90,28 +94,24 @@ class RowReplacement:
     """
 
     def __init__(self, table: Table, primary: tuple[str, ...], dialect: Dialect) -> None:
-        self._primary = primary
+        self._parameters = tuple(f"k_{name}" for name in primary)
         where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
         self._delete = Statement(delete(table).where(where), dialect)
         self._insert = Statement(insert(table), dialect)
 
-    def replace(
-        self, connection: Connection, keys: Iterable[tuple[str, ...]], rows: Iterable[dict[str, Any]] = ()
-    ) -> None:
+    def replace(self, driver: Any, keys: Collection[tuple[str, ...]], rows: Iterable[dict[str, Any]] = ()) -> None:
         """Delete the rows with these keys, and insert others.
 
         Args:
-            connection: in a transaction.
+            driver: the driver's own connection, in a transaction.
             keys: the values of the columns.
             rows: new rows.
         """
-        old = [{f"k_{name}": value for name, value in zip(self._primary, key, strict=True)} for key in keys]
-        if not old:
-            return
-        self._delete.execute(connection, old)
+        old = [dict(zip(self._parameters, key, strict=True)) for key in keys]
+        self._delete.execute(driver, old)
         new = list(rows)
         if new:
-            self._insert.execute(connection, new)
+            self._insert.execute(driver, new)
 
 
 class RowWriter:
@@ -138,40 +138,51 @@ class RowWriter:
 
     def write(self, connection: Connection, pending: PendingWrites, version: int, cloudcore: str) -> None:
         """Write the rows, and the newest resourceVersion; nodes are claimed for a cloudcore."""
-        self._objects.replace(connection, pending.objects, pending.objects.values())
+        driver: Any = connection.connection.driver_connection
+        if pending.objects:
+            self._objects.replace(driver, pending.objects, pending.objects.values())
         if pending.changes:
-            self._changes.execute(connection, pending.changes)
+            self._changes.execute(driver, pending.changes)
         if pending.history:
-            self._forget.execute(
-                connection, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()]
-            )
+            self._forget.execute(driver, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()])
         began = [{"of_kind": kind, "until": until} for kind, until in (pending.history | pending.gaps).items()]
         if began:
-            self._raise_began.execute(connection, began)
-            self._add_began.execute(connection, began)
-        forgotten = [(node,) for node in sorted(pending.forgotten)]
-        self._syncs_of_node.replace(connection, forgotten)
-        self._node_states.replace(connection, forgotten)
-        self._sessions.replace(connection, ((node,) for node in sorted(pending.released)))
-        syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
-        synced = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
-                for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
-        self._syncs.replace(connection, syncs, synced)
-        states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
-                  for node, each in pending.node_states.items())  # fmt: skip
-        self._node_states.replace(connection, ((node,) for node in pending.node_states), states)
+            self._raise_began.execute(driver, began)
+            self._add_began.execute(driver, began)
+        if pending.has_nodes:
+            self._write_nodes(driver, pending, cloudcore)
         if pending.epoch is not None:
-            self._put_epoch(connection, pending.epoch)
-        claims = ({"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
-                  for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
-        self._sessions.replace(connection, ((node,) for node in pending.sessions), claims)
-        keys = (msgspec.structs.asdict(key) for key in pending.signing_keys.values() if key is not None)
-        self._signing_keys.replace(connection, ((key_id,) for key_id in pending.signing_keys), keys)
-        self._revision.execute(connection, [{"newest": version}])
+            self._put_epoch(driver, pending.epoch)
+        if pending.signing_keys:
+            keys = (msgspec.structs.asdict(key) for key in pending.signing_keys.values() if key is not None)
+            self._signing_keys.replace(driver, [(key_id,) for key_id in pending.signing_keys], keys)
+        self._revision.execute(driver, [{"newest": version}])
 
-    def _put_epoch(self, connection: Connection, epoch: Epoch) -> None:
+    def _write_nodes(self, driver: Any, pending: PendingWrites, cloudcore: str) -> None:
+        """Write what nodes have acknowledged, their states and their claims; what is forgotten goes first."""
+        if pending.forgotten:
+            forgotten = [(node,) for node in sorted(pending.forgotten)]
+            self._syncs_of_node.replace(driver, forgotten)
+            self._node_states.replace(driver, forgotten)
+        if pending.released:
+            self._sessions.replace(driver, [(node,) for node in sorted(pending.released)])
+        syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
+        if syncs:
+            synced = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
+                    for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
+            self._syncs.replace(driver, syncs, synced)
+        if pending.node_states:
+            states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
+                      for node, each in pending.node_states.items())  # fmt: skip
+            self._node_states.replace(driver, [(node,) for node in pending.node_states], states)
+        if pending.sessions:
+            claims = ({"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
+                      for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
+            self._sessions.replace(driver, [(node,) for node in pending.sessions], claims)
+
+    def _put_epoch(self, driver: Any, epoch: Epoch) -> None:
         """Write the newest epoch and version, unless another cloudcore has written a later one."""
-        self._epoch.execute(connection, [{"new_epoch": epoch.number, "new_newest": epoch.newest}])
+        self._epoch.execute(driver, [{"new_epoch": epoch.number, "new_newest": epoch.newest}])
 
 
 def _later_began() -> Update:

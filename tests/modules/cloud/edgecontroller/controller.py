@@ -53,7 +53,7 @@ def add_api_server(
     api = EmbeddedKubeApi(bee.hive, bee.clock)
     kinds = [*device_definitions(), *rule_definitions()]
     bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), api.subscriptions)
-    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all)
+    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True)
 
 
 def check_turn_is_over(bee: Harness, name: str) -> None:

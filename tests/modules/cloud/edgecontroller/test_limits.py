@@ -75,7 +75,7 @@ def test_a_report_of_more_pods_than_a_node_has_is_refused_whole(controller: Cont
 def test_many_patches_do_not_make_an_object_without_end(controller: Controller) -> None:
     controller.asks("default/node/n1", "insert", node("n1"))
     for number in range(12):
-        patch = {"metadata": {"annotations": {f"a{number}": "x" * (REQUEST_BYTES // 2)}}}
+        patch = {"status": {"config": {f"a{number}": "x" * (REQUEST_BYTES // 2)}}}
         request = controller.asks("default/nodepatch/n1", "patch", patch)
     answer = controller.answer_to(request).content
     assert answer["Err"]["ErrStatus"]["code"] == 403

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from modules.cloud.client.calls import MERGE, Answered, ApiCall, ApiResult
+from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import node_calls
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 
@@ -13,9 +14,14 @@ LIVE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u
 
 
 class Bench:
-    """The calls of nodes at an API server that answers when the test says; each write is admitted."""
+    """The calls of nodes at an API server that answers when the test says; each write is admitted.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    Args:
+        monkeypatch: for the admission here.
+        admits_statuses: whether the API server admits statuses.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, admits_statuses: bool = False) -> None:
         monkeypatch.setattr(node_calls, "admitted", lambda _kind, call, _live, _admit: call)
         self._open: list[tuple[ApiCall, Answered]] = []
         self.sent: list[str] = []
@@ -24,7 +30,8 @@ class Bench:
         client.calls.send = self._send
         bodies.find_whole.return_value = None
         self.bodies = bodies
-        self._calls = NodeCalls(Mock(), bodies, client, Mock(), Mock())
+        cluster = RemoteCluster(Mock(), admits_statuses=admits_statuses)
+        self._calls = NodeCalls(cluster, bodies, client, Mock(), Mock())
 
     def _send(self, call: ApiCall, answered: Answered, _node: str = "") -> None:
         self._open.append((call, answered))
@@ -53,6 +60,14 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(monkeypatch)
+
+
+def test_a_status_is_not_admitted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded API server knows the object as it is: here, nothing of it is read or merged."""
+    bench = Bench(monkeypatch, admits_statuses=True)
+    bench.write("Running", uid="another")
+    assert bench.sent == ["Running"]
+    bench.bodies.find_whole.assert_not_called()
 
 
 def test_writes_that_wait_for_one_read_are_made_in_their_order(bench: Bench) -> None:

@@ -21,8 +21,6 @@ from tests.modules.cloud.websocket.test_fairness import CLOCK, DEADLINE, Served,
 MOST = 1024 * 1024
 LARGE = 3 * MOST
 READ = 16 * 1024
-HEADER = 14
-"""Bytes of a large frame before its content."""
 
 
 def test_a_connection_may_grow_while_as_much_is_left() -> None:
@@ -132,7 +130,7 @@ class Stopped(Served):
     def whole(self, message: bytes) -> str:
         """The node whose message lacks only its last byte, or none."""
         connections = list(self.server._connections.values())
-        return next((each.node for each in connections if each.unfinished_bytes == len(message) - HEADER - 1), "")
+        return next((each.node for each in connections if each.unfinished_bytes == len(message) - 1), "")
 
     @property
     def stopped(self) -> set[str]:

@@ -1,0 +1,113 @@
+"""What a node's registration, the status of a pod, and the deletion of a pod cost cloudcore."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from beehive.testing import Harness
+from tests.bench.real_node import lease_of, whole_node, whole_patch
+from tests.counts.calls import Counted
+from tests.counts.cloud import CountedCloud, CountedNode
+
+MANY: Final = 32
+"""Nodes that report at the same time."""
+
+
+def small_patch(_uid: str, number: int) -> str:
+    """Return a patch of one field."""
+    return json.dumps({"status": {"message": str(number)}})
+
+
+def _pod(node: str) -> dict[str, Any]:
+    spec = {
+        "nodeName": node,
+        "containers": [{"name": "c", "image": "busybox:1.36"}],
+        "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-0"}, "spec": spec}
+
+
+class _Fleet:
+    """Connected nodes with a pod each."""
+
+    def __init__(self, cloud: CountedCloud, count: int) -> None:
+        self._cloud = cloud
+        self._reports = 0
+        names = [f"n{number}" for number in range(count)]
+        settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
+        cloud.apply(settings, *(_pod(name) for name in names))
+        self.nodes = [CountedNode(cloud, name) for name in names]
+        self.settle()
+
+    def counted(self, ask: Callable[[CountedNode], None]) -> Counted:
+        """Return what it costs for each node that all of them ask for something at the same time.
+
+        Answers, echoes and their acknowledgements are part of it.
+        """
+        for node in self.nodes:
+            ask(node)
+        with self._cloud.calls.counted() as counted:
+            self.settle()
+        return counted.shared(len(self.nodes))
+
+    def settle(self) -> None:
+        """Let the cloud do what it has to, and the nodes acknowledge what they get."""
+        self._cloud.work()
+        while self._receive():
+            self._cloud.work()
+        self._cloud.bee.run_for(0.1)  # cloudhub collects acknowledgements
+        self._cloud.work()
+
+    def _receive(self) -> bool:
+        with self._cloud.calls.paused():
+            return bool(sum(node.receive() for node in self.nodes))
+
+    def report(self, patch: Callable[[str, int], str]) -> Counted:
+        """Count statuses."""
+
+        def ask(node: CountedNode) -> None:
+            self._reports += 1
+            node.ask(f"default/podpatch/{node.name}-0", "patch", patch(node.uid_of_pod(), self._reports))
+
+        self.counted(ask)
+        return self.counted(ask)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for node in self.nodes:
+            node.close()
+
+
+@contextmanager
+def _fleet(directory: Path, count: int) -> Iterator[_Fleet]:
+    directory.mkdir()
+    with Harness() as bee:
+        cloud = CountedCloud(bee, directory)
+        fleet = _Fleet(cloud, count)
+        yield fleet
+        fleet.close()
+        cloud.close()
+
+
+def measure(directory: Path) -> Mapping[str, Counted]:
+    """Return what each step costs, in an empty directory."""
+    steps: dict[str, Counted] = {}
+    for count, words in ((1, "on its own"), (MANY, f"of {MANY} at once")):
+        with _fleet(directory / str(count), count) as fleet:
+            steps[f"cloud: a node registers, {words}"] = fleet.counted(
+                lambda node: node.ask(f"null/node/{node.name}", "insert", whole_node(node.name))
+            )
+            steps[f"cloud: a lease begins, {words}"] = fleet.counted(
+                lambda node: node.ask(f"kube-node-lease/lease/{node.name}", "insert", lease_of(node.name))
+            )
+            steps[f"cloud: a pod's status of one field, {words}"] = fleet.report(small_patch)
+            steps[f"cloud: a pod's whole status, {words}"] = fleet.report(whole_patch)
+            steps[f"cloud: a pod is deleted by its node, {words}"] = fleet.counted(
+                lambda node: node.ask(
+                    f"default/pod/{node.name}-0", "delete",
+                    {"gracePeriodSeconds": 0, "preconditions": {"uid": node.uid_of_pod()}},
+                )
+            )  # fmt: skip
+    return steps
