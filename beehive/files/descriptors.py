@@ -54,6 +54,16 @@ def mount_of(descriptor: int) -> MountOf:
     return MountOf(os.fstat(descriptor).st_dev, _number(descriptor))
 
 
+def is_mounted(directory: Path) -> bool:
+    """Return whether another file system is mounted at a directory; False without one. A bind mount of the same file
+    system is not seen. Raises OSError.
+    """
+    try:
+        return os.stat(directory).st_dev != os.stat(directory.parent).st_dev  # noqa: PTH116 - asked for each container
+    except FileNotFoundError:
+        return False
+
+
 def _number(descriptor: int) -> int:
     try:
         information = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)

@@ -8,7 +8,6 @@ second file, fsynced and renamed, and the directory is fsynced.
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 OWNER_ONLY = 0o600
@@ -30,9 +29,14 @@ def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
 
     Raises OSError.
     """
-    following = beside(path)
+    following = _beside(path)
     _write(following, content, mode, durable=False)
-    following.replace(path)
+    os.replace(following, path)  # noqa: PTH105 - strings: a pod has several such files
+
+
+def write_soon(path: Path | str, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """Write a new file, which a power cut may empty or lose. Raises OSError, and then leaves no file."""
+    _write(path, content, mode, durable=False)
 
 
 def make_durable(path: Path) -> None:
@@ -43,24 +47,17 @@ def make_durable(path: Path) -> None:
 
 def beside(path: Path) -> Path:
     """Return the hidden path for the next content of `path`."""
-    return path.with_name(f".{path.name}{_NEW}")
+    return Path(_beside(path))
 
 
-def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+def _beside(path: Path) -> str:
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}{_NEW}")  # noqa: PTH118 - see `replace_soon`
+
+
+def write_file(path: Path | str, content: bytes, mode: int = OWNER_ONLY) -> None:
     """Write a new file with durable content, whose name is not durable yet. Raises OSError, and then leaves no file."""
     _write(path, content, mode, durable=True)
-
-
-def write_files(contents: Mapping[Path, bytes], mode: int = OWNER_ONLY) -> None:
-    """Write several new files as `write_file` does. Raises OSError, and may leave some of them.
-
-    All are written before the first is flushed: a journalling file system then puts their names on the disk in one
-    transaction, and not in one for each file.
-    """
-    for path, content in contents.items():
-        _write(path, content, mode, durable=False)
-    for path in contents:
-        _sync_file(path)
 
 
 def _sync_file(path: Path) -> None:
@@ -71,7 +68,7 @@ def _sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
+def _write(path: Path | str, content: bytes, mode: int, *, durable: bool) -> None:
     descriptor = _new_file(path, mode)
     try:
         os.fchmod(descriptor, mode)
@@ -82,19 +79,19 @@ def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
             os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(OSError):
-            path.unlink()
+            os.unlink(path)  # noqa: PTH108 - as above
         raise
     finally:
         os.close(descriptor)
 
 
-def _new_file(path: Path, mode: int) -> int:
+def _new_file(path: Path | str, mode: int) -> int:
     """Return a descriptor of a new file. A file that an earlier attempt has left there is removed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, flags, mode)
     except FileExistsError:
-        path.unlink()
+        os.unlink(path)  # noqa: PTH108 - as above
         return os.open(path, flags, mode)
 
 

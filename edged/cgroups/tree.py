@@ -84,13 +84,14 @@ class CgroupFiles:
         """See `CgroupTree`."""
         first: CgroupError | None = None
         for hierarchy in self._used:
-            directory = _below(hierarchy.mount, path)
+            directory = f"{hierarchy.mount}/{path.strip('/')}"
             page_sizes = self._page_sizes_of(hierarchy, directory)
             for knob in knobs(limits, unified=hierarchy.unified, page_sizes=page_sizes):
-                try:
-                    _write_knob(hierarchy, directory, knob)
-                except CgroupError as error:
-                    first = first or error
+                if knob.controller in hierarchy.controllers:
+                    try:
+                        _write_knob(directory, knob)
+                    except CgroupError as error:
+                        first = first or error
         if first is not None:
             self._handed_down.clear()
             raise first
@@ -117,12 +118,12 @@ class CgroupFiles:
         if hierarchy.unified:
             self._handed_down.add(directory.parent)
 
-    def _page_sizes_of(self, hierarchy: Hierarchy, directory: Path) -> tuple[str, ...]:
+    def _page_sizes_of(self, hierarchy: Hierarchy, directory: str) -> tuple[str, ...]:
         """Return the sizes of the machine's huge pages that a hierarchy limits; looked for until there is a cgroup."""
         if _HUGE_PAGES not in hierarchy.controllers:
             return ()
-        if hierarchy.mount not in self._page_sizes and directory.is_dir():
-            self._page_sizes[hierarchy.mount] = _page_sizes(directory)
+        if hierarchy.mount not in self._page_sizes and Path(directory).is_dir():
+            self._page_sizes[hierarchy.mount] = _page_sizes(Path(directory))
         return self._page_sizes.get(hierarchy.mount, ())
 
     def _hand_down(self, directory: Path, controllers: tuple[str, ...]) -> None:
@@ -137,7 +138,7 @@ class CgroupFiles:
 class _cgroup_errors:  # noqa: N801 - a context manager that is used as a function
     """Turns an OSError into a CgroupError with the attempted operation."""
 
-    def __init__(self, attempt: str, on: Path, hint: str = "") -> None:
+    def __init__(self, attempt: str, on: Path | str, hint: str = "") -> None:
         self._attempt, self._on, self._hint = attempt, on, hint
 
     def __enter__(self) -> None:
@@ -149,11 +150,10 @@ class _cgroup_errors:  # noqa: N801 - a context manager that is used as a functi
             raise CgroupError(f"cannot {self._attempt}", str(self._on), hint, retryable=True) from error
 
 
-def _write_knob(hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
-    if knob.controller in hierarchy.controllers:
-        file = directory / knob.file
-        with _cgroup_errors("set the cgroup's limit", file, f"to {knob.value}"):
-            _write(file, knob.value)
+def _write_knob(directory: str, knob: Knob) -> None:
+    file = f"{directory}/{knob.file}"
+    with _cgroup_errors("set the cgroup's limit", file, f"to {knob.value}"):
+        _write(file, knob.value)
 
 
 def _made(directory: Path) -> bool:
@@ -171,7 +171,7 @@ def _below(mount: Path, path: CgroupPath) -> Path:
     return mount / path.strip("/")
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path | str, text: str) -> None:
     """Write in one call, as the kernel requires; a missing file is not made."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.devices.manager import DeviceManager
+from edged.devices.model import DeviceCapacity
 from edged.eviction_api.signals import Pressure
 from edged.node.status import NodeReport, allocatable_amounts, node_status
 from modules.apimachinery.types import Nanoseconds, Node, NodeStatus
@@ -35,6 +36,15 @@ class NodeState(Struct, frozen=True):
         return self.report.machine.addresses if self.report is not None else ()
 
 
+class _Facts(Struct, frozen=True):
+    """What follows from a state and devices; of nothing before the first report."""
+
+    state: NodeState | None
+    devices: Mapping[str, DeviceCapacity]
+    status: NodeStatus = NodeStatus()
+    allocatable: Mapping[str, Fraction] = {}
+
+
 class LocalNode:
     """Holds the `NodeState`. Written by the `NodeReporter` only, read by any part on any thread.
 
@@ -45,6 +55,7 @@ class LocalNode:
     def __init__(self, devices: DeviceManager) -> None:
         self._devices = devices
         self.state = NodeState()
+        self._last = _Facts(None, {})
 
     def set_report(self, report: NodeReport) -> None:
         """Set the report of the machine and the runtime."""
@@ -64,23 +75,33 @@ class LocalNode:
 
     def report(self) -> NodeReport | None:
         """Return the last report with the devices and pressures of this moment; None while there is no report."""
-        state = self.state
-        if state.report is None:
-            return None
-        problem = NODE_SHUTDOWN_NOT_READY if state.is_shutting_down else state.report.runtime_problem
-        devices = self._devices.capacity()
-        return replace(state.report, devices=devices, pressures=state.pressures, runtime_problem=problem)
+        return _report(self.state, self._devices.capacity())
 
     def status(self) -> NodeStatus:
         """Return the node's status of this moment; an empty one while there is no report."""
-        report = self.report()
-        return node_status(report, self._known_status(), Nanoseconds(0)) if report is not None else NodeStatus()
+        return self._facts().status
 
     def allocatable(self) -> Mapping[str, Fraction]:
         """Return the resources for pods in base units, by name; empty while there is no report."""
-        report = self.report()
-        return allocatable_amounts(report, self._known_status()) if report is not None else {}
+        return self._facts().allocatable
 
-    def _known_status(self) -> NodeStatus:
-        known = self.state.known
-        return known.status if known is not None else NodeStatus()
+    def _facts(self) -> _Facts:
+        """Return what follows from the state and the devices, which is asked for each new pod: the last if neither has
+        changed.
+        """
+        state, devices, last = self.state, self._devices.capacity(), self._last
+        if last.state is not state or last.devices != devices:
+            report, old = _report(state, devices), state.known.status if state.known is not None else NodeStatus()
+            last = _Facts(state, devices)
+            if report is not None:
+                status, allocatable = node_status(report, old, Nanoseconds(0)), allocatable_amounts(report, old)
+                last = _Facts(state, devices, status, allocatable)
+            self._last = last
+        return last
+
+
+def _report(state: NodeState, devices: Mapping[str, DeviceCapacity]) -> NodeReport | None:
+    if state.report is None:
+        return None
+    problem = NODE_SHUTDOWN_NOT_READY if state.is_shutting_down else state.report.runtime_problem
+    return replace(state.report, devices=devices, pressures=state.pressures, runtime_problem=problem)

@@ -12,6 +12,7 @@ from edged.errors import ConfigError
 from edged.pods.model import PodRef, PodUid
 
 DEFAULT_LOG_ROOT = Path("/var/log/pods")
+_PODS, _VOLUMES = "pods", "volumes"
 
 
 class PodPaths(Struct, frozen=True):
@@ -27,11 +28,11 @@ class PodPaths(Struct, frozen=True):
     @property
     def pods(self) -> Path:
         """The directory with those of all pods, by their uids."""
-        return self.root / "pods"
+        return self.root / _PODS
 
     def pod(self, uid: PodUid) -> Path:
         """Return the pod's directory, with everything but its logs."""
-        return self.pods / _component(uid)
+        return Path(self.root, _PODS, _component(uid))
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
         """Return the directory of one volume. A `plugin` of `configmap` becomes `kubernetes.io~configmap`, as in a
@@ -41,7 +42,7 @@ class PodPaths(Struct, frozen=True):
 
     def volume_kind(self, uid: PodUid, plugin: str) -> Path:
         """Return a pod's volumes of one plugin."""
-        return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}"
+        return Path(self.root, _PODS, _component(uid), _VOLUMES, f"kubernetes.io~{_component(plugin)}")
 
     def stages(self, plugin: str) -> Path:
         """Return the directory of a plugin for mounts that pods share, with one directory per driver."""
@@ -53,11 +54,11 @@ class PodPaths(Struct, frozen=True):
 
     def volumes(self, uid: PodUid) -> Path:
         """Return the volumes of one pod."""
-        return self.pod(uid) / "volumes"
+        return Path(self.root, _PODS, _component(uid), _VOLUMES)
 
     def sub_paths(self, uid: PodUid) -> Path:
         """Return the bind mounts of a pod's subPaths, for containers that get only a part of a volume."""
-        return self.pod(uid) / "volume-subpaths"
+        return Path(self.root, _PODS, _component(uid), "volume-subpaths")
 
     def sub_path(self, uid: PodUid, volume: str, container: str, index: int) -> Path:
         """Return the target of one bind mount of a subPath; `index` is the mount's in its container."""
@@ -65,11 +66,11 @@ class PodPaths(Struct, frozen=True):
 
     def etc_hosts(self, uid: PodUid) -> Path:
         """Return the pod's /etc/hosts."""
-        return self.pod(uid) / "etc-hosts"
+        return Path(self.root, _PODS, _component(uid), "etc-hosts")
 
     def termination_message(self, uid: PodUid, container: str, attempt: int) -> Path:
         """Return the file for a container's termination message."""
-        return self.pod(uid) / "containers" / _component(container) / str(attempt)
+        return Path(self.root, _PODS, _component(uid), "containers", _component(container), str(attempt))
 
     def pod_logs(self, ref: PodRef) -> Path:
         """Return the logs of one pod: `<namespace>_<name>_<uid>`."""

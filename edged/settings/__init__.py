@@ -1,5 +1,6 @@
 """Settings of edged. They have no form of a file: the process fills them from its configuration, tests directly."""
 
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -160,4 +161,9 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> str:
         """Mark of the sandboxes that this agent makes: the absolute path of its root directory."""
-        return str(self.root.resolve())
+        return _resolved(self.root)
+
+
+@cache
+def _resolved(root: Path) -> str:
+    return str(root.resolve())

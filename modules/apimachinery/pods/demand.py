@@ -70,7 +70,7 @@ def _add(parts: Iterable[Amounts]) -> Amounts:
     total: Amounts = {}
     for part in parts:
         for name, amount in part.items():
-            total[name] = total.get(name, Fraction()) + amount
+            total[name] = total[name] + amount if name in total else amount
     return total
 
 

@@ -31,6 +31,7 @@ class Containers(Generic[ContainerT]):
     """
 
     def __init__(self, parts: EngineParts[ContainerT], driver: Driver[ContainerT]) -> None:
+        self._journal = parts.state.journal
         self._registry = parts.registry
         self._announcer = parts.announcer
         self._clock = parts.clock
@@ -43,10 +44,12 @@ class Containers(Generic[ContainerT]):
         container = self._driver.create(request, sandbox)
         try:
             self._registry.add_container(container)
-            publish(container.directory, without_secrets(request), container.record, self._driver.subdirectories)
+            kept, more = without_secrets(request), self._driver.subdirectories
+            publish(self._journal, container.directory, kept, container.record, more)
+            self._journal.flush()
         except BaseException:
             self._registry.remove_container(container.id)
-            discard(container.directory)
+            discard(self._journal, container.directory)
             self._driver.abort_create(container)
             raise
         self._announcer.container(cri.CONTAINER_CREATED_EVENT, container)
@@ -98,7 +101,7 @@ class Containers(Generic[ContainerT]):
             self.stop(container.id, 0)
             self._driver.remove(container)
             self._registry.remove_container(container.id)
-            discard(container.directory)
+            discard(self._journal, container.directory)
         self._announcer.container(cri.CONTAINER_DELETED_EVENT, container)
 
     def update(self, container_id: str, wanted: cri.LinuxContainerResources) -> None:
@@ -117,7 +120,7 @@ class Containers(Generic[ContainerT]):
             resources = container.config.linux.resources
             self._driver.update(container, wanted, attempt)
             resources.CopyFrom(changed_resources(resources, wanted))
-            write_container_request(container.directory, container.request)
+            write_container_request(self._journal, container.directory, container.request)
 
     def reopen_log(self, container_id: str) -> None:
         """Continue in a new log file after the old one was renamed."""

@@ -7,6 +7,7 @@ over, its processes are killed, and edged starts the pod again.
 """
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -223,6 +224,7 @@ class Sandboxes(Generic[ContainerT]):
         self, parts: EngineParts[ContainerT], driver: Driver[ContainerT], containers: Containers[ContainerT]
     ) -> None:
         self._directory = parts.state.sandboxes
+        self._journal = parts.state.journal
         self._registry = parts.registry
         self._announcer = parts.announcer
         self._clock = parts.clock
@@ -234,7 +236,8 @@ class Sandboxes(Generic[ContainerT]):
         """Reserve the pod's name and attempt, and set the sandbox up.
 
         The record of a sandbox that the driver has to set up is not ready until that is done: after a crash in
-        between, the sandbox is removed later.
+        between, the sandbox is removed later. It is durable together with its first container: without one, a power
+        cut may lose it.
 
         Raises:
             RequestRefusedError: it is wrong, its name is reserved, or it cannot be set up.
@@ -247,8 +250,8 @@ class Sandboxes(Generic[ContainerT]):
         sandbox.is_being_made = not ip
         try:
             self._registry.add_sandbox(sandbox)
-            publish(sandbox.directory, request, record)
-            if request.config.log_directory:
+            publish(self._journal, sandbox.directory, request, record)
+            if request.config.log_directory and not os.path.isdir(request.config.log_directory):  # noqa: PTH112
                 Path(request.config.log_directory).mkdir(parents=True, exist_ok=True)
             if not ip:
                 self._set_up(sandbox)
@@ -286,7 +289,7 @@ class Sandboxes(Generic[ContainerT]):
         for container in self._registry.containers(sandbox.id):
             self._containers.remove(container.id)
         self._registry.remove_sandbox(sandbox.id)
-        discard(sandbox.directory)
+        discard(self._journal, sandbox.directory)
         self._announcer.sandbox(cri.CONTAINER_DELETED_EVENT, sandbox)
 
     def _set_up(self, sandbox: Sandbox) -> None:
@@ -304,7 +307,7 @@ class Sandboxes(Generic[ContainerT]):
             _log.warning("a sandbox that could not be made stays until it is removed: %s", error)
             return
         self._registry.remove_sandbox(sandbox.id)
-        discard(sandbox.directory)
+        discard(self._journal, sandbox.directory)
 
 
 def check_sandbox(request: cri.RunPodSandboxRequest) -> None:

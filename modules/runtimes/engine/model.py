@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, Run, SandboxId, SandboxRecord
-from modules.runtimes.engine.state import RECORD, write_record
+from modules.runtimes.engine.state import RECORD, write_record_soon
 from protos.cri.v1 import api_pb2 as cri
 
 POD_UID: Final = "io.kubernetes.pod.uid"
@@ -50,7 +50,7 @@ class Sandbox:
         """
         with self._marking:
             if not self._was_stopped:
-                write_record(self.directory / RECORD, record)
+                write_record_soon(self.directory / RECORD, record)
                 self.record, self.is_being_made = record, False
             return not self._was_stopped
 
@@ -61,7 +61,7 @@ class Sandbox:
             if was_ready:
                 self.record = msgspec.structs.replace(self.record, stopped=True)
                 with suppress(OSError):  # a full disk; nothing starts in it as long as this edgecore knows that
-                    write_record(self.directory / RECORD, self.record)
+                    write_record_soon(self.directory / RECORD, self.record)
             return was_ready
 
     @property

@@ -1,14 +1,16 @@
 """The state directory: all files where a restarted edgecore finds its sandboxes and containers.
 
     ROOT/lock                         held by the edgecore that uses the directory
+    ROOT/journal                      makes requests and records durable, see `engine.journal`
     ROOT/images.json                  image names seen
     ROOT/damaged/                     the newest entries that could not be read at a start
     ROOT/sandboxes/ID/                request.pb, record.json
     ROOT/containers/ID/               request.pb, record.json, run.json, exit.json, asked-to-end,
                                       control (socket), work/, root/
 
-A directory appears under its id by a rename when its files are complete and on the disk, and disappears by a rename
-before it is emptied; so it is never half made or half removed. Other users (`runAsUser`) can reach the directories that
+A directory appears under its id by a rename when its files are complete, and disappears by a rename before it is
+emptied; so a kill leaves none half made or half removed. What a power cut spoils of requests and records is written
+again from the journal. Other users (`runAsUser`) can reach the directories that
 containers work in; only edgecore's user can read the files beside them.
 
 A container's variables, command and arguments may contain secrets (`secretKeyRef`, `$(NAME)`), and only its start needs
@@ -18,7 +20,8 @@ them. They stay in memory: request.pb does not have them.
 import fcntl
 import logging
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,10 +31,12 @@ from google.protobuf.message import DecodeError, Message
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
 from beehive.files.descriptors import raise_shortage
-from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_files
+from beehive.files.durable import make_directories, replace_file, replace_soon, write_soon
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.engine.journal import Journal
+from modules.runtimes.engine.records import current_boot_id
 from modules.runtimes.shim.protocol import CONTROL_SOCKET
 from protos.cri.v1 import api_pb2 as cri
 
@@ -76,25 +81,32 @@ class StateDirectory:
         self.probe = root / "probe"
         make_directories(root)
         root.chmod(mode)
-        self._lock = _lock(root)
-        try:
+        with ExitStack() as closing:
+            closing.callback(os.close, _lock(root))
             for directory in (self.sandboxes, self.containers, self.probe):
                 self._make(directory)
             for directory in (self.sandboxes, self.containers):
                 _clean(directory)
-        except BaseException:
-            self.release()
-            raise
+            self.journal = Journal(root, current_boot_id())
+            closing.callback(self.journal.close)
+            self.journal.restore(self._published(), RECORD)
+            self._closing = closing.pop_all()
 
     def release(self) -> None:
         """Unlock the directory for other processes."""
-        os.close(self._lock)
+        self._closing.close()
 
     def set_aside(self, path: Path, why: str) -> None:
         """Move an unusable entry to `damaged`. Only a container's records are kept, not its other files."""
         for name in () if path.is_symlink() else self._bulky:
             _empty(path / name)
+        self.journal.remove(path)
         set_aside(path, self.root, why)
+
+    def _published(self) -> Iterator[Path]:
+        """Yield the directories of sandboxes and containers."""
+        for directory in (self.sandboxes, self.containers):
+            yield from entries(directory)
 
     def _make(self, directory: Path) -> None:
         """Make the directory; a file in its place is moved out of the way."""
@@ -103,10 +115,17 @@ class StateDirectory:
         directory.chmod(_TRAVERSABLE)
 
 
-def publish(directory: Path, request: Message, record: msgspec.Struct, subdirectories: tuple[str, ...] = ()) -> None:
-    """Make `directory` with its request and record, complete from the start.
+def publish(
+    journal: Journal,
+    directory: Path,
+    request: Message,
+    record: msgspec.Struct,
+    subdirectories: tuple[str, ...] = (),
+) -> None:
+    """Make `directory` with its request and record, complete from the start; durable after a flush of the journal.
 
     Args:
+        journal: of the state directory.
         directory: of the sandbox or container.
         request: as it is stored, see `without_secrets`.
         record: goes with it.
@@ -116,14 +135,17 @@ def publish(directory: Path, request: Message, record: msgspec.Struct, subdirect
     hidden.mkdir()
     hidden.chmod(_TRAVERSABLE)
     for name in subdirectories:
-        (hidden / name).mkdir(mode=0o700)
-    write_files({hidden / REQUEST: request.SerializeToString(), hidden / RECORD: msgspec.json.encode(record)})
-    sync_directory(hidden)
-    put_in_place(hidden, directory)
+        os.mkdir(f"{hidden}/{name}", 0o700)  # noqa: PTH102 - strings, as below: this is done for each container
+    contents = {REQUEST: request.SerializeToString(), RECORD: msgspec.json.encode(record)}
+    for name, content in contents.items():
+        write_soon(f"{hidden}/{name}", content)
+    hidden.replace(directory)
+    journal.add(directory, contents)
 
 
-def discard(directory: Path) -> None:
+def discard(journal: Journal, directory: Path) -> None:
     """Remove `directory` and its content; the name disappears immediately, even if emptying takes a while."""
+    journal.remove(directory)
     hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
     _empty(hidden)
     try:
@@ -138,6 +160,11 @@ def discard(directory: Path) -> None:
 def write_record(path: Path, record: msgspec.Struct) -> None:
     """Replace the record at `path`. Raises OSError."""
     replace_file(path, msgspec.json.encode(record))
+
+
+def write_record_soon(path: Path, record: msgspec.Struct) -> None:
+    """Replace the record at `path`; a power cut may bring back the one that was published. Raises OSError."""
+    replace_soon(path, msgspec.json.encode(record))
 
 
 def read_record(path: Path, kind: type[StructT]) -> StructT | None:
@@ -173,9 +200,10 @@ def without_secrets(request: cri.CreateContainerRequest) -> cri.CreateContainerR
     return stored
 
 
-def write_container_request(directory: Path, request: cri.CreateContainerRequest) -> None:
-    """Replace the request of a container's directory, without its secrets. Raises OSError."""
-    replace_file(directory / REQUEST, without_secrets(request).SerializeToString())
+def write_container_request(journal: Journal, directory: Path, request: cri.CreateContainerRequest) -> None:
+    """Replace the request of a container's directory, without its secrets, durably. Raises OSError."""
+    journal.write(directory / REQUEST, without_secrets(request).SerializeToString())
+    journal.flush()
 
 
 def read_container_request(directory: Path) -> cri.CreateContainerRequest | None:
@@ -190,7 +218,7 @@ def read_container_request(directory: Path) -> cri.CreateContainerRequest | None
         return None
     if any(getattr(request.config, field) for field in _SECRET):
         with suppress(OSError):  # a full disk; the next start tries again
-            write_container_request(directory, request)
+            replace_file(directory / REQUEST, without_secrets(request).SerializeToString())
     return without_secrets(request)
 
 

@@ -137,9 +137,7 @@ class OciDriver(Driver[OciContainer]):
             places = Places(self._roots, self._mapped, self._boot)
             self._bundles = Bundles(registry, self._images, places, self._namespaces, self._machine, filters)
             conmon = Conmon(launcher, programs.parent, self._runtime)
-            self._processes = ContainerProcesses(
-                self._runtime, conmon, self._bundles, parts.watcher, clock, parts.announcer
-            )
+            self._processes = ContainerProcesses(self._runtime, conmon, self._bundles, parts)
             self._resources = SandboxResources(self._namespaces, settings.network)
             self._executor = Executor(launcher, self._runtime, clock)
             streams = ContainerStreams(launcher, self._runtime, registry, self._namespaces)

@@ -17,14 +17,12 @@ from typing import Final
 
 import msgspec
 
-from beehive.clock import Clock
 from beehive.files.durable import replace_soon
 from beehive.files.removal import remove_tree
+from modules.runtimes.engine.driver import EngineParts
 from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, WrongStateError
-from modules.runtimes.engine.events import Announcer
-from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import Exit, lost
-from modules.runtimes.engine.state import read_record, write_record
+from modules.runtimes.engine.state import read_record
 from modules.runtimes.oci.bundles import Bundles
 from modules.runtimes.oci.crun import conmon as parents
 from modules.runtimes.oci.crun.commands import kill_commands
@@ -61,16 +59,15 @@ class ContainerProcesses:
         runtime: RuntimeCommand,
         conmon: Conmon,
         bundles: Bundles,
-        watcher: ProcessWatcher,
-        clock: Clock,
-        announcer: Announcer,
+        parts: EngineParts[OciContainer],
     ) -> None:
         self._runtime = runtime
         self._conmon = conmon
         self._bundles = bundles
-        self._watcher = watcher
-        self._clock = clock
-        self._announcer = announcer
+        self._journal = parts.state.journal
+        self._watcher = parts.watcher
+        self._clock = parts.clock
+        self._announcer = parts.announcer
 
     def start(self, container: OciContainer) -> None:
         """Start a created container and return when its command runs. Raises RunFailedError: then it has ended."""
@@ -205,7 +202,8 @@ class ContainerProcesses:
 
     def _record_exit(self, container: OciContainer, exit_: Exit) -> None:
         with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
-            write_record(container.directory / EXIT_RECORD, exit_)
+            self._journal.write(container.directory / EXIT_RECORD, msgspec.json.encode(exit_))
+            self._journal.flush()
         if container.first_process is not None:
             container.first_process.close()
         container.finished(exit_)

@@ -282,7 +282,7 @@ def test_limits_of_others_than_pods_are_set_as_they_are_enforced(tmp_path: Path,
     written: dict[str, str] = {}
     with (
         patch("edged.cgroups.systemd._run", done.append),
-        patch("edged.cgroups.tree._write", lambda file, text: written.update({file.parent.name: text})),
+        patch("edged.cgroups.tree._write", lambda file, text: written.update({Path(file).parent.name: text})),
         patch("shutil.which", return_value="/bin/systemctl"),
     ):
         assert open_cgroups(settings, NodeCapacity(2, 2**30), mounts, tmp_path) is not None
@@ -323,6 +323,6 @@ def test_an_enforced_reservation_without_a_cgroup_limits_none(tmp_path: Path) ->
     settings = CgroupSettings(enforce=("pods", "kube-reserved"), kube_reserved=Reservation({"cpu": "1"}))
     with patch("edged.cgroups.tree._write") as write:
         assert open_cgroups(settings, NODE, mounts) is not None
-    assert {call.args[0].parent for call in write.call_args_list} == {
+    assert {Path(call.args[0]).parent for call in write.call_args_list} == {
         tmp_path / each for each in ("kubepods", "kubepods/burstable", "kubepods/besteffort")
     }

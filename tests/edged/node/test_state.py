@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.devices.manager import DeviceManager
+from edged.devices.model import DeviceCapacity
 from edged.devices.pod_devices import Checkpoint
 from edged.eviction_api.signals import Pressure
 from edged.node.state import NODE_SHUTDOWN_NOT_READY, LocalNode
@@ -46,3 +47,20 @@ def test_a_report_has_the_pressures_and_the_shutdown_of_this_moment(node: LocalN
     node.set_shutting_down(imminent=False)
     node.set_pressures(frozenset())
     assert node.report() == away
+
+
+def test_what_follows_is_computed_once_for_each_state_and_its_devices(
+    node: LocalNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new pod asks. A plug-in may come or go while the state stays."""
+    node.set_report(REPORT)
+    first = node.status()
+    assert node.status() is first
+    assert node.allocatable() is node.allocatable()
+    monkeypatch.setattr(DeviceManager, "capacity", lambda _self: {"example.com/dongle": DeviceCapacity(3, 2)})
+    assert node.status().capacity["example.com/dongle"] == "3"
+    assert node.allocatable()["example.com/dongle"] == Fraction(2)
+    monkeypatch.undo()
+    assert "example.com/dongle" not in node.status().capacity
+    node.set_pressures(frozenset({Pressure.DISK}))
+    assert node.status() != first

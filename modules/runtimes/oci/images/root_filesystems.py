@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import is_mounted
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from beehive.node_namespaces import namespaces_id
@@ -75,7 +76,7 @@ class RootFilesystems:
         target = self._mount_point(directory)
         if not self.has_overlays:
             self._copy(image_id, target, is_plain=root is None and not label)
-        elif not target.is_mount():
+        elif not is_mounted(target):
             layers = self._layers(image_id)
             for name in ("upper", "work"):
                 (directory / name).mkdir(exist_ok=True)
@@ -93,7 +94,7 @@ class RootFilesystems:
         target = self._mount_point(directory)
         if not self.has_overlays:
             self._copy(image_id, target, is_plain=root is None)
-        elif not target.is_mount():
+        elif not is_mounted(target):
             layers = self._layers(image_id)
             _mount_overlay([*layers, self._empty()] if len(layers) < 2 else layers, target, None, root)
         return target
@@ -106,7 +107,7 @@ class RootFilesystems:
         target = directory / "rootfs"
         try:
             for _ in range(_MOST_MOUNTS):
-                if not target.is_mount():
+                if not is_mounted(target):
                     break
                 try:
                     unmount(target)

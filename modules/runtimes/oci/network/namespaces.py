@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from beehive.files.descriptors import is_mounted
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network import pod_init
@@ -167,7 +168,7 @@ class PodNamespaces:
         try:
             with self._lock:
                 path.mkdir(mode=0o755, exist_ok=True)
-                if not path.is_mount():
+                if not is_mounted(path):
                     mount_tmpfs(path, f"mode=1777,size={size}")
         except OSError as error:
             raise PodNamespaceError(f"make /dev/shm of sandbox {sandbox_id}", str(error)) from error
@@ -266,13 +267,12 @@ def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:
 def _files(directory: Path) -> dict[str, Path | None]:
     """Return the files of the namespaces that a sandbox has, by kind; None for the machine's."""
     device = directory.stat().st_dev
-    files = {kind: directory / kind for kind in (*_KINDS, USER)}
-    return {kind: path if _is_bound(path, device) else None for kind, path in files.items()}
+    return {kind: directory / kind if _is_bound(f"{directory}/{kind}", device) else None for kind in (*_KINDS, USER)}
 
 
-def _is_bound(path: Path, device: int) -> bool:
+def _is_bound(path: str, device: int) -> bool:
     try:
-        return path.stat().st_dev != device
+        return os.stat(path).st_dev != device  # noqa: PTH116 - most of them are missing
     except FileNotFoundError:
         return False
 

@@ -220,7 +220,10 @@ def inside_image(attempt: str, mount: cri.Mount, volumes: Mapping[str, ImageVolu
 
 
 def _source(attempt: str, mount: cri.Mount) -> str:
-    path = os.path.realpath(checked_path(attempt, mount.host_path, "the host path"))
+    asked = checked_path(attempt, mount.host_path, "the host path")
+    if (there := _real_path(asked)) is not None:
+        return there
+    path = os.path.realpath(asked)
     try:
         if not os.path.lexists(path):
             Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -228,3 +231,16 @@ def _source(attempt: str, mount: cri.Mount) -> str:
     except OSError as error:
         raise WrongStateError(attempt, f'the host path "{path[:200]}" cannot be made: {error.strerror}') from error
     return path
+
+
+def _real_path(path: str) -> str | None:
+    """Return where a path leads, as the kernel follows its links, in three calls; None if it is missing."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - no path but a descriptor
+        return found if os.fstat(handle).st_nlink else None
+    finally:
+        os.close(handle)

@@ -14,6 +14,8 @@ _DEEPEST: Final = 64
 
 def checked_path(attempt: str, path: str, what: str) -> str:
     """Return the path without doubled slashes and dots. Raises BadRequestError, which names it as `what`."""
+    if _is_plain(path):
+        return path.rstrip("/") or "/"
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not path.startswith("/") or ".." in parts:
         raise BadRequestError(attempt, f'{what} "{path[:200]}" is not absolute or has ".."')
@@ -22,6 +24,12 @@ def checked_path(attempt: str, path: str, what: str) -> str:
     if "\0" in path or len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_NAME for part in parts):
         raise BadRequestError(attempt, f'{what} "{path[:60]!r}…" is too long or has a NUL character')
     return "/" + "/".join(parts)
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether a path is short and needs no further look, as most do: a container has thirty."""
+    is_short = len(path) <= _LONGEST_NAME and path.isascii() and path.count("/") <= _DEEPEST
+    return is_short and path.startswith("/") and "//" not in path and "/." not in path and "\0" not in path
 
 
 def is_below_any(path: str, tops: Set[str]) -> bool:

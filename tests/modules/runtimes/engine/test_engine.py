@@ -17,7 +17,7 @@ from beehive.clock import Clock
 from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
-from modules.runtimes.engine import engine, model, state
+from modules.runtimes.engine import engine, journal, model, state
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import (
@@ -465,9 +465,11 @@ def _after(event: Event, function: Callable[[ContainerId], None]) -> Callable[[C
     return call
 
 
-@pytest.mark.parametrize("failing", ["write_files", "sync_directory"])
+@pytest.mark.parametrize(
+    ("where", "failing"), [(state, "write_soon"), (os, "fdatasync"), (journal.Journal, "add"), (os, "write")]
+)
 def test_a_container_that_cannot_be_stored_leaves_nothing(
-    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: object, failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client tries again for as long as the disk is full."""
     life = Life(1, tmp_path / "state")
@@ -476,7 +478,7 @@ def test_a_container_that_cannot_be_stored_leaves_nothing(
     def fails(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(state, failing, fails)
+    monkeypatch.setattr(where, failing, fails)
     sandbox = life.engine.registry.container(made).sandbox_id
     config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="y"))
     with pytest.raises(OSError, match="No space left"):
@@ -494,7 +496,7 @@ def test_a_pod_is_stopped_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mon
     def fails(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model, "write_record", fails)
+    monkeypatch.setattr(model, "write_record_soon", fails)
     sandbox = life.engine.registry.container(made).sandbox_id
     life.engine.sandboxes.stop(sandbox)
     assert (life.machine.running, life.machine.networks) == (set(), set())

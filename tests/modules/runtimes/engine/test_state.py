@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from modules.runtimes.engine import state as state_module
 from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.engine.journal import Journal
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import BootId, Exit, SandboxId, SandboxRecord
 from modules.runtimes.engine.state import (
@@ -50,12 +51,12 @@ def test_published_and_discarded(tmp_path: Path) -> None:
     """A published directory is there with its files, for its owner's eyes only; a discarded one is gone."""
     state = StateDirectory(tmp_path)
     request = cri.RunPodSandboxRequest(config=cri.PodSandboxConfig(hostname="h"))
-    publish(state.sandboxes / "a", request, _RECORD)
+    publish(state.journal, state.sandboxes / "a", request, _RECORD)
     assert entries(state.sandboxes) == [state.sandboxes / "a"]
     assert (state.sandboxes / "a/request.pb").stat().st_mode & 0o077 == 0
     assert cri.RunPodSandboxRequest.FromString((state.sandboxes / "a/request.pb").read_bytes()) == request
-    discard(state.sandboxes / "a")
-    discard(state.sandboxes / "a")
+    discard(state.journal, state.sandboxes / "a")
+    discard(state.journal, state.sandboxes / "a")
     assert os.listdir(state.sandboxes) == []  # noqa: PTH208
     state.release()
 
@@ -75,10 +76,10 @@ def test_deeply_nested_directories_of_a_container_do_not_fail_a_start(tmp_path: 
     the agent.
     """
     state = StateDirectory(tmp_path)
-    publish(state.containers / "a", cri.CreateContainerRequest(), _RECORD, ("work",))
+    publish(state.journal, state.containers / "a", cri.CreateContainerRequest(), _RECORD, ("work",))
     make_deep(state.containers / "a/work/deep", 1500)
     make_deep(state.containers / ".half/work/deep", 1500)
-    discard(state.containers / "a")
+    discard(state.journal, state.containers / "a")
     state.release()
     assert [path.name for path in state.containers.iterdir()] == [".half"]
     StateDirectory(tmp_path).release()
@@ -153,8 +154,9 @@ def _request() -> cri.CreateContainerRequest:
 
 def test_no_secret_of_a_container_is_on_the_disk(tmp_path: Path) -> None:
     """Its variables and command may contain some; also in the files of an earlier version, once they are read."""
-    directory = tmp_path / "c"
-    publish(directory, _request(), _RECORD)
+    state = StateDirectory(tmp_path)
+    directory = state.containers / "c"
+    publish(state.journal, directory, _request(), _RECORD)
     file = directory / "request.pb"
     assert b"hunter2" in file.read_bytes()
     stored = read_container_request(directory)
@@ -162,10 +164,11 @@ def test_no_secret_of_a_container_is_on_the_disk(tmp_path: Path) -> None:
     assert stored is not None
     assert (stored.config.labels["a"], stored.config.metadata.name) == ("b", "c")
     assert b"hunter2" not in file.read_bytes()
-    write_container_request(directory, _request())
+    write_container_request(state.journal, directory, _request())
     assert b"hunter2" not in file.read_bytes()
     assert read_container_request(directory) == stored
     assert file.stat().st_mode & 0o077 == 0
+    state.release()
 
 
 def test_sandboxes_are_filtered_by_their_state() -> None:
@@ -183,7 +186,7 @@ def test_remains_of_an_earlier_attempt_keep_no_directory(tmp_path: Path, monkeyp
         raise OSError("directory not empty")
 
     monkeypatch.setattr(Path, "rename", refuses)
-    discard(tmp_path / "a")
+    discard(Journal(tmp_path, "boot"), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 

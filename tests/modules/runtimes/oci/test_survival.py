@@ -140,7 +140,7 @@ _STEPS_OF_A_SANDBOX = [
     "before modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.sandbox_resources:SandboxResources.make",
-    "after modules.runtimes.engine.model:write_record",
+    "after modules.runtimes.engine.model:write_record_soon",
 ]
 
 

@@ -1,0 +1,154 @@
+"""The journal: one flush for all who wait, whole frames only, and no more bytes than it needs."""
+
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from modules.runtimes.engine import journal as journal_module
+from modules.runtimes.engine.journal import NAME, Journal
+from tests.support.patience import PATIENCE
+
+
+def _directory(root: Path, name: str = "a") -> Path:
+    directory = root / "containers" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _restored(root: Path, boot: str) -> dict[str, bytes]:
+    """Start at a boot of the machine; return the contents of all files."""
+    (root / "containers").mkdir(exist_ok=True)
+    journal = Journal(root, boot)
+    journal.restore((path for path in (root / "containers").iterdir()), "record.json")
+    journal.close()
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in (root / "containers").glob("*/*")}
+
+
+def test_files_are_written_again_after_another_boot_only(tmp_path: Path) -> None:
+    """At the same boot the files are what counts: nothing has spoilt them."""
+    journal = Journal(tmp_path, "first")
+    for content in (b"old", b"new"):
+        journal.write(_directory(tmp_path) / "request.pb", content)
+    journal.close()
+    (tmp_path / "containers/a/request.pb").write_bytes(b"")
+    assert _restored(tmp_path, "first") == {"a/request.pb": b""}
+    assert _restored(tmp_path, "second") == {"a/request.pb": b"new"}
+
+
+def test_a_torn_frame_is_cut_off(tmp_path: Path) -> None:
+    """Wherever it is torn, the frames before it count, and later ones are read."""
+    journal = Journal(tmp_path, "first")
+    journal.add(_directory(tmp_path), {"one": b"1"})
+    first = (tmp_path / NAME).stat().st_size
+    journal.add(_directory(tmp_path), {"two": b"2"})
+    journal.close()
+    whole = (tmp_path / NAME).read_bytes()
+    for length in range(first, len(whole)):
+        for torn in (whole[:length], whole[:length] + bytes(len(whole) - length)):
+            root = tmp_path / f"{length}-{len(torn)}"
+            root.mkdir()
+            (root / NAME).write_bytes(torn)
+            journal = Journal(root, "first")
+            journal.add(_directory(root), {"three": b"3"})
+            journal.close()
+            assert _restored(root, "second") == {"a/one": b"1", "a/three": b"3"}, length
+
+
+def test_a_full_disk_tears_no_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written of a frame is cut off, and the next one follows the last whole one."""
+    journal, write = Journal(tmp_path, "first"), os.write
+    journal.add(_directory(tmp_path), {"one": b"1"})
+
+    def fills(descriptor: int, content: memoryview) -> int:
+        if len(content) < 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content[:5])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", fills)
+        with pytest.raises(OSError, match="No space"):
+            journal.add(_directory(tmp_path), {"two": b"2"})
+    journal.add(_directory(tmp_path), {"three": b"3"})
+    journal.close()
+    assert _restored(tmp_path, "second") == {"a/one": b"1", "a/three": b"3"}
+
+
+def test_one_flush_serves_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who write while the journal is flushed share the next flush."""
+    begun, finish, flushes = Event(), Event(), []
+
+    def flush(descriptor: int) -> None:
+        flushes.append(descriptor)
+        begun.set()
+        assert finish.wait(PATIENCE)
+
+    journal = Journal(tmp_path, "first")
+    journal.add(_directory(tmp_path), {"0": b""})
+    monkeypatch.setattr(os, "fdatasync", flush)
+    with ThreadPoolExecutor(6) as threads:
+        first = threads.submit(journal.flush)
+        assert begun.wait(PATIENCE)
+        for number in range(1, 6):
+            journal.add(_directory(tmp_path), {str(number): b""})
+        others = [threads.submit(journal.flush) for _ in range(5)]
+        finish.set()
+        for each in (first, *others):
+            each.result(PATIENCE)
+    assert len(flushes) == 2
+    journal.flush()
+    assert len(flushes) == 2
+    journal.close()
+
+
+def test_after_a_failed_flush_all_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further flush would succeed, though the kernel has given up what it could not write."""
+
+    def fails(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    journal = Journal(tmp_path, "first")
+    journal.add(_directory(tmp_path), {"one": b"1"})
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", fails)
+        with pytest.raises(OSError, match="output error"):
+            journal.flush()
+        broken.setattr(os, "fsync", fails)
+        with pytest.raises(OSError, match="output error"):
+            journal.flush()
+    before = (tmp_path / NAME).stat().st_ino
+    journal.flush()
+    assert (tmp_path / NAME).stat().st_ino != before
+    journal.close()
+    assert _restored(tmp_path, "second") == {"a/one": b"1"}
+
+
+def test_it_keeps_no_more_than_twice_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods come and go for years."""
+    monkeypatch.setattr(journal_module, "_LARGEST", 4096)
+    journal, largest = Journal(tmp_path, "first"), 0
+    journal.write(_directory(tmp_path, "stays") / "one", b"1" * 100)
+    for number in range(200):
+        journal.write(_directory(tmp_path, f"goes{number}") / "one", b"2" * 100)
+        journal.flush()
+        journal.remove(tmp_path / "containers" / f"goes{number}")
+        largest = max(largest, (tmp_path / NAME).stat().st_size)
+    journal.close()
+    assert largest < 4096 + 200
+    journal = Journal(tmp_path, "second")
+    (tmp_path / "containers/stays/one").unlink()
+    journal.restore((tmp_path / "containers" / "stays",), "record.json")
+    assert (tmp_path / "containers/stays/one").read_bytes() == b"1" * 100
+    journal.close()
+
+
+def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    """Its record may be replaced from now on; a damaged one is left to others."""
+    (_directory(tmp_path) / "record.json").write_bytes(b"{}")
+    _directory(tmp_path, "damaged")
+    _restored(tmp_path, "first")
+    (tmp_path / "containers/a/record.json").write_bytes(b"")
+    assert _restored(tmp_path, "second") == {"a/record.json": b"{}"}
