@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from beehive.decoding import decode_json
 from modules.processes.common.backup.archive import PartEntry
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SIGNATURE, BundleManifest, read_bundle
+from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SBOM, SIGNATURE, BundleManifest, read_bundle
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.staging import stage
 from modules.processes.edgecore.upgrade.updater import Installation
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle, make_wheel, manifest_for
-from tests.packaging.bundle import public_key, write_bundle
+from tests.packaging.bundle import manifest_of, public_key, write_bundle
 
 KEYS = [public_key(KEY)]
 
@@ -113,6 +113,7 @@ def fields(**changes: object) -> dict[str, Any]:
         {"parts": [{"name": "../a.whl", "size": 1, "sha256": ""}]},
         {"parts": [{"name": "/etc/a.whl", "size": 1, "sha256": ""}]},
         {"parts": [{"name": ".a.whl", "size": 1, "sha256": ""}]},
+        {"parts": [{"name": "sbom.json", "size": 1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": -1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": 1 << 40, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": 1, "sha256": ""}] * 2},
@@ -196,6 +197,21 @@ def test_a_version_is_an_environment_with_its_programs(tmp_path: Path) -> None:
     assert not list(place.rglob("x"))
     assert (place / "bin" / "edgecore").read_text().startswith(f"#!{place}/bin/python\n")
     assert sorted(path.name for path in place.parent.iterdir()) == ["1.0.0"]
+
+
+def test_the_list_of_what_it_consists_of_is_kept(tmp_path: Path) -> None:
+    """Signed as the wheels are, it stays with the version."""
+    wheel, listed = make_wheel(tmp_path, "1.0.0"), tmp_path / SBOM
+    listed.write_bytes(b"{}")
+    bundle, into = tmp_path / "b", tmp_path / "x"
+    into.mkdir()
+    write_bundle(bundle, manifest_of([wheel, listed], "1.0.0", "c"), [wheel, listed], KEY)
+    manifest, _ = read_bundle(bundle, KEYS, into)
+    assert {part.name for part in manifest.parts} == {wheel.name, SBOM}
+    installation = Installation(tmp_path / "i")
+    installation.versions.mkdir(parents=True)
+    place = stage(into.iterdir(), b"{}", "1.0.0", installation, 1 << 20)
+    assert (place / SBOM).read_bytes() == b"{}"
 
 
 def member(name: str, mode: int = 0) -> Callable[[zipfile.ZipFile], None]:
