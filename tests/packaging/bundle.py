@@ -37,6 +37,7 @@ from tests.packaging.sbom import sbom_of
 
 _SECONDS: Final = 900.0
 _PROGRAM: Final = "edgecore"
+_OWN: Final = ("edgecore-", "edgecore_lab-")
 
 
 def manifest_of(files: Sequence[Path], version: str, commit: str, schema: int = NEWEST) -> BundleManifest:
@@ -84,8 +85,8 @@ def _key_in(file: Path) -> Ed25519PrivateKey:
 
 
 def released(directory: Path) -> tuple[list[Path], str]:
-    """Return edgecore's own wheels of a release, and its version."""
-    own = sorted(directory.glob(f"{_PROGRAM}*.whl"))
+    """Return edgecore's own wheels of a release, and its version; the wheels that edgecore contains are none."""
+    own = sorted(wheel for wheel in directory.glob("*.whl") if wheel.name.startswith(_OWN))
     return own, next(each.name.split("-")[1] for each in own if each.name.startswith(f"{_PROGRAM}-"))
 
 

@@ -23,7 +23,7 @@ from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.staging import stage
 from modules.processes.edgecore.upgrade.updater import Installation
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle, make_wheel, manifest_for
-from tests.packaging.bundle import manifest_of, public_key, write_bundle
+from tests.packaging.bundle import manifest_of, public_key, released, write_bundle
 
 KEYS = [public_key(KEY)]
 
@@ -291,3 +291,11 @@ def test_the_writer_names_what_it_wrote(tmp_path: Path) -> None:
     write_bundle(tmp_path / "b", manifest, [wheel], KEY)
     assert isinstance(manifest.parts[0], PartEntry)
     assert manifest.parts[0].name == wheel.name
+
+
+def test_wheels_that_edgecore_contains_are_in_no_bundle(tmp_path: Path) -> None:
+    """The bus and the library of mappers have files of edgecore's: a second one would be refused."""
+    for name in ("edgecore", "edgecore_lab", "edgecore_beehive", "edgecore_mapper", "msgspec"):
+        (tmp_path / f"{name}-1.2.3-py3-none-any.whl").touch()
+    own, version = released(tmp_path)
+    assert ([wheel.name.split("-")[0] for wheel in own], version) == (["edgecore", "edgecore_lab"], "1.2.3")
