@@ -70,6 +70,13 @@ class InstalledNode:
         """Upgrade to a bundle."""
         return self.command("upgrade", str(bundle), "--root", str(self.root), *_LIMITS, *words)
 
+    def set(self, *settings: str) -> subprocess.CompletedProcess[str]:
+        """Change settings, with the program of the installation."""
+        return subprocess.run(
+            [self.installation / "bin" / "edgecore", "config", "set", *settings, "--root", self.root, *_LIMITS],
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
     def begin_upgrade(self, bundle: Path, within: str) -> subprocess.Popen[bytes]:
         """Begin an upgrade to a bundle."""
         words = ["upgrade", str(bundle), "--root", str(self.root), "--installation", str(self.installation)]
@@ -179,6 +186,29 @@ def test_a_better_version_and_one_that_does_not_start(node: InstalledNode) -> No
     seen = node.wait_running(connected=False)
     assert (seen.version, seen.containers) == ("1.0.1", before.containers)
     assert node.versions()["last"]["phase"] == "rolled back"
+
+
+def test_a_setting_and_one_that_lets_it_not_start(node: InstalledNode) -> None:
+    """The file is back, with its comments, and the container is the same all the time."""
+    first = node.upgrade(make_bundle(node.directory / "b", "1.0.0"))
+    assert first.returncode == 0, first.stderr
+    file = node.root / "edgecore.yaml"
+    file.write_text(f"# mine\n{file.read_text()}")
+    node.start()
+    before = node.wait_running(connected=False)
+    good = node.set("modules.edged.tailoredKubeletConfig.maxPods", "55")
+    assert good.returncode == 0, good.stderr
+    assert node.wait_running(connected=False).containers == before.containers
+    text = file.read_text()
+    assert text.startswith("# mine\n")
+    assert "maxPods: 55" in text
+
+    kubelet = "modules.edged.tailoredKubeletConfig"
+    bad = node.set(f"{kubelet}.address", "203.0.113.9", f"{kubelet}.readOnlyPort", "10255")
+    assert bad.returncode == ExitCode.NOT_DONE, bad.stderr
+    assert "back to the former one" in bad.stderr
+    assert node.wait_running(connected=False).containers == before.containers
+    assert file.read_text() == text
 
 
 @pytest.mark.slow

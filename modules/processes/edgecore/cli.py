@@ -27,7 +27,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
-from modules.processes.edgecore.location import NodeLocation, add_location, node_location
+from modules.processes.edgecore.location import NodeLocation, add_location, changing, node_location
 from modules.processes.edgecore.rootless import enter_namespaces
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
@@ -172,6 +172,7 @@ def run(chosen: argparse.Namespace) -> int:
     say = _sayer(LogFormat(chosen.log_format))
     try:
         location = node_location(chosen)
+        _go_on(location)
         config = _configured(location, say)
         refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
@@ -224,6 +225,14 @@ def recording_path(text: str | None) -> Path | None:
     if text.endswith("/"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path.absolute()
+
+
+def _go_on(location: NodeLocation) -> None:
+    """See to a change of the configuration that is unfinished, before it is read."""
+    if location.file is not None and (directory := changing(location.file)).exists():
+        from modules.processes.edgecore.upgrade.updater import Installation, go_on  # noqa: PLC0415 - hardly ever
+
+        go_on(Installation(directory))
 
 
 def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreConfig:

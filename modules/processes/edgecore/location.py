@@ -62,6 +62,11 @@ class NodeLocation(NamedTuple):
         return LoadResult(config=EdgeCoreConfig.below(root), source=f"--root {root}")
 
 
+def changing(file: Path) -> Path:
+    """Return the directory beside a configuration where `edgecore config set` keeps what it needs."""
+    return file.with_name(f".{file.name}.change")
+
+
 def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
     """Add `--config` and `--root`, which exclude each other, and return their group."""
     where = parser.add_mutually_exclusive_group()

@@ -155,7 +155,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
         words: the command line; only kubectl's verbs in it have options, or all of them for None.
     """
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
-    _add_config(commands.add_parser("config", help="print or check a configuration file"))
+    _add_config(commands.add_parser("config", help="print, check or change a configuration file"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="the node's store: list, get, history, diff"))
     device_commands.add(commands.add_parser("devices", help="the node's devices: list, get, history, set, watch"))
@@ -261,3 +261,4 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the file that `run` reads")
     add_location(check)
     check.set_defaults(command=f"{CONFIG_COMMANDS}:check")
+    upgrade.add_config_set(commands.add_parser("set", help="change settings, and go back unless the node is well"))

@@ -44,8 +44,8 @@ $ edgecore run --config edgecore.yaml
 
 ## Which file, which directory
 
-All commands (`run`, `join`, `config check`, `doctor`, `pods`, `logs`, `exec`, `store`, `trace dump`, `backup`,
-`restore`, `support-bundle`, `uninstall`, `leave`, `unit`) find the node by one rule:
+All commands (`run`, `join`, `config check`, `config set`, `doctor`, `pods`, `logs`, `exec`, `store`, `trace dump`,
+`backup`, `restore`, `support-bundle`, `uninstall`, `leave`, `unit`) find the node by one rule:
 
 1. `--config FILE` names the file.
 2. `--root DIR` names the node's directory. The file is `DIR/edgecore.yaml`; without that file the node has the process

@@ -28,7 +28,7 @@ def support_bundle(chosen: argparse.Namespace) -> None:
         parts = [SupportPart("problems.txt", "why the configuration cannot be used", lambda: problems)]
         name, directories = "", [Path("/")]
     parts += common_parts("edgecore", chosen, _UNIT, directories)
-    parts += node.upgrade_parts()
+    parts += node.upgrade_parts(location.file)
     try:
         make_bundle("edgecore", name, chosen.output, parts, redactor, clock)
     finally:

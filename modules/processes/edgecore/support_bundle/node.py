@@ -27,13 +27,20 @@ from modules.processes.edgecore.config.value_kinds import SecretText
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.gathering import facts
+from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.store_commands.database import StoredObject, StoreReadError, reading
 from modules.processes.edgecore.trace_socket import SOCKET, ask
-from modules.processes.edgecore.upgrade.updater import installation_of
+from modules.processes.edgecore.upgrade.updater import Installation, installation_of
 
 _STATE: Final = "/edgecore/state"
 _MOST_OBJECTS: Final = 20_000
+_UPGRADE: Final = {
+    "journal.json": "how it has gone",
+    "updater.log": "log of the updater",
+    "run.log": "log of what the updater has started",
+}
+"""Files of an upgrade."""
 
 
 def parts(loaded: LoadResult, options: str, redactor: Redactor) -> list[SupportPart]:
@@ -62,20 +69,16 @@ def trace_part(config: EdgeCoreConfig) -> SupportPart:
     return SupportPart("node/flight.trace", about, partial(_trace, config))
 
 
-def upgrade_parts() -> list[SupportPart]:
-    """Return the parts of the installation that this program is in; none if it is in none."""
-    installation = installation_of(Path(sys.prefix))
-    if installation is None:
-        return []
-    abouts = {
-        "journal.json": "the last upgrade",
-        "updater.log": "log of the updater",
-        "run.log": "log of what it started",
-    }
+def upgrade_parts(file: Path | None) -> list[SupportPart]:
+    """Return the parts about the last upgrade, and about the last change of a configuration, if there were any."""
+    own = installation_of(Path(sys.prefix))
+    changes = None if file is None else Installation(changing(file))
     return [
-        SupportPart(f"upgrade/{name}", about, partial(machine.tail, installation.state / name))
-        for name, about in abouts.items()
-        if (installation.state / name).exists()
+        SupportPart(f"{name}/{each}", about, partial(machine.tail, installation.state / each))
+        for name, installation in (("upgrade", own), ("configuration", changes))
+        if installation is not None
+        for each, about in _UPGRADE.items()
+        if (installation.state / each).exists()
     ]
 
 

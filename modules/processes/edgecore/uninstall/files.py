@@ -11,7 +11,7 @@ from beehive.files.removal import remove_tree
 from edgehub.certificates.files import unfinished
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation
+from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation, changing
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.runtime_kinds import kinds_with_records, of_kind
 from modules.processes.edgecore.socket_path import SOCKET
@@ -141,6 +141,7 @@ def _configuration(location: NodeLocation) -> Iterator[Path]:
     """Yield the configuration, if edgecore's rule names its place; a file that a user has named is the user's."""
     if location.file is not None and (location.root is not None or location.file == KUBEEDGE_FILE):
         yield location.file
+        yield changing(location.file)
         yield from _former(location.file)
 
 

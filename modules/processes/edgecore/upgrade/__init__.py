@@ -2,8 +2,8 @@
 
 `bundle` reads a signed release, `staging` makes a directory of it that is complete before it has its name,
 `preconditions`, `trial` and `replay_gate` decide whether the node may try it, `updater` switches, watches and rolls
-back, `commands` are the commands. The updater is a program of its own that imports only the standard library: it must
-work when neither version does.
+back, `commands` are the commands. `configuration` is `edgecore config set`, which has the same probation. The updater
+is a program of its own that imports only the standard library: it must work when neither version does.
 
 What can fail, and what then: a bundle that is unsigned, signed by others, damaged, too large or for another machine is
 refused, and so is a version that cannot read the node's configuration or database; the node runs on as it was. A kill,
@@ -41,6 +41,19 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _finish(versions, "versions")
 
 
+def add_config_set(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `edgecore config set`."""
+    parser.add_argument(
+        "settings",
+        nargs="+",
+        metavar="KEY VALUE",
+        help="such as modules.edgeHub.heartbeat 20; a value as in the file, - reads it from standard input",
+    )
+    _add_limits(parser)
+    add_location(parser)
+    parser.set_defaults(command="modules.processes.edgecore.upgrade.configuration:set_settings")
+
+
 def launcher() -> list[str]:
     """Return the words that start the current version of this program's installation; none if it is in none."""
     from modules.processes.edgecore.upgrade.updater import installation_of  # noqa: PLC0415 - only here
@@ -54,12 +67,7 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
         "--installation", type=Path, metavar="DIR", help="with the versions (default: the one of this program)"
     )
     if replay_seconds is not None:
-        parser.add_argument(
-            "--within", type=int, default=600, metavar="SECONDS", help="until the node has to be well (default 600)"
-        )
-        parser.add_argument(
-            "--steady", type=int, default=120, metavar="SECONDS", help="for so long without a break (default 120)"
-        )
+        _add_limits(parser)
         parser.add_argument(
             "--replay-seconds",
             type=int,
@@ -76,3 +84,12 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
         )
         add_location(parser)
     parser.set_defaults(command=f"{_COMMANDS}:{function}")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--within", type=int, default=600, metavar="SECONDS", help="until the node has to be well (default 600)"
+    )
+    parser.add_argument(
+        "--steady", type=int, default=120, metavar="SECONDS", help="for so long without a break (default 120)"
+    )

@@ -1,8 +1,8 @@
 """A bundle: the wheels of a release and of all that it needs, as one signed file.
 
 It is a tar, packed or not, whose first member is `manifest.json` and whose second is `manifest.sig`, the Ed25519
-signature (RFC 8032) of the first; the others are the wheels, which the manifest names with size and SHA-256. Nothing is
-parsed before the signature is verified, and no path in the file is used.
+signature (RFC 8032) of the first; the others are the wheels and the list of them (CycloneDX), which the manifest names
+with size and SHA-256. Nothing is parsed before the signature is verified, and no path in the file is used.
 """
 
 import base64
@@ -35,6 +35,8 @@ FORMAT: Final = 1
 
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "manifest.sig"
+SBOM: Final = "sbom.cdx.json"
+"""The list of what the release consists of."""
 CONTEXT: Final = b"edgecore bundle 1\n"
 """What is signed before the manifest, so that the signature is good for nothing else."""
 
@@ -64,11 +66,11 @@ class BundleManifest(msgspec.Struct, frozen=True, rename="camel"):
     differences: tuple[str, ...] = ()
     """Names of the decisions that the release means to make otherwise than the one before it."""
     parts: tuple[PartEntry, ...] = ()
-    """The wheels."""
+    """The wheels, and the list of them."""
 
 
 def read_bundle(source: Path, keys: Sequence[str], into: Path) -> tuple[BundleManifest, bytes]:
-    """Extract the wheels of a bundle into an empty directory; return its manifest, and the text of that.
+    """Extract the parts of a bundle into an empty directory; return its manifest, and the text of that.
 
     Args:
         source: the file.
@@ -123,7 +125,7 @@ def _decoded(text: bytes) -> BundleManifest:
         raise UpgradeError("cannot read the bundle", manifest.version, f"its form {manifest.format} is not {FORMAT}")
     names = {part.name for part in manifest.parts}
     sizes = [part.size for part in manifest.parts]
-    if len(names) != len(manifest.parts) or not all(_WHEEL.fullmatch(name) for name in names):
+    if len(names) != len(manifest.parts) or not all(_WHEEL.fullmatch(name) for name in names - {SBOM}):
         raise ValueError("it has parts that are no wheels")
     if len(names) > MOST_WHEELS or min(sizes, default=0) < 0 or sum(sizes) > LARGEST_WHEELS:
         raise ValueError("it is larger than any release")

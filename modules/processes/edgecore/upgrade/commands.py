@@ -70,7 +70,7 @@ def upgrade(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     installation = _installation(chosen, makes=True)
-    with _prepared(installation) as scratch:
+    with prepared(installation) as scratch:
         wheels = scratch / "wheels"
         wheels.mkdir()
         manifest, text = read_bundle(chosen.bundle, config.upgrade.trusted_keys, wheels)
@@ -81,7 +81,7 @@ def upgrade(chosen: argparse.Namespace) -> None:
         _remove_others(installation)
         stage(wheels.iterdir(), text, manifest.version, installation, manifest.unpacked)
         _switch(chosen, installation, location, config, manifest, scratch)
-    _follow(installation)
+    follow(installation)
 
 
 @reporting_errors
@@ -90,13 +90,13 @@ def rollback(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     installation = _installation(chosen, makes=False)
-    with _prepared(installation) as scratch:
+    with prepared(installation) as scratch:
         version = chosen.version or _previous(installation)
         manifest = _manifests(installation).get(version)
         if manifest is None or version == installation.current():
             raise UpgradeError("cannot go back", version, "`edgecore versions` shows the versions that are here")
         _switch(chosen, installation, location, config, manifest, scratch)
-    _follow(installation)
+    follow(installation)
 
 
 @reporting_errors
@@ -147,7 +147,7 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
 
 
 @contextmanager
-def _prepared(installation: Installation) -> Iterator[Path]:
+def prepared(installation: Installation) -> Iterator[Path]:
     """Hold the installation, and yield a scratch directory in it.
 
     Raises:
@@ -177,7 +177,7 @@ def _switch(
     current, handle = installation.current(), running_node(config, location)
     database = _database(config)
     _check_schema(database, manifest)
-    _write_programs(installation)
+    write_programs(installation)
     if not current or handle is None:
         installation.activate(version)
         print_lines([f"edgecore {version} is current"])
@@ -287,7 +287,7 @@ def unit_of(process: int, cgroups: str) -> tuple[str, bool]:
     return (names[-1], user) if done.stdout.strip() == str(process) else ("", False)
 
 
-def _write_programs(installation: Installation) -> None:
+def write_programs(installation: Installation) -> None:
     """Write the launcher and the updater, which are this version's until the next upgrade."""
     make_directories(installation.launcher.parent, 0o755)
     replace_file(installation.state / "updater.py", Path(updater.__file__).read_bytes(), 0o644)
@@ -324,7 +324,7 @@ def _remove_others(installation: Installation) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _follow(installation: Installation) -> None:
+def follow(installation: Installation) -> None:
     """Start the updater, and wait for the end of what it does.
 
     Raises:
@@ -337,13 +337,13 @@ def _follow(installation: Installation) -> None:
         start_updater(installation, journal.node, is_starting=False)
     except subprocess.SubprocessError as error:
         raise UpgradeError("the updater was not started", hint=str(error)) from error
-    print_error(
-        "edgecore", f"{journal.target} is on probation for up to {journal.limits.within:.0f} s; this may be left"
-    )
+    subject, within = journal.subject, journal.limits.within
+    print_error("edgecore", f"{subject} is on probation for up to {within:.0f} s; this may be left")
     journal = _ended(installation)
     if journal.phase is Phase.ROLLED_BACK:
-        raise UpgradeError(f"back to {journal.origin}", journal.target, "; ".join(journal.report))
-    print_lines([f"edgecore {journal.target} is current"])
+        former = f"the former one in {journal.configuration}" if journal.configuration else journal.origin
+        raise UpgradeError(f"back to {former}", subject, "; ".join(journal.report))
+    print_lines([journal.configuration or f"edgecore {journal.target} is current"])
 
 
 def _ended(installation: Installation) -> UpgradeJournal:

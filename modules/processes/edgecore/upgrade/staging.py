@@ -18,7 +18,7 @@ from typing import Final
 
 from beehive.files.advice import advice
 from beehive.files.durable import make_directories, put_in_place
-from modules.processes.edgecore.upgrade.bundle import MANIFEST
+from modules.processes.edgecore.upgrade.bundle import MANIFEST, SBOM
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.updater import Installation, sync_directory, sync_file
 
@@ -33,11 +33,11 @@ _ENTRY_POINTS: Final = "edgecore-*.dist-info/entry_points.txt"
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, configparser.Error)
 
 
-def stage(wheels: Iterable[Path], manifest: bytes, version: str, installation: Installation, unpacked: int) -> Path:
+def stage(parts: Iterable[Path], manifest: bytes, version: str, installation: Installation, unpacked: int) -> Path:
     """Make the directory of a version, in the place of one that is there; return it.
 
     Args:
-        wheels: the files.
+        parts: the wheels, and the list of them.
         manifest: of the bundle.
         version: its version, which must not be the current one.
         installation: where it belongs.
@@ -52,7 +52,7 @@ def stage(wheels: Iterable[Path], manifest: bytes, version: str, installation: I
     for earlier in (making, place):
         shutil.rmtree(earlier, ignore_errors=True)
     try:
-        _make(making, place, wheels, manifest, unpacked)
+        make_environment(making, place, parts, manifest, unpacked)
         put_in_place(making, place)
     except _DAMAGED as error:
         raise UpgradeError("cannot unpack the bundle", version, str(error)) from error
@@ -68,18 +68,37 @@ def base_interpreter() -> Path:
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
-def _make(making: Path, place: Path, wheels: Iterable[Path], manifest: bytes, unpacked: int) -> None:
+def make_environment(
+    making: Path, place: Path, parts: Iterable[Path], manifest: bytes, unpacked: int, python: Path | None = None
+) -> None:
+    """Make a durable environment of wheels.
+
+    Args:
+        making: the directory, which does not exist.
+        place: where it will be.
+        parts: the wheels, and the list of them.
+        manifest: of the bundle.
+        unpacked: the most bytes that the wheels may have unpacked.
+        python: the interpreter, of this one's version; None for this one.
+
+    Raises:
+        ValueError: a wheel is damaged, too large, or has a file that belongs elsewhere.
+        OSError: a file cannot be written.
+    """
     library = making / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
     programs = making / "bin"
     for directory in (library, programs):
         make_directories(directory, 0o755)
-    room, files = unpacked, 0
-    for wheel in sorted(wheels):
+    files = sorted(parts)
+    room, found = unpacked, 0
+    for wheel in (file for file in files if file.name != SBOM):
         size, number = _unpack(wheel, library, room)
-        room, files = room - size, files + number
-        if files > MOST_FILES:
+        room, found = room - size, found + number
+        if found > MOST_FILES:
             raise ValueError(f"more than {MOST_FILES} files")
-    python = base_interpreter()
+    for listed in (file for file in files if file.name == SBOM):
+        shutil.copyfile(listed, making / SBOM)
+    python = python or base_interpreter()
     (programs / "python").symlink_to(python)
     (making / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
     for name, module, function in _scripts(library):

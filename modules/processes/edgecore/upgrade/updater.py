@@ -1,4 +1,5 @@
-"""The updater: switches an installation to another version, watches the node, and goes back unless the node is well.
+"""The updater: switches an installation to another version, or a node to another configuration, watches the node, and
+goes back unless the node is well.
 
 `edgecore upgrade` copies this file into the installation and starts it as a process of its own. It imports only the
 standard library, and nothing of the versions that it chooses between, so it works whatever they are.
@@ -12,7 +13,9 @@ standard library, and nothing of the versions that it chooses between, so it wor
 | `upgrade/journal.json` | the last upgrade, see `UpgradeJournal` |
 | `upgrade/lock` | locked while an upgrade is prepared or carried out |
 
-Beside the node's database is its copy, until the end.
+Beside the node's database is its copy, until the end. For `edgecore config set` there is such a directory beside the
+configuration, whose link leads to the environment of the program, and which has both files of the configuration until
+the end.
 
 A phase is in the journal durably before its first step, and every step of a phase can be taken again. So whatever is
 killed, and wherever the power fails, the link names one complete version, and the next start of the node or of the
@@ -30,6 +33,7 @@ import select
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -138,6 +142,13 @@ class UpgradeJournal:
     """Starts of the node without an updater that the probation still survives."""
     report: list[str] = field(default_factory=list)
     """What was found, in words."""
+    configuration: str = ""
+    """File of the configuration that is changed; empty where the version changes."""
+
+    @property
+    def subject(self) -> str:
+        """What is on probation, in words."""
+        return "the configuration" if self.configuration else self.target
 
 
 class Installation:
@@ -153,6 +164,8 @@ class Installation:
         self.versions = root / "versions"
         self.launcher = root / "bin" / "edgecore"
         self.state = root / "upgrade"
+        self.former = self.state / "configuration.former"
+        self.following = self.state / "configuration.following"
 
     def program(self) -> Path:
         """Return the program of the current version."""
@@ -184,24 +197,39 @@ class Installation:
 
     def activate(self, version: str) -> None:
         """Set the link to a version. Raises OSError."""
+        self.lead_to(Path("versions", version))
+
+    def lead_to(self, environment: Path) -> None:
+        """Set the link. Raises OSError."""
         new = self.root / ".current.new"
         new.unlink(missing_ok=True)
-        new.symlink_to(Path("versions", version))
+        new.symlink_to(environment)
         new.replace(self.link)
         sync_directory(self.root)
 
     def switch(self, journal: UpgradeJournal) -> None:
-        """Activate the new version. Raises OSError."""
+        """Activate the new version, or the new configuration. Raises OSError."""
         self.write(journal, Phase.SWITCHING)
-        self.activate(journal.target)
+        if journal.configuration:
+            self._configure(journal, self.following)
+        else:
+            self.activate(journal.target)
         self.write(journal, Phase.PROBATION)
+
+    def _configure(self, journal: UpgradeJournal, source: Path) -> None:
+        """Replace the configuration; its owner and mode stay. Raises OSError."""
+        file = Path(journal.configuration)
+        replace_durably(file, source.read_bytes(), like=file.stat())
 
     def roll_back(self, journal: UpgradeJournal) -> None:
         """Activate the earlier version, with the earlier database if the new one has changed its schema, damaged it, or
-        begun another.
+        begun another; or the earlier configuration.
 
         The node must not run. Needs no room on the disk for the database. Raises OSError.
         """
+        if journal.configuration:
+            self._configure(journal, self.former)
+            return
         database = Path(journal.database)
         present = (schema_of(database), inode_of(database))
         if journal.database and backup_of(database).exists() and present != (journal.schema, journal.inode):
@@ -213,8 +241,11 @@ class Installation:
         self.activate(journal.origin)
 
     def finish(self, journal: UpgradeJournal, phase: Phase) -> None:
-        """Write the end, and remove the copy of the database, which else the next upgrade does. Raises OSError."""
+        """Write the end, and remove the copies, which else the next upgrade does. Raises OSError."""
         self.write(journal, phase)
+        if journal.configuration:
+            for copy in (self.former, self.following):
+                copy.unlink(missing_ok=True)
         if journal.database:
             backup_of(Path(journal.database)).unlink(missing_ok=True)
 
@@ -226,7 +257,7 @@ class Installation:
             journal.boots -= 1
             is_over = journal.boots < 0
             if is_over:
-                journal.report.append(f"{journal.target} was started too often before it was well")
+                journal.report.append(f"{journal.subject} was started too often before it was well")
             self.write(journal, Phase.ROLLING_BACK if is_over else Phase.PROBATION)
         if journal.phase is Phase.ROLLING_BACK:
             self.roll_back(journal)
@@ -297,7 +328,7 @@ class Updater:
         if journal.phase in (Phase.STAGED, Phase.SWITCHING):
             self._installation.switch(journal)
         if journal.phase is Phase.PROBATION:
-            self._ensure_running(journal.target)
+            self._ensure_running(journal)
             trouble = self._watch(journal)
             if not trouble:
                 self._installation.finish(journal, Phase.COMMITTED)
@@ -311,10 +342,10 @@ class Updater:
                 self._node.start()
             self._installation.finish(journal, Phase.ROLLED_BACK)
 
-    def _ensure_running(self, version: str) -> None:
-        """Let the node run a version, if it does not."""
-        seen = None if self._is_starting else self._node.observe()
-        if not self._is_starting and (seen is None or seen.version != version):
+    def _ensure_running(self, journal: UpgradeJournal) -> None:
+        """Let the node run the new version, if it does not, or start it with the new configuration."""
+        seen = None if self._is_starting or journal.configuration else self._node.observe()
+        if not self._is_starting and (seen is None or seen.version != journal.target):
             self._node.stop()
             self._node.start()
         self._is_starting = False
@@ -326,7 +357,7 @@ class Updater:
         while True:
             exits = self._node.exits()
             if exits >= limits.exits:
-                return f"{journal.target} ended {exits} times"
+                return f"{journal.subject} ended {exits} times"
             trouble = trouble_of(journal, self._node.observe())
             now = self._node.monotonic()
             since = None if trouble else now if since is None else since
@@ -408,12 +439,16 @@ def schema_of(database: Path) -> int | None:
     return int(version) if check == "ok" else None
 
 
-def replace_durably(path: Path, content: bytes) -> None:
-    """Replace a file with mode 0600, durably. Raises OSError."""
+def replace_durably(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
+    """Replace a file durably, with mode 0600, or with the owner and mode of another one. Raises OSError."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
+        if like is not None:
+            os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(descriptor, like.st_uid, like.st_gid)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -667,24 +702,25 @@ def start_updater(installation: Installation, node: NodeHandle, *, is_starting: 
         )
 
 
-def launch(root: Path, words: Sequence[str]) -> NoReturn:
-    """Start the current version in the place of this process; see to an upgrade that is unfinished before a node runs.
+def go_on(installation: Installation) -> None:
+    """See to an upgrade that is unfinished, before a node starts; whatever fails there is said."""
+    try:
+        with installation.locked() as is_free:
+            journal = installation.journal() if is_free else None
+            if journal is None or journal.phase not in UNFINISHED:
+                return
+            if not (runs := owner_of(Path(journal.node.lock)) != 0):
+                installation.recover(journal)
+        start_updater(installation, journal.node, is_starting=not runs)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"edgecore: cannot go on with the upgrade: {error}\n")
 
-    Whatever fails there is said, and the version starts nevertheless.
-    """
+
+def launch(root: Path, words: Sequence[str]) -> NoReturn:
+    """Start the current version in the place of this process; before a node runs, go on with what is unfinished."""
     installation = Installation(root)
     if words[:1] == ["run"]:
-        try:
-            with installation.locked() as is_free:
-                journal = installation.journal() if is_free else None
-                if journal is None or journal.phase not in UNFINISHED:
-                    journal = None
-                elif not (runs := owner_of(Path(journal.node.lock)) != 0):
-                    installation.recover(journal)
-            if journal is not None:
-                start_updater(installation, journal.node, is_starting=not runs)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            sys.stderr.write(f"edgecore: cannot go on with the upgrade: {error}\n")
+        go_on(installation)
     program = str(installation.program())
     os.execv(program, [program, *words])  # noqa: S606 - in the place of this process
 

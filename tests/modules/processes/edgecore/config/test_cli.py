@@ -192,7 +192,7 @@ def test_the_name_alone_prints_the_help(capsys: pytest.CaptureFixture[str]) -> N
     [
         ("images load x.tar", 'unknown command "load"; did you mean import?'),
         ("devices histroy", 'unknown command "histroy"; did you mean history?'),
-        ("config xyzzy", 'unknown command "xyzzy"; there are default, minimal, check'),
+        ("config xyzzy", 'unknown command "xyzzy"; there are default, minimal, check, set'),
     ],
 )
 def test_an_unknown_command_below_a_command(arguments: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from beehive.decoding import decode_json
 from modules.processes.common.backup.archive import PartEntry
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SIGNATURE, BundleManifest, read_bundle
+from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SBOM, SIGNATURE, BundleManifest, read_bundle
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.staging import stage
 from modules.processes.edgecore.upgrade.updater import Installation
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle, make_wheel, manifest_for
-from tests.packaging.bundle import public_key, write_bundle
+from tests.packaging.bundle import manifest_of, public_key, released, write_bundle
 
 KEYS = [public_key(KEY)]
 
@@ -113,6 +113,7 @@ def fields(**changes: object) -> dict[str, Any]:
         {"parts": [{"name": "../a.whl", "size": 1, "sha256": ""}]},
         {"parts": [{"name": "/etc/a.whl", "size": 1, "sha256": ""}]},
         {"parts": [{"name": ".a.whl", "size": 1, "sha256": ""}]},
+        {"parts": [{"name": "sbom.json", "size": 1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": -1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": 1 << 40, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": 1, "sha256": ""}] * 2},
@@ -198,6 +199,21 @@ def test_a_version_is_an_environment_with_its_programs(tmp_path: Path) -> None:
     assert sorted(path.name for path in place.parent.iterdir()) == ["1.0.0"]
 
 
+def test_the_list_of_what_it_consists_of_is_kept(tmp_path: Path) -> None:
+    """Signed as the wheels are, it stays with the version."""
+    wheel, listed = make_wheel(tmp_path, "1.0.0"), tmp_path / SBOM
+    listed.write_bytes(b"{}")
+    bundle, into = tmp_path / "b", tmp_path / "x"
+    into.mkdir()
+    write_bundle(bundle, manifest_of([wheel, listed], "1.0.0", "c"), [wheel, listed], KEY)
+    manifest, _ = read_bundle(bundle, KEYS, into)
+    assert {part.name for part in manifest.parts} == {wheel.name, SBOM}
+    installation = Installation(tmp_path / "i")
+    installation.versions.mkdir(parents=True)
+    place = stage(into.iterdir(), b"{}", "1.0.0", installation, 1 << 20)
+    assert (place / SBOM).read_bytes() == b"{}"
+
+
 def member(name: str, mode: int = 0) -> Callable[[zipfile.ZipFile], None]:
     """Return a function that adds a member to a wheel."""
 
@@ -275,3 +291,11 @@ def test_the_writer_names_what_it_wrote(tmp_path: Path) -> None:
     write_bundle(tmp_path / "b", manifest, [wheel], KEY)
     assert isinstance(manifest.parts[0], PartEntry)
     assert manifest.parts[0].name == wheel.name
+
+
+def test_wheels_that_edgecore_contains_are_in_no_bundle(tmp_path: Path) -> None:
+    """The bus and the library of mappers have files of edgecore's: a second one would be refused."""
+    for name in ("edgecore", "edgecore_lab", "edgecore_beehive", "edgecore_mapper", "msgspec"):
+        (tmp_path / f"{name}-1.2.3-py3-none-any.whl").touch()
+    own, version = released(tmp_path)
+    assert ([wheel.name.split("-")[0] for wheel in own], version) == (["edgecore", "edgecore_lab"], "1.2.3")

@@ -1,0 +1,130 @@
+"""The command `edgecore config set`: changes settings with the probation of an upgrade.
+
+The file is replaced by the updater, and put back unless the node is as well as before. Beside the file is a directory
+with the updater, its journal and, until the end, the former file and the following one; the next `edgecore run` goes on
+from there after a power cut.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from beehive.files.durable import make_directories, replace_file
+from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.config.editing import with_setting
+from modules.processes.edgecore.config.errors import Problem
+from modules.processes.edgecore.config.loading import LoadResult, loads
+from modules.processes.edgecore.location import NodeLocation, changing, node_location
+from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.socket_path import socket_path
+from modules.processes.edgecore.upgrade.commands import follow, prepared, running_node, write_programs
+from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.updater import (
+    UNFINISHED,
+    Installation,
+    NodeHandle,
+    Phase,
+    ProbationLimits,
+    UpgradeJournal,
+    failed_checks,
+    installation_of,
+    observe_node,
+    replace_durably,
+)
+
+_STANDARD_INPUT: Final = "-"
+_LONGEST: Final = 64 * 1024
+
+
+@reporting_errors
+def set_settings(chosen: argparse.Namespace) -> None:
+    """Change settings; while the node runs, with a probation."""
+    location = node_location(chosen)
+    before = location.load()
+    if location.file is None:
+        hint = "`edgecore config minimal` prints one; without a file the node has the defaults of --root"
+        raise UpgradeError("there is no configuration file", str(location.root), hint)
+    former = location.file.read_bytes().decode("utf-8-sig")
+    text = _edited(former, chosen.settings, str(location.file))
+    after = loads(text, str(location.file))
+    for warning in (each for each in after.warnings if each not in before.warnings):
+        print_error("edgecore", f"warning: {warning.render(after.source)}")
+    if after.config == before.config:
+        print_lines([f"{location.file}: nothing changes"])
+        return
+    installation = _directory(location.file)
+    with prepared(installation):
+        handle = running_node(before.config, location)
+        if handle is None:
+            replace_durably(location.file, text.encode(), like=location.file.stat())
+            print_lines([f"{location.file}: written; no node runs that it could be tried with"])
+            return
+        _stage(chosen, installation, handle, location, (before, after), (former, text))
+    follow(installation)
+
+
+def _edited(text: str, settings: list[str], source: str) -> str:
+    """Return the text with the settings. Raises ConfigError."""
+    if len(settings) % 2:
+        raise ConfigError(source, (Problem(path=settings[-1], text="has no value", hint="KEY VALUE [KEY VALUE …]"),))
+    keeps_comments = True
+    for key, value in zip(settings[::2], settings[1::2], strict=True):
+        written = sys.stdin.read(_LONGEST).rstrip("\n") if value == _STANDARD_INPUT else value
+        edited = with_setting(text, key, written)
+        text, keeps_comments = edited.text, keeps_comments and edited.keeps_comments
+    if not keeps_comments:
+        print_error("edgecore", f"warning: {source} is written anew, without its comments")
+    return text
+
+
+def _directory(file: Path) -> Installation:
+    """Return the directory of changes of a file, whose link leads to this program.
+
+    Raises:
+        UpgradeError: an upgrade is under way.
+        OSError: it cannot be made.
+    """
+    own = installation_of(Path(sys.prefix))
+    journal = None if own is None else own.journal()
+    if own is not None and journal is not None and journal.phase in UNFINISHED:
+        raise UpgradeError("an upgrade is under way", str(own.root), "`edgecore versions` shows it")
+    installation = Installation(changing(file.absolute()))
+    make_directories(installation.root, 0o700)
+    installation.lead_to(Path(sys.prefix) if own is None else own.link)
+    if not installation.program().exists():
+        raise UpgradeError("cannot find the program edgecore", str(installation.program()))
+    return installation
+
+
+def _stage(
+    chosen: argparse.Namespace,
+    installation: Installation,
+    handle: NodeHandle,
+    location: NodeLocation,
+    loaded: tuple[LoadResult, LoadResult],
+    texts: tuple[str, str],
+) -> None:
+    """Write what the updater needs.
+
+    Raises:
+        UpgradeError: the node could not be compared with what it was.
+        OSError: a file cannot be written.
+    """
+    former, following = (socket_path(each.config) for each in loaded)
+    if former != following:
+        hint = f"it would answer at {following}: stop it, and set this without it"
+        raise UpgradeError("this cannot be tried while the node runs", "modules.edged.rootDirectory", hint)
+    before, problems = observe_node(handle.socket), failed_checks(installation.program(), handle.options)
+    if before is None or problems is None:
+        raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
+    write_programs(installation)
+    for path, text in zip((installation.former, installation.following), texts, strict=True):
+        replace_file(path, text.encode())
+    limits = ProbationLimits(within=chosen.within, steady=chosen.steady)
+    journal = UpgradeJournal(
+        before.version, before.version, handle, before, problems, "", 0, 0, limits,
+        configuration=str(location.file.absolute()) if location.file is not None else "",
+    )  # fmt: skip
+    installation.write(journal, Phase.STAGED)

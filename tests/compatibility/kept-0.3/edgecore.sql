@@ -1,0 +1,12 @@
+PRAGMA user_version=3;
+PRAGMA application_id=0;
+BEGIN TRANSACTION;
+CREATE TABLE edgecore_history ( id INTEGER NOT NULL, key VARCHAR(512) NOT NULL, at BIGINT NOT NULL, cause VARCHAR(64) NOT NULL, message VARCHAR(64) NOT NULL, uid VARCHAR(64), resource_version BIGINT, size BIGINT, value TEXT, PRIMARY KEY (id) );
+INSERT INTO "edgecore_history" VALUES(1,'default/pod/web',1795000000000,'cloud','m1','4b2f',7,10,NULL);
+CREATE TABLE meta ( key VARCHAR(512) NOT NULL, type VARCHAR(32), value TEXT, uid VARCHAR(64), resource_version BIGINT, namespace VARCHAR(256), name VARCHAR(256), updated BIGINT, PRIMARY KEY (key) );
+INSERT INTO "meta" VALUES('default/pod/web','pod','{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "4b2f", "resourceVersion": "7"}, "spec": {"nodeName": "edge-1", "containers": [{"name": "main", "image": "web:1"}]}}','4b2f',7,'default','web',1795000000000);
+INSERT INTO "meta" VALUES('null/node/edge-1','node','{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-1", "uid": "9c1a", "resourceVersion": "5"}}','9c1a',5,NULL,'edge-1',1795000000000);
+INSERT INTO "meta" VALUES('null/store/complete','store','true',NULL,NULL,NULL,'complete',NULL);
+CREATE INDEX edgecore_meta_type ON meta (type);
+CREATE INDEX edgecore_history_key ON edgecore_history (key);
+COMMIT;
