@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beehive.files.walking import Walk
-from beehive.node_namespaces import pod_id
+from beehive.node_namespaces import POD_IDS, namespaces_id, pod_id
 from edged.errors import VolumeError
 from modules.apimachinery.types import Pod
 
@@ -33,10 +33,13 @@ class VolumeOwner(Struct, frozen=True, gc=False):
 
 
 def owner_of(pod: Pod) -> VolumeOwner | None:
-    """Return the owner of the pod's volumes; None without an fsGroup."""
+    """Return the owner of the pod's volumes; None without an fsGroup. Raises VolumeError for one that needs root."""
     security = pod.spec.security_context
     if security is None or security.fs_group is None:
         return None
+    if namespaces_id() and security.fs_group >= POD_IDS:
+        reason = f"without root pods have those up to {POD_IDS - 1}"
+        raise VolumeError("cannot give volumes to the group", str(security.fs_group), reason)
     return VolumeOwner(pod_id(security.fs_group), security.fs_group_change_policy == _ON_ROOT_MISMATCH)
 
 

@@ -22,7 +22,8 @@ from modules.processes.demo.examples import read_examples
 from tests.end_to_end.processes import REPOSITORY, mounts_below, processes_of, wait_until
 from tests.support.patience import PATIENCE
 
-_DEMO: Final = (sys.executable, "-m", "modules.processes.demo")
+_DEMO: Final = (sys.executable, "-m", "modules.processes.demo", "--processes")
+"""`test_oci` has the one with containers."""
 _NAMES: Final = [name for example in read_examples(REPOSITORY / "examples") for name in example.expected]
 _SHOWN: Final = [name.shown for name in _NAMES]
 _ONCE: Final = ("--once", "--timeout", "600")
@@ -36,6 +37,7 @@ class Demo:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.said: list[str] = []
+        """Lines of its output."""
         first = self.read_until("starting cloudcore and edgecore in ")
         self.scratch = Path(first.rpartition(" ")[2])
 
@@ -108,7 +110,8 @@ def ordinary_user() -> list[str]:
 def test_make_run_once(ordinary_user: list[str]) -> None:
     """It ends with 0 as soon as all pods are where they should be, with a line for each change.
 
-    Nobody need be root: all come up without any capability. As root they come up in `test_on_a_terminal`.
+    Nobody need be root: all come up without any capability, isolated where that can be. As root they come up in
+    `test_on_a_terminal`.
     """
     make = ["make", "--no-print-directory", "--assume-old=.venv/product", "run", f"ARGS={' '.join(_ONCE)}"]
     with _demo(command=[*ordinary_user, *make]) as demo:
@@ -119,7 +122,10 @@ def test_make_run_once(ordinary_user: list[str]) -> None:
     for name in _SHOWN:
         assert any(line.startswith(f"{name}: ") and "[as it should be]" in line for line in demo.said)
     asked = next(line for line in demo.said if line.startswith("service/shop: Answers"))
-    assert re.search(r"http://shop:\d+ at 127\.\d+\.\d+\.\d+: hello from shop-|only loopback addresses", asked)
+    assert re.search(
+        r"http://shop:\d+ at 127\.\d+\.\d+\.\d+: hello from shop-|only loopback addresses|without root", asked
+    )
+    assert demo.said[0].startswith(("pods are isolated containers", "pods are processes of this machine; for isolated"))
     assert not any("\x1b" in line for line in demo.said), "no terminal codes in a pipe"
 
 

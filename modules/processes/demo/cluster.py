@@ -47,6 +47,8 @@ from modules.processes.edgecore.config.edge_mesh import DataPlaneKind
 from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.container_runtime import purge_container_runtime
+from modules.processes.edgecore.rootless import is_rootless
+from modules.processes.edgecore.runtime_choice import Shortfall
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
@@ -61,6 +63,9 @@ _LONGEST_DIRECTORY: Final = 60
 """Characters of the scratch directory's path; paths of sockets below it may have 107 bytes."""
 
 BUSYBOX: Final = Path("/bin/busybox")
+_INTERPRETER: Final = b"/ld-"
+"""Part of the name of the loader, which dynamic programs have near their beginning."""
+_HEADERS: Final = 4096
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "root", "sys", "tmp", "var")
 _FILES: Final = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n"}
@@ -77,12 +82,22 @@ _TERMINATE_SECONDS = 3.0
 _KILL_SECONDS = 5.0
 
 
+_FILE: Final = "edgecore.yaml"
+
+
 class DemoError(BeehiveError):
     """A process of the demo failed; the text has the end of its log."""
 
 
 class BusyboxMissingError(BeehiveError):
     """This machine has no static busybox."""
+
+
+def missing_busybox() -> Shortfall | None:
+    """Return what images of this machine's busybox lack: it must be static."""
+    if BUSYBOX.exists() and _INTERPRETER not in BUSYBOX.read_bytes()[:_HEADERS]:
+        return None
+    return Shortfall("not installed: a static busybox", "apt-get install busybox-static")
 
 
 def write_archive(path: Path, names: Iterable[str]) -> None:
@@ -303,7 +318,12 @@ class DemoCluster:
 
     def ask(self, names: Iterable[ObjectName]) -> None:
         """Ask Services of the node until they answer; each answer is an event, as is the reason while there is none."""
-        if self._config is not None:
+        if self._config is not None and self._images and is_rootless(self._config):
+            status = {"answer": "not asked: without root this machine reaches pods by their host ports alone"}
+            for name in names:
+                found = {"metadata": {"namespace": name.namespace, "name": name.name}, "status": status}
+                self._events.put(ExampleChanged(SERVICE, found, deleted=False))
+        elif self._config is not None:
             path = socket_path(self._config)
             for name in names:
                 threading.Thread(target=self._ask, args=(path, name), name=f"ask-{name.name}", daemon=True).start()
@@ -345,7 +365,7 @@ class DemoCluster:
         return ready.read_text().strip()
 
     def _start_edge(self, address: str) -> None:
-        file = self.directory / "edgecore.yaml"
+        file = self.directory / _FILE
         ports = self.port, self._tunnel_port
         self._config = _config(self.directory / "edge", address, *ports, oci=bool(self._images))
         file.write_text(render(self._config))
@@ -381,7 +401,10 @@ class DemoCluster:
         for child in self._children:
             child.end(self._events)
         if self._images and self._config is not None:
-            self._purge(self._config)
+            if is_rootless(self._config):
+                self._uninstall()
+            else:
+                self._purge(self._config)
         left = end_descendants(self._events)
         mounts = KernelMounts()
         for point in points_below(mounts, self.directory):
@@ -393,6 +416,13 @@ class DemoCluster:
             self._errors.write(f"demo: these processes do not even end by SIGKILL: {left}\n")
         if self.directory.exists():
             self._errors.write(f"demo: {self.directory} could not be removed\n")
+
+    def _uninstall(self) -> None:
+        """Let a process in the node's namespaces remove what the node has made: files there are sub-ids'."""
+        command = [sys.executable, "-m", "modules.processes.edgecore", "uninstall", "--yes", "--config"]
+        done = subprocess.run([*command, str(self.directory / _FILE)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            self._errors.write(f"demo: {done.stderr}\n")
 
     def _purge(self, config: EdgeCoreConfig) -> None:
         """Remove containers, which outlive edgecore, with their mounts, namespaces and network."""

@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -133,7 +134,8 @@ def _add_run(parser: VerbParser) -> None:
     parser.add_argument(
         "--allow-unisolated-root",
         action="store_true",
-        help="run as root with the process runtime and a cloud without TLS: whoever answers there is root here",
+        help="run as root without a configuration file, or with the process runtime, and a cloud without TLS: whoever "
+        "answers there is root here",
     )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
@@ -174,7 +176,9 @@ def run(chosen: argparse.Namespace) -> int:
         location = node_location(chosen)
         _go_on(location)
         config = _configured(location, say)
-        refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
+        source, has_file = str(location.file or "edgecore run"), location.file is not None
+        refuse_unisolated_root(config, source, allowed=chosen.allow_unisolated_root, has_file=has_file)
+        config = config if location.root is None or location.file else _with_kept_runtime(location.root, say)
     except ConfigError as error:
         for problem in error.problems:
             say(f"error: {problem.render(error.source)}")
@@ -195,20 +199,21 @@ def run(chosen: argparse.Namespace) -> int:
     return process(config, log_level=LogLevel(chosen.log_level), log_format=log_format, record=record)
 
 
-def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool) -> None:
+def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool, has_file: bool) -> None:
     """Refuse to give root on this machine to whichever server answers on the cloud's address, unless the user allows
     it.
 
     Raises:
-        ConfigError: edgecore runs as root, with the process runtime and without TLS.
+        ConfigError: edgecore runs as root, without TLS, and with the process runtime or without a configuration file.
     """
-    if allowed or config.modules.edged.allow_unisolated_root or not is_unisolated_root(config, os.geteuid()):
+    allowed = allowed or config.modules.edged.allow_unisolated_root
+    if allowed or not is_unisolated_root(config, os.geteuid(), has_file=has_file):
         return
     server = config.modules.edge_hub.websocket.server
-    text = f"as root with the process runtime and without TLS, whoever answers on {server} would be root here"
+    text = f"as root without TLS, whoever answers on {server} would be root here"
     hint = (
-        "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS; "
-        "--allow-unisolated-root, for a machine that may be lost"
+        "run as another user, or `edgecore join` a cloud with TLS; --allow-unisolated-root, for a machine that may be "
+        "lost"
     )
     raise ConfigError(source, (Problem(path="", text=text, hint=hint, check="unisolated-root"),))
 
@@ -236,17 +241,34 @@ def _go_on(location: NodeLocation) -> None:
 
 
 def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreConfig:
+    if location.file is None and location.root is not None:
+        config = EdgeCoreConfig.below(location.root)
+        verify(config, f"--root {location.root}")
+        return config
     loaded = location.load()
-    if location.file is None:
-        verify(loaded.config, loaded.source)
-        say(f"no configuration file: process runtime (isolates nothing), everything below {location.root}")
-        return loaded.config
     say(f"configuration {location.file}")
     for warning in loaded.warnings:
         say(f"warning: {warning.render(loaded.source)}")
     if loaded.without_effect:
         say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
+
+
+def _with_kept_runtime(root: Path, say: Callable[[str], None]) -> EdgeCoreConfig:
+    """Return the configuration of a node without a file, with the container runtime of its first start, maybe this."""
+    from modules.processes.edgecore import runtime_choice  # noqa: PLC0415 - a node with a file does without
+
+    endpoint, missing = runtime_choice.kept_runtime(root), None
+    if not endpoint:
+        endpoint, missing = runtime_choice.choose_runtime(root)
+        with suppress(OSError):  # what comes next cannot be written either, and says it
+            runtime_choice.keep_runtime(root, endpoint)
+    config = runtime_choice.configured_below(root, endpoint)
+    what = "process runtime (isolates nothing)" if config.uses_process_runtime else f"isolated containers ({endpoint})"
+    say(f"no configuration file: {what}, everything below {root}")
+    if missing is not None:
+        say(f"containers are not isolated: {missing}; then `edgecore reset --runtime` lets the next start choose again")
+    return config
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:

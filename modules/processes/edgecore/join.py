@@ -27,10 +27,11 @@ from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.edgehub import EdgeHub
-from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOCKET_SERVER
+from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, OCI_ENDPOINT, WEBSOCKET_SERVER
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
+from modules.processes.edgecore.runtime_choice import choose_runtime, configured_below, kept_runtime
 from modules.processes.edgecore.settings import certificate_settings
 
 if TYPE_CHECKING:
@@ -219,7 +220,14 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
         if loaded.without_effect:
             _print_remark(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
         return loaded.config
-    return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.below(root)
+    if root is None:
+        return EdgeCoreConfig.default()
+    endpoint, missing = kept_runtime(root), None
+    if not endpoint:
+        endpoint, missing = choose_runtime(root)
+    if missing is not None:
+        _print_remark(f"containers are not isolated: {missing}; then set containerRuntimeEndpoint: {OCI_ENDPOINT}")
+    return configured_below(root, endpoint)
 
 
 def _certified(config: EdgeCoreConfig, token: str, *, replace: bool) -> Certificate:

@@ -2,7 +2,7 @@
 
 1. `--config FILE` names the configuration file.
 2. `--root DIR` names the node's directory. Its configuration file is `DIR/edgecore.yaml`; while that does not exist,
-   the node has the defaults of the process runtime, with everything below DIR.
+   the node has defaults, with everything below DIR and the container runtime of its first start (`runtime_choice`).
 3. Without both, root has KubeEdge's file, `/etc/kubeedge/config/edgecore.yaml`, if it exists. Otherwise the directory
    is `$XDG_STATE_HOME/edgecore` if that variable is set, `/var/lib/edgecore` for root and `~/.local/state/edgecore`
    for others, as if `--root` had named it.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from modules.processes.common.state_directory import state_directory
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, LoadResult, Problem, load
+from modules.processes.edgecore.config import ConfigError, LoadResult, Problem, load
 
 KUBEEDGE_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
 """KubeEdge's path of the configuration file."""
@@ -35,7 +35,7 @@ class NodeLocation(NamedTuple):
     """The place of a node's configuration."""
 
     file: Path | None
-    """The configuration file; None if the node has the process runtime's defaults."""
+    """The configuration file; None if the node has the defaults."""
     root: Path | None
     """The node's directory; None if a configuration file was named, which has all paths."""
 
@@ -58,8 +58,10 @@ class NodeLocation(NamedTuple):
         """
         if self.file is not None:
             return load(self.file)
+        from modules.processes.edgecore.runtime_choice import configured_below  # noqa: PLC0415 - it loads the bus
+
         root = self.root or default_root()
-        return LoadResult(config=EdgeCoreConfig.below(root), source=f"--root {root}")
+        return LoadResult(config=configured_below(root), source=f"--root {root}", has_file=False)
 
 
 def changing(file: Path) -> Path:
@@ -75,7 +77,7 @@ def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusive
         "--root",
         type=Path,
         metavar="DIR",
-        help="the node's directory: DIR/edgecore.yaml, or without it the process runtime's defaults below DIR",
+        help="the node's directory: DIR/edgecore.yaml, or without it the defaults below DIR",
     )
     return where
 

@@ -71,16 +71,15 @@ def print_unit(chosen: argparse.Namespace) -> int:
     """Print the unit; remarks go to standard error."""
     try:
         location = node_location(chosen)
-        config = location.load().config
+        loaded = location.load()
     except ConfigError as error:
         for problem in error.problems:
             _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
+    config = loaded.config
     more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
-    if not more and is_unisolated_root(config, os.geteuid()):
-        _print_remark(
-            "warning: root is refused this node (process runtime, cloud without TLS): see `edgecore run --help`"
-        )
+    if not more and is_unisolated_root(config, os.geteuid(), has_file=loaded.has_file):
+        _print_remark("warning: root is refused this node (cloud without TLS): see `edgecore run --help`")
     account = account_of(user=chosen.user)
     unit = Unit(
         name="edgecore",

@@ -9,6 +9,8 @@ from modules.runtimes.engine.errors import ContainerRuntimeError
 
 INSTALL: Final = "apt-get install crun conmon containernetworking-plugins iptables"
 """Installs all of them on Debian and Ubuntu."""
+PLUG_INS: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+"""Directories of CNI plug-ins."""
 
 _SHIM: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim") / "__main__.py"))
 _SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec/podman:/usr/lib/podman"

@@ -29,8 +29,10 @@ def check_request(request: cri.CreateContainerRequest) -> None:
     config = request.config
     attempt = f'create container "{config.metadata.name}"'
     if not config.command:
-        reason = "it has no command, and this runtime has no images that could name one"
-        raise BadRequestError(attempt, reason, "give `command:` in the pod, a program of this machine")
+        name = config.image.user_specified_image or config.image.image
+        reason = f'it has no command, and the image "{name[:200]}" is only a name here: containers are plain processes'
+        hint = "give `command:`, a program of this machine; for images `edgecore doctor` names what isolates containers"
+        raise BadRequestError(attempt, reason, hint)
     texts = [*config.command, *config.args, config.working_dir, *(env.key for env in config.envs)]
     if any("\0" in text for text in texts) or any(b"\0" in env.value for env in config.envs):
         raise BadRequestError(attempt, "a NUL character in command, arguments, directory or environment")

@@ -139,3 +139,10 @@ def test_a_tree_that_a_container_has_made_is_given_whatever_its_depth(tmp_path: 
     given = {found.entry.stat(follow_symlinks=False).st_gid for found in Walk(top)}
     remove_tree(top)
     assert given == {4242}
+
+
+def test_without_root_a_group_that_pods_have_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With words; the kernel's would be "Invalid argument"."""
+    monkeypatch.setattr("edged.volumes.ownership.namespaces_id", lambda: "abc123")
+    with pytest.raises(VolumeError, match="without root pods have those up to 65535"):
+        owner_of(a_pod(security_context=PodSecurityContext(fs_group=65_536)))

@@ -69,15 +69,18 @@ def dangers(config: EdgeCoreConfig, value: object = None, without_effect: Collec
     yield from _authorization(config, value)
 
 
-def is_unisolated_root(config: EdgeCoreConfig, user: int) -> bool:
-    """Return whether containers would be root's processes, started by any server that answers on the cloud's address.
+def is_unisolated_root(config: EdgeCoreConfig, user: int, *, has_file: bool = True) -> bool:
+    """Return whether any server that answers on the cloud's address would be root here: with the process runtime, and
+    by a privileged pod with others, which nobody has chosen who has no file.
 
     Args:
         config: the settings.
         user: effective user id of the process.
+        has_file: whether they are from a file.
     """
     plain = config.modules.edge_hub.enable and config.websocket_url.startswith("ws:")
-    return user == 0 and config.modules.edged.enable and config.uses_process_runtime and plain
+    is_open = config.uses_process_runtime or not has_file
+    return user == 0 and config.modules.edged.enable and is_open and plain
 
 
 def _link(config: EdgeCoreConfig) -> Iterator[Danger]:

@@ -40,6 +40,9 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """Name of the file, for messages."""
 
+    has_file: bool = True
+    """Whether there is a file; without one the node has defaults."""
+
     warnings: tuple[Remark, ...] = ()
     """Unknown keys, keys in odd spelling, and dangerous combinations of settings."""
 

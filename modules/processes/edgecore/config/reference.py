@@ -39,8 +39,10 @@ $ edgecore run --config edgecore.yaml
 - A wrong value is an error with file, line, key, value and the allowed values. All errors of a file come at once.
 - Keys of KubeEdge that edgecore does not use are accepted; the list is at the end. `config check` reports those with
   another value than KubeEdge's default.
-- Without a file, `edgecore run` needs nothing installed: it uses the process runtime and keeps everything below a
-  directory.
+- Without a file, `edgecore run` needs nothing installed and keeps everything below a directory. Its first start
+  chooses the container runtime, and the node keeps it: [isolated containers](oci-runtime.md) where their programs are
+  installed, for root as for others, otherwise plain processes, with a line that says what is missing and the command
+  that brings it.
 
 ## Which file, which directory
 
@@ -48,15 +50,14 @@ All commands (`run`, `join`, `config check`, `config set`, `doctor`, `pods`, `lo
 `backup`, `restore`, `support-bundle`, `uninstall`, `leave`, `unit`) find the node by one rule:
 
 1. `--config FILE` names the file.
-2. `--root DIR` names the node's directory. The file is `DIR/edgecore.yaml`; without that file the node has the process
-   runtime, and everything is below DIR.
+2. `--root DIR` names the node's directory. The file is `DIR/edgecore.yaml`; without that file everything is below DIR.
 3. Without both: for root `/etc/kubeedge/config/edgecore.yaml`, if it exists. Otherwise as with `--root`, and the
    directory is `$XDG_STATE_HOME/edgecore` if that variable is set, `/var/lib/edgecore` for root, and
    `~/.local/state/edgecore` for others.
 
 `edgecore join` writes the file that `edgecore run` reads with the same options. Without options root gets
-`/etc/kubeedge/config/edgecore.yaml`, for containerd; with `--root DIR`, and for everybody else, it is for the process
-runtime below the directory.
+`/etc/kubeedge/config/edgecore.yaml`, for containerd; with `--root DIR`, and for everybody else, it is for the directory
+and the container runtime that `run` would choose.
 """
 
 

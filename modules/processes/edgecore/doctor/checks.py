@@ -13,6 +13,7 @@ from modules.processes.edgecore.doctor.facts import (
     Directory,
     DockerNeeds,
     Facts,
+    Isolation,
     Kernel,
     Listening,
     MapperSocket,
@@ -111,14 +112,7 @@ def check_all(facts: Facts) -> list[CheckResult]:
     found += _each("directories", facts.directories, check_directories)
     found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
-    if facts.oci is not None:
-        found += check_oci(facts.oci)
-    if facts.rootless is not None:
-        found += check_rootless(facts.rootless)
-    if facts.docker is not None:
-        found += check_docker(facts.docker, facts.configured)
-    if facts.pod_network is not None:
-        found += check_pod_network(facts.pod_network)
+    found += _check_kind(facts)
     if facts.mesh is not None:
         found += check_mesh(facts.mesh)
     if facts.mappers is not None and facts.running is not None and facts.running.pid:
@@ -149,13 +143,27 @@ def _each(name: str, part: T | None, check: Callable[[T], Iterator[CheckResult]]
     return [unknown(name, _LATE)] if part is None else list(check(part))
 
 
+def _check_kind(facts: Facts) -> Iterator[CheckResult]:
+    """Check the requirements of the kind of container runtime."""
+    if facts.oci is not None:
+        yield from check_oci(facts.oci)
+    if facts.isolation is not None:
+        yield from check_isolation(facts.isolation, facts.configured)
+    if facts.rootless is not None:
+        yield from check_rootless(facts.rootless)
+    if facts.docker is not None:
+        yield from check_docker(facts.docker, facts.configured)
+    if facts.pod_network is not None:
+        yield from check_pod_network(facts.pod_network)
+
+
 def check_configuration(configured: Configured) -> Iterator[CheckResult]:
     """Check a configuration that could be read."""
     for name, text in configured.warnings:
         yield warning(name or "configuration", text, f"`edgecore config check {configured.source}` says more")
     if configured.unisolated_root:
-        text = "as root with the process runtime and without TLS, whoever answers as the cloud would be root here"
-        hint = "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS"
+        text = "as root without TLS, whoever answers as the cloud would be root here"
+        hint = "run as another user, or `edgecore join` a cloud with TLS"
         yield failed("unisolated-root", text, hint)
     if configured.without_effect:
         text = f"{configured.source}: {configured.without_effect} keys are set that have no effect"
@@ -339,6 +347,17 @@ def check_rootless(needs: RootlessNeeds) -> Iterator[CheckResult]:
     if needs.ends_at_log_out:
         text = f"systemd ends containers when {needs.user} logs out"
         yield warning("linger", text, f"loginctl enable-linger {needs.user}")
+
+
+def check_isolation(isolation: Isolation, configured: Configured) -> Iterator[CheckResult]:
+    """Check what the first start of a node without a configuration file would find; a later one does not look."""
+    again = (
+        f"then `edgecore reset --runtime {configured.options}`, which ends its pods, and the next start chooses again"
+    )
+    if isolation.missing:
+        yield warning("isolation", f"containers are not isolated: {isolation.missing}", f"{isolation.remedy}; {again}")
+    else:
+        yield ok("isolation", "the first start of a node isolates containers here (embedded://oci)")
 
 
 def check_docker(needs: DockerNeeds, configured: Configured) -> Iterator[CheckResult]:

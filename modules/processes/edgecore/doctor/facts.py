@@ -181,6 +181,13 @@ class RootlessNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """Whether systemd ends the user's processes, containers too, when the user logs out."""
 
 
+class Isolation(msgspec.Struct, frozen=True):
+    """What isolated containers lack on this machine; empty texts if nothing."""
+
+    missing: str = ""
+    remedy: str = ""
+
+
 class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's facts about the requirements of embedded://docker."""
 
@@ -282,6 +289,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Runtime | None = None
     kernel: Kernel | None = None
     oci: OciNeeds | None = None
+    isolation: Isolation | None = None
+    """None also where there is a configuration file, or containers are isolated."""
     rootless: RootlessNeeds | None = None
     """None also where another runtime is configured."""
     docker: DockerNeeds | None = None

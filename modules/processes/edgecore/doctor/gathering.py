@@ -38,6 +38,8 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
     }
     if config.uses_oci_runtime:
         parts["oci"] = oci.needs
+    if config.uses_process_runtime and not loaded.has_file:
+        parts["isolation"] = rootless.isolation
     if is_rootless(config):
         parts["rootless"] = rootless.needs
     if config.uses_docker_runtime:
@@ -68,6 +70,7 @@ def _configured(loaded: LoadResult, options: str) -> Configured:
         cgroup_driver=str(cgroups.driver),
         own_cgroups=cgroups.per_qos,
         warnings=tuple((each.check, each.render(loaded.source)) for each in loaded.warnings),
-        unisolated_root=is_unisolated_root(config, os.geteuid()) and not config.modules.edged.allow_unisolated_root,
+        unisolated_root=is_unisolated_root(config, os.geteuid(), has_file=loaded.has_file)
+        and not config.modules.edged.allow_unisolated_root,
         without_effect=len(loaded.without_effect),
     )

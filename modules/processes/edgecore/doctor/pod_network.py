@@ -13,11 +13,10 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import PodNetworkNeeds
 from modules.processes.edgecore.doctor.oci import SEARCHED
 from modules.processes.edgecore.rootless import is_rootless
+from modules.runtimes.oci.programs import PLUG_INS
 
 if TYPE_CHECKING:
     from modules.runtimes.oci.network.configuration import NetworkConfiguration
-
-PLUGINS: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
 _BRIDGE: Final = "bridge"
 _DEFAULT_BRIDGE: Final = "cni0"
@@ -30,7 +29,7 @@ _PROGRAMS: Final = {4: "iptables", 6: "ip6tables"}
 _PARAMETERS: Final = Path("/proc/sys")
 
 
-def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUGINS, searched: str = SEARCHED) -> PodNetworkNeeds:
+def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUG_INS, searched: str = SEARCHED) -> PodNetworkNeeds:
     """Return the facts about the network on this machine.
 
     Args:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from modules.processes.edgecore.doctor.facts import RootlessNeeds, Shortage
+from modules.processes.edgecore.doctor.facts import Isolation, RootlessNeeds, Shortage
 from modules.processes.edgecore.doctor.oci import SEARCHED
+from modules.processes.edgecore.runtime_choice import missing_for_isolation
 
 _SYSTEMD: Final = Path("/run/systemd/system")
 _LINGERING: Final = Path("/var/lib/systemd/linger")
@@ -33,6 +34,12 @@ def needs(systemd: Path = _SYSTEMD, lingering: Path = _LINGERING, searched: str 
     name = _own_name()
     ends = systemd.is_dir() and not (lingering / name).exists()
     return RootlessNeeds(shortages=tuple(each for each in found if each is not None), user=name, ends_at_log_out=ends)
+
+
+def isolation() -> Isolation:
+    """Return what a node without a configuration file lacks to isolate containers."""
+    missing = missing_for_isolation()
+    return Isolation() if missing is None else Isolation(*missing)
 
 
 def _shortage(name: str, look: Callable[[], object]) -> Shortage | None:

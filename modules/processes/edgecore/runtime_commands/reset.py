@@ -16,10 +16,12 @@ from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.rootless import enter_namespaces
+from modules.processes.edgecore.runtime_choice import forget_runtime
 from modules.processes.edgecore.runtime_kinds import (
     RuntimeKind,
     configured_kind,
     has_records,
+    kinds_with_records,
     of_kind,
     other_kinds,
 )
@@ -63,6 +65,8 @@ def reset_runtime(chosen: argparse.Namespace) -> None:
             clock = RealClock()
             stack.callback(clock.close)
             _purge(config, found, clock)
+    if location.file is None and location.root is not None and not kinds_with_records(config):
+        forget_runtime(location.root)
     for left in other_kinds(config):
         print_error("edgecore", f"{left}: {left.remedy(' '.join(location.options))}")
 

@@ -13,6 +13,7 @@ from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation, changing
 from modules.processes.edgecore.ownership import LOCK_FILE
+from modules.processes.edgecore.runtime_choice import RECORD as RUNTIME_CHOICE
 from modules.processes.edgecore.runtime_kinds import kinds_with_records, of_kind
 from modules.processes.edgecore.socket_path import SOCKET
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
@@ -139,6 +140,8 @@ def _certificates(config: EdgeCoreConfig) -> Iterator[Path]:
 
 def _configuration(location: NodeLocation) -> Iterator[Path]:
     """Yield the configuration, if edgecore's rule names its place; a file that a user has named is the user's."""
+    if location.root is not None:
+        yield location.root / RUNTIME_CHOICE
     if location.file is not None and (location.root is not None or location.file == KUBEEDGE_FILE):
         yield location.file
         yield changing(location.file)

@@ -37,11 +37,12 @@ from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox, RuleWatch
 from modules.runtimes.oci.network.sysctls import interface_sysctls, write_interface_sysctls
 from modules.runtimes.oci.network.turns import Turns
+from modules.runtimes.oci.programs import PLUG_INS
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
-BINARY_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+BINARY_DIRECTORIES: Final = PLUG_INS
 
 NOT_READY: Final = "NetworkPluginNotReady"
 """Reason of the NetworkReady condition, as all runtimes have it."""

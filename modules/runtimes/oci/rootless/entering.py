@@ -67,7 +67,7 @@ def enter(record: Path) -> None:
             _join(member)
         else:
             secret = secrets.token_hex(16)
-            _make()
+            make_namespaces()
             os.ftruncate(file, 0)
             os.pwrite(file, secret.encode(), 0)
             _set_up(secret)
@@ -155,7 +155,7 @@ def _join(member: int) -> None:
         raise StateDirectoryError(_ATTEMPT, f"the namespaces of this node cannot be entered: {error}") from error
 
 
-def _make() -> None:
+def make_namespaces() -> None:
     """Leave the machine's users and mounts for new ones, with the user as root. Raises StateDirectoryError."""
     commands = _mappings()
     waiting, go = os.pipe2(os.O_CLOEXEC)

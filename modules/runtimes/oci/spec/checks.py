@@ -4,8 +4,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
-from beehive.node_namespaces import POD_IDS
-from modules.runtimes.engine.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import check_capabilities
 from modules.runtimes.oci.spec.cdi_changes import check_cdi
@@ -22,13 +21,12 @@ from modules.runtimes.oci.spec.seccomp import check_seccomp
 from modules.runtimes.oci.spec.selinux import check_selinux
 from modules.runtimes.oci.spec.sysctls import check_sysctls
 from modules.runtimes.oci.spec.users import check_user
+from modules.runtimes.oci.spec.without_root import check_container_without_root
 from protos.cri.v1 import api_pb2 as cri
 
 _HOSTNAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
 _MOST: Final = 4096
 """Masked or read-only paths."""
-_LAST_ID: Final = POD_IDS - 1
-"""The last user of a pod without root (`modules.runtimes.oci.rootless`)."""
 
 
 def check_container(request: cri.CreateContainerRequest, image: ImageDefaults, machine: Machine) -> None:
@@ -61,7 +59,7 @@ def _check_security(attempt: str, request: cri.CreateContainerRequest, machine: 
     check_namespaces(attempt, security.namespace_options, machine, of_sandbox=False)
     check_user(attempt, security)
     if machine.rootless:
-        _check_sub_ids(attempt, security)
+        check_container_without_root(attempt, request.config)
     check_capabilities(attempt, security.capabilities, machine)
     check_selinux(attempt, security.selinux_options)
     container_apparmor(attempt, security, machine)
@@ -70,14 +68,6 @@ def _check_security(attempt: str, request: cri.CreateContainerRequest, machine: 
         raise BadRequestError(attempt, f"it has more than {_MOST} masked or read-only paths")
     for path in (*security.masked_paths, *security.readonly_paths):
         checked_path(attempt, path, "the masked or read-only path")
-
-
-def _check_sub_ids(attempt: str, security: cri.LinuxContainerSecurityContext) -> None:
-    """Refuse users and groups that a node without root has not. Raises WrongStateError."""
-    wanted = (security.run_as_user.value, security.run_as_group.value, *security.supplemental_groups)
-    if max(wanted) > _LAST_ID:
-        reason = f"the user or group {max(wanted)} needs root: this node runs without, with those up to {_LAST_ID}"
-        raise WrongStateError(attempt, reason)
 
 
 def check_sandbox(request: cri.RunPodSandboxRequest, machine: Machine) -> None:

@@ -14,7 +14,8 @@ from modules.runtimes.oci.spec.capability_names import names_in
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _APPARMOR: Final = Path("/sys/kernel/security/apparmor/profiles")
-_SELINUX: Final = Path("/sys/fs/selinux/enforce")
+SELINUX: Final = Path("/sys/fs/selinux/enforce")
+"""Exists where the kernel has SELinux with a policy."""
 _SECCOMP: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _MOST_USER_NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
 _ID_MAPPED_OVERLAYS: Final = (5, 19)
@@ -79,7 +80,7 @@ class Machine(Struct, frozen=True, kw_only=True):
             oom_score_adj=int(Path("/proc/self/oom_score_adj").read_text()),
             has_seccomp=_SECCOMP.exists(),
             systemd_cgroups=systemd_cgroups,
-            selinux=_SELINUX.exists() and not rootless,
+            selinux=SELINUX.exists() and not rootless,
             user_namespaces=has_crun and not rootless and _has_user_namespaces(uname.release),
             apparmor_profiles=_APPARMOR if _APPARMOR.exists() and not rootless else None,
             rootless=rootless,

@@ -6,6 +6,7 @@ from pathlib import Path
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import Json, NamespacePaths
+from modules.runtimes.oci.spec.without_root import check_sandbox_without_root
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -25,18 +26,8 @@ def check_namespaces(attempt: str, options: cri.NamespaceOption, machine: Machin
     if options.pid == cri.TARGET and not options.target_id:
         raise BadRequestError(attempt, "the process namespace of a target without target_id")
     if machine.rootless:
-        _check_without_root(attempt, options)
+        check_sandbox_without_root(attempt, options)
     _check_user_namespace(attempt, options, machine)
-
-
-def _check_without_root(attempt: str, options: cri.NamespaceOption) -> None:
-    """Refuse what a node without root has no rights to share. Raises WrongStateError."""
-    for kind, name in (("pid", "hostPID"), ("ipc", "hostIPC")):
-        if getattr(options, kind) == cri.NODE:
-            raise WrongStateError(attempt, f"{name} needs root, and this node runs without", f"leave {name} out")
-    if options.HasField("userns_options") and options.userns_options.mode == cri.POD:
-        reason = "all pods of this node have users of their own already, the same ones"
-        raise WrongStateError(attempt, reason, "leave hostUsers: false out")
 
 
 def _check_user_namespace(attempt: str, options: cri.NamespaceOption, machine: Machine) -> None:

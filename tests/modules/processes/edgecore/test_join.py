@@ -12,8 +12,10 @@ import pytest
 from edgehub.errors import UnreachableError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
-from modules.processes.edgecore.config import EdgeCoreConfig, load
+from modules.processes.edgecore.config import PROCESS_ENDPOINT, load
+from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.join import CloudAddress, advice_on, joined
+from modules.processes.edgecore.runtime_choice import Shortfall, configured_below
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer
 from tests.support.ports import free_port
 
@@ -37,19 +39,33 @@ def files(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
 
 
-def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file is for the process runtime below the root, names the cloud, has no token, and is its owner's alone."""
+@pytest.mark.parametrize("endpoint", [PROCESS_ENDPOINT, OCI_ENDPOINT])
+def test_a_new_node(
+    server: CertificateServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    endpoint: str,
+) -> None:
+    """The file is for the runtime that the machine can have, below the root, names the cloud, has no token, and is its
+    owner's alone.
+    """
+    shortfall = Shortfall("not installed: crun", "apt-get install crun") if endpoint == PROCESS_ENDPOINT else None
+    monkeypatch.setattr("modules.processes.edgecore.join.choose_runtime", lambda _: (endpoint, shortfall))
     root = tmp_path / "edge"
     assert join(server, "--root", str(root)) == ExitCode.OK
     assert files(root) == {"edgecore.yaml", "certs/rootCA.crt", "certs/server.crt", "certs/server.key"}
     file = root / "edgecore.yaml"
     loaded = load(file)
     assert loaded.warnings == loaded.without_effect == ()
-    wanted = joined(EdgeCoreConfig.below(root), CloudAddress("127.0.0.1:10000", server.url), NODE, edge_stream=True)
+    wanted = joined(
+        configured_below(root, endpoint), CloudAddress("127.0.0.1:10000", server.url), NODE, edge_stream=True
+    )
     assert loaded.config == wanted
     assert loaded.config.modules.edge_hub.token == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    said = capsys.readouterr().out
+    said, remarks = capsys.readouterr()
+    assert ("containers are not isolated: not installed: crun (apt-get install crun)" in remarks) is bool(shortfall)
     assert f"node {NODE}: certificate valid until 20" in said
     assert "logs and commands from the cloud: by a tunnel to 127.0.0.1:10004 (--no-edge-stream: refused)\n" in said
     assert f"next: edgecore run --root {root}\n" in said

@@ -10,8 +10,9 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
 from modules.processes.edgecore import cli
-from modules.processes.edgecore.config import EdgeCoreConfig, load, loads, reference
+from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig, load, loads, reference
 from modules.processes.edgecore.config_commands import SAVER
+from modules.processes.edgecore.runtime_choice import keep_runtime
 
 ROOT = Path(__file__).parents[5]
 
@@ -91,9 +92,12 @@ def test_run_without_a_file_needs_nothing(
     """The embedded settings, below the directory given or the user's state directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    cli.main(["run", "--root", "/r"])
+    directories = [tmp_path / "r", tmp_path / "edgecore"]
+    for each in directories:
+        keep_runtime(each, PROCESS_ENDPOINT)
+    cli.main(["run", "--root", str(directories[0])])
     cli.main(["run"])
-    wanted = [EdgeCoreConfig.below(Path("/r")), EdgeCoreConfig.below(tmp_path / "edgecore")]
+    wanted = [EdgeCoreConfig.below(each) for each in directories]
     assert [config for config, _ in started] == wanted
 
 
@@ -111,6 +115,7 @@ def test_root_must_say_that_anybody_may_be_root(
     assert "whoever answers on ws://127.0.0.1:10000 would be root here" in said
     assert "--allow-unisolated-root" in said
     assert "[unisolated-root]" in said
+    keep_runtime(tmp_path, PROCESS_ENDPOINT)
     cli.main(["run", "--root", str(tmp_path), "--allow-unisolated-root"])
     assert [config for config, _ in started] == [EdgeCoreConfig.below(tmp_path)]
 

@@ -34,7 +34,7 @@ def _sandbox(
                     mode=cri.POD, uids=[cri.IDMapping(length=65536)], gids=[cri.IDMapping(length=65536)]
                 ),
             ),
-            "in a user namespace already",
+            "have users of their own already",
         ),
     ],
 )
