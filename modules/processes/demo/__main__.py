@@ -7,6 +7,7 @@ from pathlib import Path
 
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
+from modules.processes.common.durations import seconds_option
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster
 from modules.processes.demo.demo import Demo
@@ -42,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         "--oci", action="store_true", help="in real containers (root, crun, conmon, CNI plug-ins, busybox-static)"
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long they may take (default 60)"
+        "--timeout", type=seconds_option, default=60.0, metavar="DURATION", help="how long they may take (default 60s)"
     )
     parser.add_argument(
         "--examples",
