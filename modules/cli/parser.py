@@ -57,7 +57,7 @@ class VerbParser(argparse.ArgumentParser):
             )
 
     def absent(self, name: str, why: str) -> None:
-        """Make an option of kubectl's, which does not exist here, an error with the reason."""
+        """Make an option of kubectl's or keadm's, which does not exist here, an error with the reason."""
         self._absent[name] = why
 
     def error(self, message: str) -> NoReturn:
@@ -76,6 +76,9 @@ class VerbParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words as argparse does; the words of a verb are put in order before; unknown ones are its own error."""
         words = sys.argv[1:] if args is None else list(args)
+        if not self._intermixed:
+            for name in [word.partition("=")[0] for word in words if word.startswith("--")]:
+                self._refuse_absent(name)
         found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
         if unknown and self._subparsers is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self.hint and f'; {self.hint}'}")
@@ -122,11 +125,14 @@ class VerbParser(argparse.ArgumentParser):
 
     def _known(self, name: str) -> argparse.Action:
         action = self._option_string_actions.get(name)
-        if action is None and name in self._absent:
-            self.error(f"there is no {name} here: {self._absent[name]}")
         if action is None:
+            self._refuse_absent(name)
             self.error(f"unknown flag: {name}" if name.startswith("--") else f"unknown shorthand flag: {name}")
         return action
+
+    def _refuse_absent(self, name: str) -> None:
+        if name in self._absent:
+            self.error(f"there is no {name} here: {self._absent[name]}")
 
     def _has_value(self, action: argparse.Action) -> bool:
         return action.nargs in {None, 1, "?"}

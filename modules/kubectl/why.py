@@ -64,6 +64,8 @@ def run(session: Session, chosen: Any) -> int:
 def _named(session: Session, words: list[str]) -> tuple[str, str, str]:
     """Return the kind, the namespace and the name of the object."""
     kind, *parts = "/".join(words).split("/")
+    if kind and not parts and not any(each.is_called(kind) for each in session.discovery.all):
+        return "pod", session.namespace, kind
     if len(parts) not in (1, 2) or not all(parts):
         command = f"{session.program} why pod"
         listed = f"`{session.program} get pods` lists them"

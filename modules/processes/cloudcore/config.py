@@ -15,6 +15,7 @@ from modules.cloud.authentication.settings import OidcSettings, ServiceAccountSe
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 from modules.processes.cloudcore.flags import ADDRESS, Flag, Flags, comma_separated, pairs_in
+from modules.processes.common.durations import seconds_option
 from modules.processes.common.page_options import ALLOW_HELP
 
 CLIENT_NAMES: Final = ("kube-apiserver-kubelet-client", "kube-apiserver", "system:kube-apiserver")
@@ -76,7 +77,12 @@ class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     certificate_seconds: Annotated[
         float,
         Meta(ge=1, le=100 * 365 * 24 * 3600),
-        Flag("--certificate-lifetime", "SECONDS", "of a node's certificate, which it renews in time (default 30 days)"),
+        Flag(
+            "--certificate-lifetime",
+            "DURATION",
+            "of a node's certificate, which it renews in time (default 720h, 30 days)",
+            read=seconds_option,
+        ),
     ] = 30 * 24 * 3600.0
     """Validity of a node's certificate (`cloudHub.edgeCertSigningDuration`, there in days, and 365 of them)."""
 

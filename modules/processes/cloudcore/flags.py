@@ -17,6 +17,7 @@ from beehive.decoding import convert
 from beehive.whole_numbers import whole_number
 
 ADDRESS: Final = "ADDRESS:PORT"
+_PORTS: Final = 65_536
 S = TypeVar("S", bound=Struct)
 
 
@@ -96,6 +97,19 @@ def address_and_port(text: str) -> tuple[str, int]:
     address, colon, port = text.rpartition(":")
     number = whole_number(port, 5) if colon else None
     return address.strip("[]"), -1 if number is None else number
+
+
+def addresses_without_port(chosen: argparse.Namespace, section: type[Struct]) -> dict[str, str]:
+    """Return the options ADDRESS:PORT whose value has no valid port, with the value."""
+    found: dict[str, str] = {}
+    for field in _fields(section, {}):
+        if field.is_section:
+            found |= addresses_without_port(chosen, field.type)
+        for flag in field.flags:
+            value = getattr(chosen, flag.attribute, None) if flag.port else None
+            if value and not 0 <= address_and_port(value)[1] < _PORTS:
+                found[flag.name] = value
+    return found
 
 
 def comma_separated(text: str) -> tuple[str, ...]:

@@ -4,16 +4,23 @@ import argparse
 
 import msgspec
 
+from beehive.printable import printable
 from modules.cloud.authentication.settings import OidcSettings
 from modules.processes.cloudcore.config import AuditLogConfig, CloudCoreConfig
-from modules.processes.cloudcore.flags import address_and_port, converted, settings_of
+from modules.processes.cloudcore.flags import address_and_port, addresses_without_port, converted, settings_of
 from modules.processes.common.loopback import is_loopback
 
 
 def mistake(chosen: argparse.Namespace) -> str:
     """Return an error about the options, or ""."""
-    checks = (_exposure, _of_page, _of_api_server, _of_streams, _of_oidc, _of_audit_log)
+    checks = (_of_addresses, _exposure, _of_page, _of_api_server, _of_streams, _of_oidc, _of_audit_log)
     return next((found for check in checks if (found := check(chosen))), "")
+
+
+def _of_addresses(chosen: argparse.Namespace) -> str:
+    for name, value in addresses_without_port(chosen, CloudCoreConfig).items():
+        return f"{name} {printable(value)}: an address and a port are wanted, as in localhost:10000"
+    return ""
 
 
 def _exposure(chosen: argparse.Namespace) -> str:

@@ -9,6 +9,7 @@ from modules.apimachinery.printing.ages import utc
 from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.common.durations import seconds_option
 from modules.processes.common.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("id", nargs="*", help="of the tokens to delete, as `cloudcore token list` prints it")
     parser.add_argument(
-        "--lifetime", type=float, metavar="SECONDS", default=24 * 3600.0, help="of the token (default 24 hours)"
+        "--lifetime", type=seconds_option, metavar="DURATION", default=24 * 3600.0, help="of the token (default 24h)"
     )
     parser.add_argument("--node", metavar="NAME", default="", help="the only node that can join with it (default: any)")
     parser.add_argument("--once", action="store_true", help="one node can join with it, once")

@@ -5,6 +5,8 @@ counts. Sizes are whole quantities of Kubernetes: `16Mi`, `64k`, `1048576`; they
 written in the one form of Go, so that a file of ours and one of KubeEdge can be compared line by line.
 """
 
+import argparse
+import math
 import re
 from decimal import Decimal
 from typing import Final
@@ -14,6 +16,7 @@ from modules.apimachinery.types.quantity import whole_value
 
 _TERM: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
+_NUMBER: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
 _SIZE: Final = re.compile(r"[0-9]{1,18}(?:[KMGTPE]i|[kMGTPE])?", re.ASCII)
 
 
@@ -34,6 +37,23 @@ def parse_duration(text: str) -> float:
     if not text:
         raise ValueError(text)
     return int(nanoseconds) / 1e9
+
+
+def seconds_option(text: str) -> float:
+    """Return the seconds of an option's duration: a Go duration such as `90s` or `24h`, or a number of seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    try:
+        return float(text) if _NUMBER.fullmatch(text) else parse_duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a duration is wanted, as in 90s, 1h30m or 24h: {text}") from None
+
+
+def whole_seconds_option(text: str) -> int:
+    """Return the seconds of an option's duration, rounded up (see `seconds_option`)."""
+    return math.ceil(seconds_option(text))
 
 
 def format_duration(seconds: float) -> str:

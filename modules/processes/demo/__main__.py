@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
+from modules.processes.common.durations import seconds_option
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster, missing_busybox
 from modules.processes.demo.demo import Demo
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         help="as plain processes, isolated by nothing",
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long they may take (default 60)"
+        "--timeout", type=seconds_option, default=60.0, metavar="DURATION", help="how long they may take (default 60s)"
     )
     parser.add_argument(
         "--examples",

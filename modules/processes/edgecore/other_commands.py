@@ -51,6 +51,18 @@ _SERVICE: Final = (
     "Delegate=yes",
 )
 _PROTECTED: Final = "OOMScoreAdjust=-999"
+_OF_KEADM: Final = {
+    "--cloudcore-ipport": "it is --cloud HOST:PORT",
+    "--edgenode-name": "it is --name NODE",
+    "--certport": "it is --http-server https://HOST:PORT",
+    "--labels": "`cloudcore label node` sets them, or `cloudcore token --labels` for all that join with the token",
+    "--kubeedge-version": "the version is the one of this program",
+    "--with-mqtt": "`modules.eventBus` in the configuration has a broker of its own",
+    "--remote-runtime-endpoint": "`containerRuntimeEndpoint` in the configuration names the runtime",
+    "--runtimetype": "`containerRuntimeEndpoint` in the configuration names the runtime",
+    "--cgroupdriver": "`cgroupDriver` in the configuration names it",
+}
+"""Options of `keadm join` (https://kubeedge.io/docs/setup/install-with-keadm), and what there is in their place."""
 """The kubelet's: the last process to be killed when memory is short. Containers of the process runtime would inherit
 it.
 """
@@ -175,7 +187,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     local.add(commands, words)
 
 
-def _add_join(parser: argparse.ArgumentParser) -> None:
+def _add_join(parser: VerbParser) -> None:
     parser.add_argument("--cloud", required=True, metavar="HOST[:PORT]", help="cloudcore's websocket (port 10000)")
     parser.add_argument("--token", required=True, metavar="T|-", help="of the cloud; - reads it from standard input")
     parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
@@ -200,6 +212,8 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
         "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the process runtime, below DIR")
+    for name, why in _OF_KEADM.items():
+        parser.absent(name, why)
     parser.set_defaults(command="modules.processes.edgecore.join:join")
 
 

@@ -30,7 +30,9 @@ def test_why_names_missing_references_until_they_are_there(cloud: Cloud) -> None
     said = "node n1 has never been connected, and has not taken the pod"
     assert later["sentence"] == f"default/waits does not run yet: {said}"
     assert cloud.run("why", "po", "none").err == 'Error from server (NotFound): pods "none" not found\n'
-    assert "name one pod, or workload: `cloudcore why pod NAME`" in cloud.run("why", "pod").err
+    for word in ("pod", "deploy", "nodes"):
+        assert "name one pod, or workload: `cloudcore why pod NAME`" in cloud.run("why", word).err
+    assert cloud.run("why", "waits").lines == cloud.run("why", "pod", "waits").lines
     assert "knows pod, deployment, replicaset, statefulset, daemonset, job, and not node" in (
         cloud.run("why", "node", "n1").err
     )

@@ -9,11 +9,11 @@ anything else is loaded.
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.kubectl.cli import VERBS, add_answers, add_verbs
 from modules.processes.common import pod_commands
+from modules.processes.common.durations import seconds_option
 from modules.processes.common.pod_commands.arguments import add_selector
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def _add_top(parser: VerbParser) -> None:
         help="the whole node on the screen, with keys to look closer",
     )
     parser.add_argument(
-        "--interval", type=_seconds, default=2.0, metavar="SECONDS", help="of --live, between two looks (default 2)"
+        "--interval", type=_interval, default=2.0, metavar="DURATION", help="of --live, between two looks (default 2s)"
     )
 
 
-def _seconds(text: str) -> float:
-    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) is None or float(text) < _SHORTEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from {_SHORTEST} on")
-    return float(text)
+def _interval(text: str) -> float:
+    if (seconds := seconds_option(text)) < _SHORTEST:
+        raise argparse.ArgumentTypeError(f"{_SHORTEST} s are the shortest time: {text}")
+    return seconds
 
 
 COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {

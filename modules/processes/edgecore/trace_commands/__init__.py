@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from modules.cli.parser import VerbParser
+from modules.processes.common.durations import seconds_option
 from modules.processes.edgecore.location import add_location
 from modules.processes.edgecore.trace_commands import replaying
 
@@ -71,8 +72,8 @@ def _add_range(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--object", metavar="'KIND NAME'", help="only its story, for example 'pod default/nginx' or pod/nginx"
     )
-    parser.add_argument("--from", type=float, dest="begin", metavar="SECONDS", help="since the trace began")
-    parser.add_argument("--to", type=float, dest="end", metavar="SECONDS", help="since the trace began")
+    parser.add_argument("--from", type=seconds_option, dest="begin", metavar="DURATION", help="since the trace began")
+    parser.add_argument("--to", type=seconds_option, dest="end", metavar="DURATION", help="since the trace began")
 
 
 def _add_recording(commands: "argparse._SubParsersAction[Any]") -> None:

@@ -1,10 +1,11 @@
 """Arguments of `edgecore replay` and `edgecore trace record-fixture`."""
 
 import argparse
-import math
 import re
 from pathlib import Path
 from typing import Any, Final
+
+from modules.processes.common.durations import seconds_option
 
 COMMANDS: Final = "modules.lab.replay.commands"
 """Module of the commands."""
@@ -20,7 +21,9 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="what `edgecore run --record` wrote, or a capture")
     _add_module(parser)
     parser.add_argument("--speed", type=_speed, default="max", metavar="1x|10x|max", help="default: max")
-    parser.add_argument("--until", type=_seconds, metavar="SECONDS", help="since the trace began; default: to its end")
+    parser.add_argument(
+        "--until", type=seconds_option, metavar="DURATION", help="since the trace began; default: to its end"
+    )
     parser.add_argument("--check", action="store_true", help="exit status 7 when anything is different")
     parser.add_argument("--names", action="store_true", help="print only the kinds of decisions that differ")
     parser.set_defaults(command=f"{COMMANDS}:run")
@@ -43,13 +46,3 @@ def _speed(text: str) -> str:
     if text != "max" and (not _SPEED.fullmatch(text) or float(text[:-1]) <= 0):
         raise argparse.ArgumentTypeError(f"got {text}, want 1x, 10x, … or max")
     return text
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"got {text}, want seconds")
-    return seconds

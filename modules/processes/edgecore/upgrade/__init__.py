@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from modules.processes.common.durations import whole_seconds_option
 from modules.processes.edgecore.location import add_location
 
 _COMMANDS: Final = "modules.processes.edgecore.upgrade.commands"
@@ -70,10 +71,10 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
         _add_limits(parser)
         parser.add_argument(
             "--replay-seconds",
-            type=int,
+            type=whole_seconds_option,
             default=replay_seconds,
-            metavar="SECONDS",
-            help=f"to replay what the node has recorded, with the version (default {replay_seconds}; 0: do not)",
+            metavar="DURATION",
+            help=f"to replay what the node has recorded, with the version (default {replay_seconds}s; 0: do not)",
         )
         parser.add_argument(
             "--allow-difference",
@@ -88,8 +89,16 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--within", type=int, default=600, metavar="SECONDS", help="until the node has to be well (default 600)"
+        "--within",
+        type=whole_seconds_option,
+        default=600,
+        metavar="DURATION",
+        help="until the node has to be well (default 10m)",
     )
     parser.add_argument(
-        "--steady", type=int, default=120, metavar="SECONDS", help="for so long without a break (default 120)"
+        "--steady",
+        type=whole_seconds_option,
+        default=120,
+        metavar="DURATION",
+        help="for so long without a break (default 2m)",
     )

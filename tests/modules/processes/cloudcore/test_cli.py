@@ -149,6 +149,15 @@ def test_a_wrong_command_line_is_a_usage_error() -> None:
         assert done_here(*arguments).returncode == 2, arguments
 
 
+@pytest.mark.parametrize("option", ["--listen", "--https-listen", "--tunnel-listen", "--router-listen"])
+@pytest.mark.parametrize("value", ["localhost", "localhost:", "localhost:99999", "10000"])
+def test_an_address_needs_a_port(option: str, value: str) -> None:
+    """The error names the option and has an example."""
+    done = done_here("run", option, value)
+    said = f"cloudcore run: {option} {value}: an address and a port are wanted, as in localhost:10000\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 def test_the_name_alone_prints_the_help() -> None:
     """As kubectl does."""
     done = done_here()
@@ -251,7 +260,7 @@ def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
         token = stub.do("token")
         assert re.fullmatch(r"[0-9a-f]{64}(\.[\w-]+){3}\n", token.stdout)
         assert token.stdout.partition(".")[0] == hashlib.sha256(ca).hexdigest()
-        wrong = stub.do("token", "--lifetime", "-1")
+        wrong = stub.do("token", "--lifetime", "400000h")
         assert (wrong.returncode, wrong.stdout) == (1, "")
     finally:
         assert stub.end() == 0

@@ -203,6 +203,21 @@ def test_wrong_arguments(arguments: list[str], tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "edge").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--cloudcore-ipport=10.0.0.1:10000"], "there is no --cloudcore-ipport here: it is --cloud HOST:PORT"),
+        (["--cloud", "host", "--edgenode-name", "n1"], "there is no --edgenode-name here: it is --name NODE"),
+        (["--cloud", "host", "--runtimetype=remote"], "`containerRuntimeEndpoint` in the configuration names"),
+    ],
+)
+def test_options_of_keadm(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error has what is there in their place."""
+    with pytest.raises(SystemExit):
+        cli.main(["join", "--token", "t", *words])
+    assert says in capsys.readouterr().err
+
+
 def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
     server: CertificateServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
