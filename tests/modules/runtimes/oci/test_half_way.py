@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -83,14 +82,13 @@ def test_a_container_that_cannot_be_attached_to_leaves_no_descriptor(tmp_path: P
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as conmon:
         conmon.bind(str(tmp_path / BUNDLE / "attach"))
         conmon.listen(100)
-        container = cast("Any", SimpleNamespace(directory=tmp_path, config=SimpleNamespace(stdin_once=True, tty=False)))
 
         def make(failing: Failing) -> Attempt:
-            made: list[streams._AttachedContainer] = []
+            made: list[socket.socket] = []
 
             def run() -> None:
                 with failing.kernel_calls():
-                    made.append(streams._AttachedContainer(container, stdin=False))
+                    made.append(streams._connect_to_parent(tmp_path))
 
             return Attempt(run, undo=lambda: made.pop().close())
 
