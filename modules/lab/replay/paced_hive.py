@@ -6,7 +6,7 @@ results of the PLEG and of workers, which it takes at their recorded times, and 
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from beehive import Message, Runtime
 from beehive.delivery import DeliveryMode
@@ -15,10 +15,17 @@ from beehive.names import ModuleName
 from beehive.trace import Delivered
 from beehive.trace_context import acting_as, current_cause, current_context, resumed
 from edgehub.subject import subject
-from modules.lab.replay.outputs import handled_from
+from modules.lab.replay.outputs import handled_from, sent_at
 
 _LONGEST: Final = 1.0
 """Seconds that a message may be put off; a later one is another."""
+_TIE: Final = 1e-3
+"""Seconds between two messages that may have been sent in either order."""
+
+
+class _Times(NamedTuple):
+    sent: float
+    handled: float
 
 
 class PacedHive(Hive):
@@ -31,10 +38,11 @@ class PacedHive(Hive):
 
     def __init__(self, runtime: Runtime, deliveries: Iterable[Delivered]) -> None:
         super().__init__(runtime)
-        self._times: dict[Hashable, deque[float]] = {}
+        self._times: dict[Hashable, deque[_Times]] = {}
         self._asked: dict[str, Hashable] = {}
         """Roles of edged's requests, by id."""
-        self._latest = 0.0
+        self._waiting: list[_Times] = []
+        """What is put off, with the time until when."""
         recorded: dict[str, Hashable] = {}
         handled = 0.0
         for one in deliveries:
@@ -44,14 +52,15 @@ class PacedHive(Hive):
                 continue
             handled = max(handled, handled_from(one))
             if one.way != DeliveryMode.RESPONSE:
-                self._times.setdefault(_role(one.way, one.message.message()), deque()).append(handled_from(one))
+                times = _Times(sent_at(one), handled_from(one))
+                self._times.setdefault(_role(one.way, one.message.message()), deque()).append(times)
             elif one.message.parent_id in recorded:
-                self._times.setdefault(recorded[one.message.parent_id], deque()).append(handled)
+                self._times.setdefault(recorded[one.message.parent_id], deque()).append(_Times(one.time, handled))
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """See `Hive.respond`."""
         role = self._asked.pop(message.header.parent_msg_id, None)
-        if role is None or not self._put_off(role, lambda: super(PacedHive, self).respond(message, by)):
+        if role is None or not self._put_off(role, lambda: super(PacedHive, self).respond(message, by), is_answer=True):
             return super().respond(message, by)
         return True
 
@@ -64,16 +73,20 @@ class PacedHive(Hive):
         ):
             deliver(destination, message, mode, waits=waits)
 
-    def _put_off(self, role: Hashable, function: Callable[[], object]) -> bool:
-        """Call a function at the recorded time, or without one behind what was put off before; return False if that is
-        now. What came earlier in the recorded run may come here behind what edged handled only later.
+    def _put_off(self, role: Hashable, function: Callable[[], object], *, is_answer: bool = False) -> bool:
+        """Call a function at the recorded time, behind what was put off before; return False if that is now. An answer
+        comes before messages that were sent later, though those may have been put off before it.
         """
         now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
-        times = self._times.get(role)
-        due = max(now, times.popleft() if times and times[0] <= now + _LONGEST else self._latest)
-        self._latest = max(self._latest, due)
+        found = self._times.get(role)
+        times = found.popleft() if found and found[0].handled <= now + _LONGEST else _Times(0.0, 0.0)
+        self._waiting = [each for each in self._waiting if each.handled > now]
+        overtakes = is_answer and times.sent > 0.0
+        before = (each.handled for each in self._waiting if not overtakes or each.sent <= times.sent + _TIE)
+        due = max(now, times.handled, *before)
         if due <= now:
             return False
+        self._waiting.append(_Times(times.sent, due))
 
         def call() -> None:
             with acting_as(sender), resumed(cause):
