@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.counts import cloud_steps
+from tests.counts import cloud_steps, node_steps
 from tests.counts.calls import Counted
 
 TABLE: Final = Path(__file__).with_name("counts.toml")
@@ -15,7 +15,7 @@ ROOM: Final = 0.03
 Measure = Callable[[Path], Mapping[str, Counted]]
 """Takes an empty directory, and returns what steps cost."""
 
-MEASURES: Final[Mapping[str, Measure]] = {"cloud": cloud_steps.measure}
+MEASURES: Final[Mapping[str, Measure]] = {"cloud": cloud_steps.measure, "node": node_steps.measure}
 """By the first word of the names of the steps."""
 
 
