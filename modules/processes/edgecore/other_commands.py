@@ -44,13 +44,13 @@ CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
 """Values of `modules.lab.simulate.draw.FaultProfile`, repeated here to save its import."""
 
-_SERVICE: Final = (
+SERVICE: Final = (
     "# containers and their shims stay when edgecore stops, and go on when it starts again",
     "KillMode=process",
     "# the pods' cgroups below this unit's are edgecore's own",
     "Delegate=yes",
 )
-_PROTECTED: Final = "OOMScoreAdjust=-999"
+PROTECTED: Final = "OOMScoreAdjust=-999"
 """The kubelet's: the last process to be killed when memory is short. Containers of the process runtime would inherit
 it.
 """
@@ -89,7 +89,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
         after=_runtime_unit(config),
         user=chosen.user,
         account=account,
-        service=_SERVICE if chosen.user or account or config.runs_container_runtime else (*_SERVICE, _PROTECTED),
+        service=SERVICE if chosen.user or account or config.runs_container_runtime else (*SERVICE, PROTECTED),
     )
     sys.stdout.write(text_of(unit))
     return ExitCode.OK
