@@ -44,13 +44,12 @@ CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
 """Values of `modules.lab.simulate.draw.FaultProfile`, repeated here to save its import."""
 
-_SERVICE: Final = (
+SERVICE: Final = (
     "# containers and their shims stay when edgecore stops, and go on when it starts again",
     "KillMode=process",
     "# the pods' cgroups below this unit's are edgecore's own",
     "Delegate=yes",
 )
-_PROTECTED: Final = "OOMScoreAdjust=-999"
 _OF_KEADM: Final = {
     "--cloudcore-ipport": "it is --cloud HOST:PORT",
     "--edgenode-name": "it is --name NODE",
@@ -63,6 +62,7 @@ _OF_KEADM: Final = {
     "--cgroupdriver": "`cgroupDriver` in the configuration names it",
 }
 """Options of `keadm join` (https://kubeedge.io/docs/setup/install-with-keadm), and what there is in their place."""
+PROTECTED: Final = "OOMScoreAdjust=-999"
 """The kubelet's: the last process to be killed when memory is short. Containers of the process runtime would inherit
 it.
 """
@@ -100,7 +100,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
         after=_runtime_unit(config),
         user=chosen.user,
         account=account,
-        service=_SERVICE if chosen.user or account or config.runs_container_runtime else (*_SERVICE, _PROTECTED),
+        service=SERVICE if chosen.user or account or config.runs_container_runtime else (*SERVICE, PROTECTED),
     )
     sys.stdout.write(text_of(unit))
     return ExitCode.OK

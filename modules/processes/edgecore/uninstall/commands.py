@@ -161,6 +161,8 @@ def _print_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse
     if not chosen.keep_data:
         for path in [*found.remove, *units]:
             print_remark(f"{would} remove {path}")
+        for path in found.if_empty:
+            print_remark(f"{would} remove, if it is empty then: {path}")
 
 
 def _ask(location: NodeLocation) -> None:

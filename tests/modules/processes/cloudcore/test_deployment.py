@@ -1,10 +1,14 @@
 """The documents of deploy/ have the form of their kinds, and agree with each other and with cloudcore."""
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from modules.apimachinery.kinds import KINDS
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
@@ -14,6 +18,7 @@ from modules.processes.cloudcore.control_client import Apply
 from tests.modules.processes.cloudcore.deployment import DEPLOY, ONE, REPLICAS, device_definitions, manifests, of_kind
 from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
 from tests.packaging.changes import released
+from tests.support.patience import PATIENCE
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")
 _OF_MAP: Final = re.compile(r"dict\(str, (.*)\)")
@@ -187,6 +192,28 @@ def test_files_for_the_embedded_api_servers_kinds_can_be_applied(file: str, tmp_
     with Stub(tmp_path) as stub:
         results = stub.client.run(Apply(known))
     assert [item.error for item in results] == [""] * len(known)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_the_kustomize_base_is_the_installation(tmp_path: Path) -> None:
+    """An overlay names the image by its digest."""
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    (tmp_path / "overlay").mkdir()
+    digest = f"sha256:{'0' * 64}"
+    image = {"name": "cloudcore", "newName": "registry.example/cloudcore", "digest": digest}
+    (tmp_path / "overlay/kustomization.yaml").write_text(json.dumps({"resources": ["../deploy"], "images": [image]}))
+    for directory, name in (("deploy", container(ONE)["image"]), ("overlay", f"registry.example/cloudcore@{digest}")):
+        done = subprocess.run(
+            ["kubectl", "kustomize", tmp_path / directory], capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+        rendered = [each for each in yaml.safe_load_all(done.stdout) if each]
+        wanted = manifests(ONE)
+        for each in wanted:
+            if each["kind"] == "Deployment":
+                each["spec"]["template"]["spec"]["containers"][0]["image"] = name
+        keys = [(each["kind"], each["metadata"]["name"]) for each in wanted]
+        assert sorted(keys) == sorted((each["kind"], each["metadata"]["name"]) for each in rendered)
+        assert all(each in rendered for each in wanted)
 
 
 def test_the_image_has_packages_by_their_hashes_only() -> None:

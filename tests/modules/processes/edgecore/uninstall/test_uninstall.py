@@ -165,7 +165,9 @@ def test_a_dry_run_changes_nothing(node: Path, capsys: pytest.CaptureFixture[str
     before = files(node)
     assert main(["uninstall", "--root", str(node), "--dry-run"]) == ExitCode.OK
     assert files(node) == before
-    assert f"would remove {node}/edgecore.db\n" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"would remove {node}/edgecore.db\n" in said
+    assert f"would remove, if it is empty then: {node}/edged\n" in said
 
 
 def test_it_asks(node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
