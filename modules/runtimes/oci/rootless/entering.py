@@ -71,8 +71,47 @@ def enter(record: Path) -> None:
             os.ftruncate(file, 0)
             os.pwrite(file, secret.encode(), 0)
             _set_up(secret)
+            _end_lost(record.parent)
     with suppress(OSError):
         os.chdir(here)
+
+
+def _end_lost(directory: Path) -> None:
+    """Kill the processes of containers that an earlier edgecore has made and whose namespaces nobody can enter any
+    more: the holder and their parents were killed. A sub-id's process is killed in the name of its user, which root of
+    the node may be; a child does it, as the kernel hides a process that has been another user.
+
+    Args:
+        directory: above the containers' writable layers, which their root file systems name.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        _kill_all(f"upperdir={directory.resolve()}/")
+    finally:
+        os._exit(0)
+
+
+def _kill_all(mark: str) -> None:
+    """Kill the processes whose mounts have a mark."""
+    for process in _processes():
+        with suppress(OSError, ValueError):  # it has ended, or is somebody else's
+            handle = os.pidfd_open(int(process.name))
+            try:
+                if mark in (process / "mountinfo").read_text(errors="replace"):
+                    os.seteuid(_user_of(process))
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.seteuid(0)
+                os.close(handle)
+
+
+def _user_of(process: Path) -> int:
+    """Return the user of a process; its directory may be root's. Raises OSError."""
+    lines = (process / "status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("Uid:")))
 
 
 def check() -> None:

@@ -51,3 +51,20 @@ def test_what_is_left_without_a_container_is_ended(node: RootlessNode) -> None:
     status = node.cri.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod)).status
     assert status.state == cri.SANDBOX_NOTREADY, "its namespaces are gone, as after a restart of the machine"
     assert node.run("echo new") == "new\n"
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_container_that_nobody_can_enter_is_ended(node: RootlessNode, user: int) -> None:
+    """Its parent and the holder were killed: the next start makes new namespaces, and it would run beside them."""
+    config = cri.ContainerConfig()
+    config.linux.security_context.run_as_user.value = user
+    container = node.shell("exec sleep 4321", config)
+    pid, members = node.pid(container), node.members()
+    node.kill()
+    for each in (members["conmon"], members["sleep"]):
+        _kill(each)
+    assert alive(pid)
+    node.serve()
+    wait_for_death(pid)
+    assert node.status(container).state == cri.CONTAINER_EXITED
+    assert node.run("echo new") == "new\n"
