@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from beehive.decoding import decode_json
+from beehive.decoding import convert, decode_json
 
 API_VERSION: Final = "operations.kubeedge.io/v1alpha2"
 LONGEST_REASON: Final = 2048
@@ -150,11 +150,11 @@ def read_spec(kind: JobKind, content: object) -> JobSpec:
     try:
         match kind:
             case JobKind.NODE_UPGRADE:
-                return msgspec.convert(content, UpgradeSpec)
+                return convert(content, UpgradeSpec)
             case JobKind.IMAGE_PRE_PULL:
-                return msgspec.convert(content.get(TEMPLATE) or {}, PrePullTemplate)
+                return convert(content.get(TEMPLATE) or {}, PrePullTemplate)
             case JobKind.CONFIG_UPDATE:
-                return msgspec.convert(content, ConfigSpec)
+                return convert(content, ConfigSpec)
     except msgspec.ValidationError as error:
         raise JobSpecError(f"the job's spec cannot be read: {error}") from error
 

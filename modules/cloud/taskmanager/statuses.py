@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_jobs import ImageResult
 
@@ -72,6 +73,6 @@ class JobStatus(msgspec.Struct, rename="camel", omit_defaults=True):
 def read_status(value: Any) -> JobStatus:
     """Return a stored status; an empty one if there is none that can be read."""
     try:
-        return msgspec.convert(value or {}, JobStatus)
+        return convert(value or {}, JobStatus)
     except msgspec.ValidationError:
         return JobStatus()

@@ -187,9 +187,8 @@ class DockerDriver(Driver[DockerContainer]):
         self._sandboxes.collect(self._registry.sandboxes())
 
     def serve(self) -> None:
-        """Follow Docker's events, and start the streaming server."""
+        """Follow Docker's events."""
         self._watch.start()
-        self._streaming.start()
 
     def settle(self) -> None:
         """Raise DockerUnreachableError while the states of containers are unknown."""

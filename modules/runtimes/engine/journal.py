@@ -23,6 +23,7 @@ from zlib import crc32
 
 import msgspec
 
+from beehive.decoding import msgpack_decoder
 from beehive.files.damaged import set_aside_unless_file
 from beehive.files.durable import replace_file, replace_soon, sync_directory
 from beehive.files.reading import read_file
@@ -227,14 +228,14 @@ def _packed(frame: Frame) -> bytes:
 
 def _frames(content: bytes) -> Iterator[tuple[Frame, _Place]]:
     """Yield the whole frames with their places."""
-    offset = 0
+    decoder, offset = msgpack_decoder(Frame), 0
     while len(content) - offset >= _HEAD.size:
         length, checksum = _HEAD.unpack_from(content, offset)
         body = content[offset + _HEAD.size : offset + _HEAD.size + length]
         if len(body) < length or crc32(body) != checksum:
             return
         try:
-            frame = msgspec.msgpack.decode(body, type=Frame)
+            frame = decoder.decode(body)
         except msgspec.MsgspecError:
             return
         yield frame, _Place(offset, _HEAD.size + length)

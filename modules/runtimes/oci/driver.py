@@ -185,10 +185,6 @@ class OciDriver(Driver[OciContainer]):
         self._resources.collect(self._registry.sandboxes())
         self._archives.refresh()
 
-    def serve(self) -> None:
-        """Start the streaming server."""
-        self._streaming.start()
-
     def purge(self) -> None:
         """Remove the mounts of this runtime."""
         self._namespaces.remove()

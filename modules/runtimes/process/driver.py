@@ -131,10 +131,6 @@ class ProcessDriver(Driver[ProcessContainer]):
         """Kill the processes of a container without readable records; return whether all have ended."""
         return self._shims.end_unknown(directory)
 
-    def serve(self) -> None:
-        """Start the streaming server."""
-        self._streaming.start()
-
     def close(self) -> None:
         """End streams and the spawner; shims and containers go on."""
         self._streaming.stop()

@@ -6,7 +6,7 @@ server in its name, connects to it.
 
 import logging
 import socket
-from threading import Semaphore
+import threading
 from typing import Final
 
 from beehive import Clock
@@ -36,7 +36,7 @@ _BACKLOG: Final = 1024
 
 
 class StreamingServer(ConnectionServer):
-    """Serves streams between `start` and `stop`.
+    """Serves streams from the first address that it gives until `stop`: most nodes have none in days, and no port.
 
     Args:
         backend: runs commands and connects to ports; called on the connections' threads.
@@ -47,11 +47,23 @@ class StreamingServer(ConnectionServer):
         self._backend = backend
         self._clock = clock
         self._waiting = WaitingRequests(clock)
-        self._places = Semaphore(_MOST_FORWARDED)
+        self._places = threading.Semaphore(_MOST_FORWARDED)
         connections = OpenConnections(
             "the runtime's streaming server", clock, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
         )
-        super().__init__(socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG), connections, "streaming")
+        self._starting = threading.Lock()
+        self._is_started = False
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        super().__init__(listening, connections, "streaming")
+
+    def start(self) -> None:
+        """Begin to listen and to serve, if that has not begun. Raises OSError."""
+        with self._starting:
+            if not self._is_started:
+                self._listening.listen(_BACKLOG)
+                super().start()
+                self._is_started = True
 
     def exec_url(self, request: cri.ExecRequest) -> str:
         """Return the address of a command's streams. Raises BadRequestError, TooManyError."""
@@ -66,6 +78,7 @@ class StreamingServer(ConnectionServer):
         return self._url(port_forward_request(request))
 
     def _url(self, request: StreamRequest) -> str:
+        self.start()
         token = self._waiting.add(request)
         return f"http://127.0.0.1:{self.port}/{request.kind}/{token}"
 

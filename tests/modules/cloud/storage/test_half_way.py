@@ -92,7 +92,7 @@ def test_a_database_waits_for_its_lock_again_after_a_log_that_could_not_be_trunc
 def test_the_cursor_of_a_statement_that_fails_is_closed() -> None:
     driver = _Driver(Failing(0))
     with pytest.raises(PlannedError):
-        Statement(state.insert(), SQLiteDialect_pysqlite()).execute(_connection(driver), [])
+        Statement(state.insert(), SQLiteDialect_pysqlite()).execute(driver, [])
     assert driver.calls == ["closed"]
 
 

@@ -114,7 +114,7 @@ STREAM = (*TUNNEL, "--stream-listen", "127.0.0.1:0")
         ((*STREAM, "--stream-client-ca", "ca.crt", "--in-cluster"), "--stream-cert"),
         ((*TUNNEL, "--stream-key", "a.key"), "belong together"),
         (("--tunnel-listen", "0.0.0.0:10004"), "can take the tunnel of any node"),
-        (("--tunnel-listen", "127.0.0.1"), "an option is wrong"),
+        (("--tunnel-listen", "127.0.0.1"), "an address and a port are wanted"),
     ],
     ids=["no-tunnel", "no-authority", "no-cluster", "no-certificate", "half-a-pair", "exposed", "no-port"],
 )
