@@ -92,6 +92,7 @@ def test_nothing_else_constructs_values_of_yaml() -> None:
                     found.add(f"{path.relative_to(REPOSITORY)}: {ast.unparse(node)}")
     assert found == {
         "modules/apimachinery/yaml_reader.py: yaml.parse",
+        "modules/processes/edgecore/config/editing.py: yaml.compose",
         "edged/static_pods/manifest.py: msgspec.yaml.decode",
         "modules/runtimes/oci/spec/cdi_changes.py: yaml.parse",
         "modules/runtimes/oci/spec/cdi_changes.py: yaml.load",

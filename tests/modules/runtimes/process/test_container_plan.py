@@ -28,7 +28,7 @@ def _request(**fields: object) -> cri.CreateContainerRequest:
 def test_a_command_is_needed(args: list[str]) -> None:
     """Without a command there is nothing to run, and the message says what to write."""
     request = cri.CreateContainerRequest(config=cri.ContainerConfig(args=args))
-    with pytest.raises(BadRequestError, match=r"no images.*give `command:`"):
+    with pytest.raises(BadRequestError, match=r"only a name here.*give `command:`"):
         check_request(request)
 
 
