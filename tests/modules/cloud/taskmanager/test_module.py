@@ -15,6 +15,7 @@ from modules.cloud.messages import NODES
 from modules.cloud.refusals import Refusals
 from modules.cloud.taskmanager.module import CloudTaskManager
 from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
+from modules.cloud.taskmanager.waves import PAUSE, WAVES
 from tests.modules.cloud.router.rule_server import RuleServer
 
 Json = dict[str, Any]
@@ -24,12 +25,13 @@ JOB = "p"
 class Cloud:
     """Answers in edgecontroller's and cloudhub's place, with one ImagePrePullJob."""
 
-    def __init__(self, bee: Harness, *nodes: str, **spec: Any) -> None:
+    def __init__(self, bee: Harness, *nodes: str, annotations: Json | None = None, **spec: Any) -> None:
         self.bee = bee
         self.nodes = nodes
         template = {"images": ["x"], "nodeNames": list(nodes), **spec}
         self.job: Json = {
-            "apiVersion": API_VERSION, "kind": "ImagePrePullJob", "metadata": {"name": JOB, "uid": "u"},
+            "apiVersion": API_VERSION, "kind": "ImagePrePullJob",
+            "metadata": {"name": JOB, "uid": "u", "annotations": annotations or {}},
             "spec": {"imagePrePullTemplate": template},
         }  # fmt: skip
         self.conflicts = 0
@@ -195,3 +197,35 @@ def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:
     cloud.connect("a")
     assert cloud.phases() == {"job": "Failure"}
     assert "many" in cloud.job["status"]["reason"]
+
+
+def test_a_job_in_waves_begins_with_one_node_and_goes_on_after_the_pause(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "300"}, concurrency=5)
+    cloud.connect("a", "b", "c")
+    cloud.pull("a")
+    bee.run_for(270)
+    assert cloud.sent() == ["a"]
+    bee.run_for(60)
+    assert cloud.sent() == ["a", "b", "c"]
+
+
+def test_a_failed_first_wave_stops_the_job_whatever_the_fleet_tolerates(bee: Harness) -> None:
+    """Of one node all have failed, though of three only a third."""
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all"}, failureTolerate="0.5")
+    cloud.connect("a", "b", "c")
+    cloud.report("a", "Check", reason="no room")
+    bee.run_for(600)
+    assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Pending", "c": "Pending"}
+    assert "the waves have stopped: 1 of the 1" in cloud.job["status"]["reason"]
+
+
+def test_nodes_that_are_away_join_their_wave_when_they_come_back(bee: Harness) -> None:
+    """A job in waves waits for them, whatever its timeoutSeconds."""
+    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all"}, timeoutSeconds=60)
+    cloud.connect("b")
+    cloud.pull("b")
+    bee.run_for(10_000)
+    assert cloud.phases() == {"job": "InProgress", "a": "Pending", "b": "Successful"}
+    cloud.connect("a")
+    cloud.pull("a")
+    assert cloud.phases()["job"] == "Completed"
