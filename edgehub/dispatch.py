@@ -1,9 +1,9 @@
 """Which module receives a message from the cloud. Pure.
 
 The table of targets is KubeEdge's (edge/pkg/edgehub/messagehandler; docs/protocol.md, "Dispatch"), by wire group, with
-two differences. A late answer is not always dropped (`late_object`). And messages that only modules of this node send
+three differences. A late answer is not always dropped (`late_object`). And messages that only modules of this node send
 each other (the link is up, the machine shuts down, requests and reports of edged) are rejected; KubeEdge's edge accepts
-them from the cloud.
+them from the cloud. And only the cloud's taskmanager gives jobs: the owner of the node confirms them.
 """
 
 from enum import Enum
@@ -91,8 +91,10 @@ def decide(message: Message) -> Decision:
             return _twin(message)
         case Group.USER:
             return _ANSWER if message.parent_id else _user(message.route.source)
-        case Group.TASKMANAGER:
+        case Group.TASKMANAGER if message.route.source == ModuleName.TASKMANAGER:
             return Decision(Step.SEND, ModuleName.TASKMANAGER)
+        case Group.TASKMANAGER:
+            return Decision(Step.REJECT, Rejection.INTERNAL)
         case _:
             return Decision(Step.REJECT, Rejection.UNKNOWN_GROUP)
 

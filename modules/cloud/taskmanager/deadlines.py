@@ -36,6 +36,11 @@ class Deadlines:
         return self._now - since >= self._limit
 
     @property
+    def quiet(self) -> float:
+        """Seconds for which nothing has happened to the whole job."""
+        return self._now - self._changed
+
+    @property
     def is_stalled(self) -> bool:
         """Whether nothing has happened to the whole job for too long."""
-        return self._now - self._changed >= self._limit
+        return self.quiet >= self._limit

@@ -37,6 +37,7 @@ from modules.cloud.storage.watch_history import ObjectChanged
 from modules.cloud.taskmanager.deadlines import Deadlines
 from modules.cloud.taskmanager.progress import JobLimits, accept, advance, begin
 from modules.cloud.taskmanager.statuses import JobPhase, JobStatus, TaskPhase, read_status
+from modules.cloud.taskmanager.waves import Waves, stop_of
 
 _log = logging.getLogger(__name__)
 
@@ -235,6 +236,7 @@ class CloudTaskManager(Module):
         try:
             spec = read_spec(job.kind, job.object.get("spec"))
             limits = JobLimits.of(spec)
+            waves = Waves.of(job.object["metadata"].get("annotations") or {})
         except (JobSpecError, ValueError) as error:
             self._write(job, JobStatus(JobPhase.FAILURE, str(error)))
             return
@@ -244,9 +246,9 @@ class CloudTaskManager(Module):
                 job.is_busy = True
                 self._list_nodes(partial(self._begin_job, job, spec))
             return
-        self._go_on(job, status, limits)
+        self._go_on(job, status, limits, waves)
 
-    def _go_on(self, job: _Job, status: JobStatus, limits: JobLimits) -> None:
+    def _go_on(self, job: _Job, status: JobStatus, limits: JobLimits, waves: Waves | None) -> None:
         job.deadlines.observe(status, limits, self.clock.monotonic())
         taken, job.reports = job.reports, []
         for node, report in taken:
@@ -254,12 +256,19 @@ class CloudTaskManager(Module):
             if why:
                 self._refuse(node, why, JobAddress(job.kind, job.name, node).resource)
         is_own = self._is_own(job)
+        open_nodes = None
+        if waves is not None and status.phase not in _ENDED:
+            number = waves.open(status.node_status, self._connected, job.deadlines.quiet)
+            open_nodes = {task.node_name for task in status.node_status[:number]}
+            if why := stop_of(status.node_status, limits.tolerance):
+                status.phase, status.reason = JobPhase.FAILURE, why
         sent = advance(
             status,
             limits,
             self._connected,
             lambda task: is_own and job.deadlines.is_overdue(task),
-            is_stalled=is_own and job.deadlines.is_stalled,
+            is_stalled=is_own and job.deadlines.is_stalled and waves is None,
+            is_open=lambda task: open_nodes is None or task.node_name in open_nodes,
         )
         again, job.again = job.again, set()
         silent = {

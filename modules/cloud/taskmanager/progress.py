@@ -126,7 +126,8 @@ def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) ->
         is_success = report.succ and action is not Action.ROLL_BACK
         task.phase = TaskPhase.SUCCESSFUL if is_success else TaskPhase.FAILURE
         if action is Action.ROLL_BACK:
-            task.reason = f"rolled back: {reason}" if report.succ else f"not rolled back: {reason}"
+            failed = next((each.reason for each in task.action_flow if each.status == "False"), "")
+            task.reason = f"rolled back: {failed}" if report.succ else f"not rolled back: {reason}"
     return ""
 
 
@@ -181,31 +182,34 @@ def advance(
     for task in tasks:
         if task.phase == TaskPhase.IN_PROGRESS and is_overdue(task):
             task.phase, task.reason = TaskPhase.UNKNOWN, TIMED_OUT
-    running = sum(task.phase == TaskPhase.IN_PROGRESS for task in tasks)
-    if is_stalled and not running:
-        for task in tasks:
-            if task.phase == TaskPhase.PENDING:
-                task.phase, task.reason = TaskPhase.UNKNOWN, AWAY
+    if _has_ended(status, limits):
+        return []
+    status.phase = JobPhase.IN_PROGRESS
+    free = limits.concurrency - sum(task.phase == TaskPhase.IN_PROGRESS for task in tasks)
+    waiting = [task for task in tasks if task.phase == TaskPhase.PENDING]
+    ready = [task for task in waiting if task.node_name in connected and is_open(task)]
+    chosen = ready[: max(0, free)]
+    for task in chosen:
+        task.phase = TaskPhase.IN_PROGRESS
+    if is_stalled and free == limits.concurrency and not chosen:
+        for task in waiting:
+            task.phase, task.reason = TaskPhase.UNKNOWN, AWAY
+        _has_ended(status, limits)
+    return [task.node_name for task in chosen]
+
+
+def _has_ended(status: JobStatus, limits: JobLimits) -> bool:
+    """Return whether the job has ended, and write how."""
+    tasks = status.node_status
     is_over = all(task.phase in FINAL for task in tasks)
     failed = sum(task.phase in FAILED and (is_over or _has_begun(task)) for task in tasks)
     if round(failed / len(tasks), 2) > limits.tolerance:
         share = f"{failed}/{len(tasks)}"
         status.phase = JobPhase.FAILURE
         status.reason = f"the number of failed nodes is {share}, which exceeds the failure tolerance threshold"
-        return []
-    if is_over:
+    elif is_over:
         status.phase = JobPhase.COMPLETED
-        return []
-    status.phase = JobPhase.IN_PROGRESS
-    chosen = []
-    for task in tasks:
-        if running >= limits.concurrency:
-            break
-        if task.phase == TaskPhase.PENDING and task.node_name in connected and is_open(task):
-            task.phase = TaskPhase.IN_PROGRESS
-            running += 1
-            chosen.append(task.node_name)
-    return chosen
+    return status.phase in (JobPhase.COMPLETED, JobPhase.FAILURE)
 
 
 def _has_begun(task: NodeTask) -> bool:

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -21,13 +22,17 @@ from modules.apimachinery.node_jobs import (
     JobSpec,
     JobSpecError,
     PrePullTemplate,
+    UpgradeSpec,
     read_spec,
 )
 from modules.apimachinery.types import Nanoseconds, format_time
+from modules.edge.taskmanager.actions import ActionEnd, Done
 from modules.edge.taskmanager.checks import SAMPLE_SECONDS, CheckedMachine, MachineReading, fault_of
+from modules.edge.taskmanager.owner import OWNER, JobShown, OwnerVerb
 from modules.edge.taskmanager.pulls import ImagePulls, OpenRuntime, PullOutcome
 from modules.edge.taskmanager.record import JobRecord, read_record
 from modules.edge.taskmanager.refusals import refusal_of
+from modules.edge.taskmanager.upgrades import NodeUpgrades, UpgradeCommands
 
 _log = logging.getLogger(__name__)
 
@@ -48,18 +53,6 @@ class TaskManagerSettings(msgspec.Struct, frozen=True):
     """The kinds of jobs that the owner of the node allows."""
 
 
-class ActionEnd(NamedTuple):
-    """How an action has ended."""
-
-    reason: str = ""
-    """Why it has failed; empty if it has succeeded."""
-    extend: str = ""
-    """What KubeEdge has beside it, see `ActionReport`."""
-
-
-Done = Callable[[ActionEnd], None]
-
-
 class TaskManager(Module):
     """Goes through the actions of one job after the other, and reports each as it ends.
 
@@ -71,12 +64,17 @@ class TaskManager(Module):
         settings: of taskmanager.
         machine: of the node, for checks.
         open_runtime: connects to the container runtime; None without one.
+        upgrades: changes the version of edgecore; None where no job may.
     """
 
     name = ModuleName.TASKMANAGER
 
     def __init__(
-        self, settings: TaskManagerSettings, machine: CheckedMachine, open_runtime: OpenRuntime | None = None
+        self,
+        settings: TaskManagerSettings,
+        machine: CheckedMachine,
+        open_runtime: OpenRuntime | None = None,
+        upgrades: UpgradeCommands | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -84,6 +82,7 @@ class TaskManager(Module):
         self._meta = AsyncMetaClient(self)
         self._calls = BoundedCalls(self, 1, 1)
         self._pulls = ImagePulls(self, self._calls, self._meta, open_runtime) if open_runtime is not None else None
+        self._upgrades = NodeUpgrades(self, upgrades) if upgrades is not None else None
         self._job: JobRecord | None = None
         """The job under way."""
         self._is_read = False
@@ -115,7 +114,7 @@ class TaskManager(Module):
             self._is_read = True
             self._job = None if isinstance(result, CallError) else read_record(result)
             if self._job is not None and not self._job.is_waiting:
-                self._run()
+                self._run(is_resumed=True)
             early, self._early = self._early, []
             for message in early:
                 self._handle(message)
@@ -178,7 +177,7 @@ class TaskManager(Module):
 
         self._meta.update(ResourceType.NODE_TASK, *_ROW, msgspec.json.encode(job), then=stored)
 
-    def _run(self) -> None:
+    def _run(self, *, is_resumed: bool = False) -> None:
         job = self._job
         if job is None:
             return
@@ -188,12 +187,52 @@ class TaskManager(Module):
         except JobSpecError as error:
             self._finish(ActionEnd(str(error)))
             return
-        if job.action is Action.CHECK:
+        if isinstance(spec, UpgradeSpec) and self._upgrades is not None:
+            self._run_upgrade(job, spec, self._upgrades, is_resumed=is_resumed)
+        elif job.action is Action.CHECK and not isinstance(spec, UpgradeSpec):
             self._check(spec, self._ended)
         elif isinstance(spec, PrePullTemplate) and job.action is Action.PULL:
             self._pull(spec)
         else:
             self._finish(ActionEnd(f"this node cannot carry out {job.action} of {kind}s"))
+
+    def _run_upgrade(self, job: JobRecord, spec: UpgradeSpec, upgrades: NodeUpgrades, *, is_resumed: bool) -> None:
+        match job.action:
+            case Action.CHECK:
+                found = partial(upgrades.check, spec, self._ended)
+                self._check(spec, lambda end: self._ended(end) if end.reason else found())
+            case Action.WAITING_CONFIRMATION if spec.require_confirmation:
+                self._wait_for_confirmation(job)
+            case Action.WAITING_CONFIRMATION:
+                self._ended(ActionEnd())
+            case Action.BACK_UP:
+                upgrades.back_up(spec, self._ended)
+            case Action.UPGRADE:
+                upgrades.upgrade(spec, self._ended, is_resumed=is_resumed)
+            case _:
+                upgrades.roll_back(spec, self._ended)
+
+    def _wait_for_confirmation(self, job: JobRecord) -> None:
+        """Report that the job waits; `edgecore jobs confirm` on the node lets it go on."""
+        report = self._report(job.resource, job.action, ActionEnd())
+        following = FLOWS[job.address.kind][job.action].succeeded or job.action
+        changed = msgspec.structs.replace(job, action=following, reports=(*job.reports, report), is_waiting=True)
+        self._go_on(changed)
+
+    @handles(None, OwnerVerb.SHOW, source=OWNER)
+    def on_show(self, message: Message) -> None:
+        """Tell the owner which job is under way."""
+        self.reply(message, JobShown.of(self._job))
+
+    @handles(None, OwnerVerb.CONFIRM, source=OWNER)
+    def on_confirm(self, message: Message) -> None:
+        """Let a job that waits go on: once, as the owner of the node says so."""
+        job = self._job
+        if job is None or not job.is_waiting:
+            self.reply(message, JobShown())
+            return
+        self.reply(message, JobShown.of(job))
+        self._go_on(msgspec.structs.replace(job, is_waiting=False))
 
     def _check(self, spec: JobSpec, done: Done) -> None:
         """Look at processors, memory and disks."""

@@ -501,6 +501,19 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether jobs of nodes in a cluster are served (KubeEdge's `modules.taskManager.enable`). KubeEdge's own
     controllermanager must not do it, too."""
 
+    bundles: Annotated[
+        Path | None,
+        Flag("--bundles", "DIR", "directory of the bundles of edgecore that nodes may fetch, with their certificates"),
+    ] = None
+    """Directory of the bundles that nodes fetch for NodeUpgradeJobs, over TLS. Default none: nothing is served."""
+
+    bundle_rate: Annotated[
+        int,
+        Meta(ge=1, le=10_000),
+        Flag("--bundle-rate", "MIB", "MiB of bundles a second, to all nodes together (default: %(default)s)"),
+    ] = 8
+    """MiB of bundles a second, to all nodes together."""
+
     service_cluster_ip_range: Annotated[
         str,
         Flag("--service-cluster-ip-range", "CIDR[,CIDR]", "network of the Services' addresses (default: %(default)s)"),

@@ -398,7 +398,13 @@ class CloudCore:
 
         files = authority_files.AuthorityFiles(tls.directory)
         self._websocket_context = contexts.websocket_context(files)
-        settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
+        settings = registrar.RegistrarSettings(
+            tls.https_address,
+            tls.https_port,
+            tls.certificate_seconds,
+            self._config.bundles,
+            self._config.bundle_rate * _MEGABYTE,
+        )
         self.hive.add(
             registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub, self._identities
         )

@@ -14,8 +14,9 @@ from edged.server.snapshots import Snapshots
 from modules.edge.devicetwin import topics
 from modules.edge.devicetwin.feed import DeviceFeed, Listener, TwinChange
 from modules.edge.devicetwin.owner import OwnerAnswer
+from modules.edge.taskmanager import owner as tasks
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.socket_path import DEVICES_PATH, RESOLVE_PATH, SERVICES_PATH
+from modules.processes.edgecore.socket_path import DEVICES_PATH, JOB_PATH, RESOLVE_PATH, SERVICES_PATH
 
 SECONDS: Final = 30.0
 """Longest wait for devicetwin, which waits for the node's database."""
@@ -96,6 +97,34 @@ def _device(request: Request) -> str:
     if not topics.is_device_id(device):
         raise HttpStatusError(400, "no device", hint="?device=NAMESPACE/NAME names one")
     return device
+
+
+class JobRoutes:
+    """Shows the job of the cloud that is under way, and confirms one that waits.
+
+    Args:
+        hive: has taskmanager.
+    """
+
+    def __init__(self, hive: Hive) -> None:
+        self._hive = hive
+
+    @property
+    def routes(self) -> list[HttpRoute]:
+        """The routes of this handler."""
+        return [
+            HttpRoute(JOB_PATH, lambda _request: self._ask(tasks.OwnerVerb.SHOW)),
+            HttpRoute(JOB_PATH, lambda _request: self._ask(tasks.OwnerVerb.CONFIRM), ("POST",)),
+        ]
+
+    def _ask(self, verb: tasks.OwnerVerb) -> Response:
+        asked = {"source": tasks.OWNER, "resource": tasks.RESOURCE, "operation": verb}
+        message = Message.new(self._hive.clock, content=None, **asked)
+        try:
+            answer = self._hive.request(ModuleName.TASKMANAGER, message, SECONDS).get().content_as(tasks.JobShown)
+        except BeehiveError as error:
+            raise HttpStatusError(503, "taskmanager does not answer", hint=str(error)) from error
+        return json(msgspec.json.encode(answer))
 
 
 def chain_route(snapshots: Snapshots) -> HttpRoute:

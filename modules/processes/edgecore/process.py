@@ -43,6 +43,7 @@ from metamanager.module import MetaManager
 from metamanager.store import Store
 from metamanager.store_health import StoreStatistics
 from modules.apimachinery.attempts import AttemptError
+from modules.apimachinery.node_jobs import JobKind
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
@@ -61,8 +62,9 @@ from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import print_remark, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.machine_usage import MachineUsage
+from modules.processes.edgecore.node_upgrades import LocalUpgradeCommands
 from modules.processes.edgecore.optional_modules import add_optional_modules
-from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, chain_route
+from modules.processes.edgecore.owner_routes import DeviceRoutes, JobRoutes, MeshRoutes, chain_route
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.rootless import probing_network
 from modules.processes.edgecore.runtime_kinds import other_kinds
@@ -174,6 +176,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         chain_route(snapshots),
         *DeviceRoutes(hive, feed).routes,
         *MeshRoutes(hive, config).routes,
+        *JobRoutes(hive).routes,
     ]
     serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)
     hive.start()
@@ -225,7 +228,8 @@ def _add_modules(
     if not modules.edge_hub.enable:
         return None
     if modules.meta_manager.enable:
-        hive.add(TaskManager, task_settings(config), MachineUsage(config), _runtime_opener(config, local))
+        upgrades = LocalUpgradeCommands() if JobKind.NODE_UPGRADE in config.modules.task_manager.allowed_jobs else None
+        hive.add(TaskManager, task_settings(config), MachineUsage(config), _runtime_opener(config, local), upgrades)
     return _install_hub(hive, config, registry, tracing)
 
 

@@ -22,6 +22,9 @@ SERVICES_PATH: Final = "/edgecore/services"
 RESOLVE_PATH: Final = "/edgecore/resolve"
 """Path of names on the socket."""
 
+JOB_PATH: Final = "/edgecore/job"
+"""Path of the job under way on the socket."""
+
 
 def socket_path(config: EdgeCoreConfig) -> Path:
     """Return the path of the owner's socket."""

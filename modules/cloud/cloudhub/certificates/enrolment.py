@@ -45,6 +45,8 @@ class EnrolmentResponse(msgspec.Struct, frozen=True):
     status: HTTPStatus
     body: bytes
     content_type: str = _BINARY
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers."""
 
     @property
     def text(self) -> str:

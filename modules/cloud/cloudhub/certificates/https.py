@@ -203,6 +203,7 @@ class _Handler(BaseRequestHandler):
             ("Date", formatdate(self.server.now(), usegmt=True)),
             ("Content-Length", str(len(response.body))),
             ("Content-Type", response.content_type),
+            *response.headers,
         ]
         self.request.sendall(exchange.response(response.status.value, headers) + exchange.data(response.body))
         self.server.connections.enter(self.client_address[-1], Phase.IDLE)

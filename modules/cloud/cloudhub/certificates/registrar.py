@@ -1,6 +1,7 @@
 """The module `registrar`."""
 
 import logging
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -18,6 +19,8 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.cloud.cloudhub.certificates.bundles import PATH as BUNDLES
+from modules.cloud.cloudhub.certificates.bundles import BundleDirectory
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest, EnrolmentResponse
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
@@ -43,6 +46,10 @@ class RegistrarSettings(msgspec.Struct, frozen=True):
     port: int
     certificate_seconds: float
     """The validity of a node's certificate."""
+    bundles: Path | None = None
+    """Directory of the bundles that are served to nodes; None serves none."""
+    bundle_rate: int = 8 * 1024 * 1024
+    """Bytes of bundles a second, to all nodes together."""
 
 
 class Registrar(Module):
@@ -79,6 +86,11 @@ class Registrar(Module):
         self._requests = ThreadRequests(self)
         self._known = known
         self._enrolment = Enrolment(authority, self, settings.certificate_seconds)
+        self._bundles = (
+            BundleDirectory(settings.bundles, self.clock, settings.bundle_rate, known.refusal_of)
+            if settings.bundles is not None
+            else None
+        )
         self._server: HttpsServer | None = None
 
     def on_start(self) -> None:
@@ -119,7 +131,10 @@ class Registrar(Module):
         self.request(identities.NAME, asked, _STORE_SECONDS, stored)
 
     def _answer(self, request: EnrolmentRequest) -> EnrolmentResponse:
-        response = self._enrolment.answer(request, self.clock.now())
+        if self._bundles is not None and request.path.startswith(BUNDLES):
+            response = self._bundles.answer(request)
+        else:
+            response = self._enrolment.answer(request, self.clock.now())
         self._counters.count_certificate_response(response.status.value)
         return response
 

@@ -21,6 +21,7 @@ from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.config.names import (
+    BUNDLE_SOURCE,
     DOCKER_ENDPOINT,
     INSIDE,
     IP_ADDRESS,
@@ -140,6 +141,16 @@ class UpgradeOptions(Section, frozen=True, kw_only=True):
     trusted_keys: Annotated[tuple[str, ...], TextList(PUBLIC_KEY, 16)] = ()
     """Public keys of those who may sign a bundle for `edgecore upgrade`; the signer's code runs on this node. Default
     none: no bundle is accepted."""
+
+    sources: Annotated[tuple[str, ...], TextList(BUNDLE_SOURCE, 8)] = ()
+    """Where `edgecore upgrade VERSION` and NodeUpgradeJobs find bundles, in this order: `cloudcore`, the cloud of this
+    node, over the link's own certificates; or directories. Default none."""
+
+    steady: Annotated[int, Whole("seconds", 1, 86400)] = 120
+    """How long the node has to be well with a new version, without a break."""
+
+    within: Annotated[int, Whole("seconds", 1, 86400)] = 600
+    """Until when it has to have been well for so long; else it goes back."""
 
 
 class TestManagerOptions(Section, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ PUBLIC_KEY: Final = Text("an Ed25519 public key in base64 (44 characters)", r"[A
 
 JOB_KIND: Final = Text("a kind of job: " + ", ".join(JobKind), "|".join(JobKind))
 
+BUNDLE_SOURCE: Final = Text("cloudcore, or an absolute path", r"cloudcore|/[^\x00]*")
+
 QUANTITY: Final = Text("quantities such as 500m or 1Gi", r"[0-9]+(?:\.[0-9]+)?(?:m|k|[MGTPE]|[KMGTPE]i)?", most=32)
 
 ENFORCED: Final = Text("pods, kube-reserved, system-reserved or none", r"pods|kube-reserved|system-reserved|none")

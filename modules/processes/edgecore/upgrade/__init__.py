@@ -1,9 +1,9 @@
 """The node's side of an upgrade: versions side by side, one switch, probation, and the way back.
 
-`bundle` reads a signed release, `staging` makes a directory of it that is complete before it has its name,
-`preconditions`, `trial` and `replay_gate` decide whether the node may try it, `updater` switches, watches and rolls
-back, `commands` are the commands. `configuration` is `edgecore config set`, which has the same probation. The updater
-is a program of its own that imports only the standard library: it must work when neither version does.
+`bundle` reads a signed release, `sources` finds one, `staging` makes a directory of it that is complete before it has
+its name, `preconditions`, `trial` and `replay_gate` decide whether the node may try it, `updater` switches, watches and
+rolls back, `commands` are the commands. `configuration` is `edgecore config set`, which has the same probation. The
+updater is a program of its own that imports only the standard library: it must work when neither version does.
 
 What can fail, and what then: a bundle that is unsigned, signed by others, damaged, too large or for another machine is
 refused, and so is a version that cannot read the node's configuration or database; the node runs on as it was. A kill,
@@ -26,12 +26,20 @@ from modules.processes.common.durations import whole_seconds_option
 from modules.processes.edgecore.location import add_location
 
 _COMMANDS: Final = "modules.processes.edgecore.upgrade.commands"
+_JOB_COMMAND: Final = "modules.processes.edgecore.upgrade.job_command"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add `upgrade`, `rollback` and `versions`."""
+    """Add `upgrade`, `rollback`, `versions` and `job`."""
     upgrade = commands.add_parser("upgrade", help="run a signed release, and go back unless the node is well with it")
-    upgrade.add_argument("bundle", type=Path, metavar="BUNDLE", help="the file; upgrade.trustedKeys has its signer")
+    upgrade.add_argument(
+        "bundle",
+        metavar="BUNDLE|VERSION",
+        help="the file; or a version, which upgrade.sources have. upgrade.trustedKeys has its signer",
+    )
+    upgrade.add_argument(
+        "--only-check", action="store_true", help="fetch the bundle and check it, and change nothing else"
+    )
     upgrade.add_argument("--allow-downgrade", action="store_true", help="also to a version before the current one")
     _finish(upgrade, "upgrade", replay_seconds=300)
     rollback = commands.add_parser("rollback", help="run the version before the current one again")
@@ -40,6 +48,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     versions = commands.add_parser("versions", help="the versions beside each other, and the last upgrade")
     versions.add_argument("--json", action="store_true", help="for programs")
     _finish(versions, "versions")
+    job = commands.add_parser("job", help="the job of the cloud that is under way on this node")
+    job.add_argument("--confirm", action="store_true", help="let the job that waits for it go on")
+    job.add_argument("--json", action="store_true", help="for programs")
+    add_location(job)
+    job.set_defaults(command=f"{_JOB_COMMAND}:job")
 
 
 def add_config_set(parser: argparse.ArgumentParser) -> None:
@@ -91,14 +104,12 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within",
         type=whole_seconds_option,
-        default=600,
         metavar="DURATION",
-        help="until the node has to be well (default 10m)",
+        help="until the node has to be well (default: upgrade.within, 10m)",
     )
     parser.add_argument(
         "--steady",
         type=whole_seconds_option,
-        default=120,
         metavar="DURATION",
-        help="for so long without a break (default 2m)",
+        help="for so long without a break (default: upgrade.steady, 2m)",
     )

@@ -97,6 +97,25 @@ def read_bundle(source: Path, keys: Sequence[str], into: Path) -> tuple[BundleMa
     return manifest, text
 
 
+def read_manifest(source: Path, keys: Sequence[str]) -> BundleManifest:
+    """Return the manifest of a bundle, of which only the beginning need be there; its wheels are not looked at.
+
+    Raises:
+        UpgradeError: it is not signed by one of the keys, damaged, or of a newer form.
+    """
+    try:
+        with source.open("rb") as file:
+            tar = TarStream(PlainBytes(file.read), ANY_SIZE, lambda: None)
+            members = iter(TarEntries(tar, 2 * MOST_WHEELS))
+            text = _member(tar, members, MANIFEST, LARGEST_MANIFEST)
+            _check_signature(_member(tar, members, SIGNATURE, _SIGNATURE_BYTES), text, keys)
+            return _decoded(text)
+    except OSError as error:
+        raise UpgradeError("cannot read the bundle", str(error.filename or source), advice(error)) from error
+    except DAMAGED as error:
+        raise UpgradeError("cannot read the bundle", str(source), f"it is truncated or damaged: {error}") from error
+
+
 def _member(tar: TarStream, members: Iterator[Entry], name: str, largest: int) -> bytes:
     member = next(members, None)
     if member is None or not is_plain_file(member) or member.name != name.encode() or member.stored > largest:

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
 from beehive.files.durable import make_directories, replace_file
 from metamanager.store import sqlite_path
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
@@ -25,10 +26,11 @@ from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.upgrade import updater
-from modules.processes.edgecore.upgrade.bundle import MANIFEST, BundleManifest, read_bundle
+from modules.processes.edgecore.upgrade.bundle import MANIFEST, BundleManifest, read_bundle, read_manifest
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.preconditions import UpgradeHost, refusal_of
 from modules.processes.edgecore.upgrade.replay_gate import compare, recordings
+from modules.processes.edgecore.upgrade.sources import bundle_of
 from modules.processes.edgecore.upgrade.staging import base_interpreter, stage
 from modules.processes.edgecore.upgrade.trial import VersionTrial
 from modules.processes.edgecore.upgrade.updater import (
@@ -73,15 +75,38 @@ def upgrade(chosen: argparse.Namespace) -> None:
     with prepared(installation) as scratch:
         wheels = scratch / "wheels"
         wheels.mkdir()
-        manifest, text = read_bundle(chosen.bundle, config.upgrade.trusted_keys, wheels)
-        current = installation.current()
-        refusal = refusal_of(manifest, UpgradeHost.of(current), allow_downgrade=chosen.allow_downgrade)
-        if refusal:
-            raise UpgradeError("the bundle is refused", manifest.version, refusal)
+        host = UpgradeHost.of(installation.current())
+        file = bundle_of(chosen.bundle, config, installation.state, host)
+        keeps = chosen.only_check or file.parent != installation.state
+        try:
+            manifest, text = _accepted(file, config, host, wheels, allow_downgrade=chosen.allow_downgrade)
+        except BeehiveError:
+            keeps = file.parent != installation.state
+            raise
+        finally:
+            if not keeps:
+                file.unlink(missing_ok=True)
+        if chosen.only_check:
+            return
         _remove_others(installation)
         stage(wheels.iterdir(), text, manifest.version, installation, manifest.unpacked)
         _switch(chosen, installation, location, config, manifest, scratch)
     follow(installation)
+
+
+def _accepted(
+    file: Path, config: EdgeCoreConfig, host: UpgradeHost, wheels: Path, *, allow_downgrade: bool
+) -> tuple[BundleManifest, bytes]:
+    """Extract the wheels of a bundle that this machine takes; return its manifest, and the text of that.
+
+    Raises:
+        UpgradeError: it is refused.
+    """
+    early = read_manifest(file, config.upgrade.trusted_keys)
+    refusal = refusal_of(early, host, allow_downgrade=allow_downgrade)
+    if refusal:
+        raise UpgradeError("the bundle is refused", early.version, refusal)
+    return read_bundle(file, config.upgrade.trusted_keys, wheels)
 
 
 @reporting_errors
@@ -192,7 +217,9 @@ def _switch(
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)
-    limits = ProbationLimits(within=chosen.within, steady=chosen.steady)
+    limits = ProbationLimits(
+        within=chosen.within or config.upgrade.within, steady=chosen.steady or config.upgrade.steady
+    )
     file, inode = (str(database), inode_of(database)) if database is not None else ("", 0)
     journal = UpgradeJournal(current, version, handle, before, problems, file, schema, inode, limits)
     journal.report += report

@@ -122,7 +122,8 @@ def _stage(
     write_programs(installation)
     for path, text in zip((installation.former, installation.following), texts, strict=True):
         replace_file(path, text.encode())
-    limits = ProbationLimits(within=chosen.within, steady=chosen.steady)
+    given = loaded[0].config.upgrade
+    limits = ProbationLimits(within=chosen.within or given.within, steady=chosen.steady or given.steady)
     journal = UpgradeJournal(
         before.version, before.version, handle, before, problems, "", 0, 0, limits,
         configuration=str(location.file.absolute()) if location.file is not None else "",

@@ -1,4 +1,4 @@
-"""An API server with Rules and RuleEndpoints, as a transport of the router's client."""
+"""An API server with Rules, RuleEndpoints and jobs of nodes, as a transport of the router's client."""
 
 import json
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from beehive.runtime import Runtime
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
+from modules.cloud.jobs import JOBS
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 
 Json = dict[str, Any]
@@ -28,7 +29,7 @@ class RuleServer:
     """Answers lists and watches.
 
     Args:
-        objects: Rules and RuleEndpoints.
+        objects: of these kinds.
     """
 
     def __init__(self, *objects: Json) -> None:
@@ -82,4 +83,4 @@ class RuleServer:
 
 
 def _plural(obj: Json) -> str:
-    return next(kind.plural for kind in (RULE, RULE_ENDPOINT) if kind.name == obj["kind"])
+    return next(kind.plural for kind in (RULE, RULE_ENDPOINT, *JOBS.values()) if kind.name == obj["kind"])

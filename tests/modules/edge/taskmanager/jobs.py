@@ -12,6 +12,7 @@ from edged.cri.errors import UnavailableError
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.module import TaskManager, TaskManagerSettings
+from modules.edge.taskmanager.upgrades import ProgramEnd, UpgradeState
 from modules.lab.doubles.container_runtime.runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 
@@ -35,6 +36,32 @@ class FakeMachine:
         return self.used._replace(at=self.reads * 1.0, busy=self.reads * self.busy)
 
 
+class FakeUpgrades:
+    """An installation whose program ends when a test says so (`UpgradeCommands`)."""
+
+    def __init__(self) -> None:
+        self.now: UpgradeState | None = UpgradeState("1.0.0", is_under_way=False)
+        self.begun: list[tuple[str, bool]] = []
+        """Each version, and whether it was only checked."""
+        self.ends = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
+        """The end of a check, and of an upgrade."""
+        self.cannot_start = False
+
+    def state(self) -> UpgradeState | None:
+        """Return its state."""
+        return self.now
+
+    def begin(self, version: str, *, only_check: bool) -> None:
+        """Note the program."""
+        if self.cannot_start:
+            raise PermissionError(13, "Permission denied")
+        self.begun.append((version, only_check))
+
+    def end(self) -> ProgramEnd | None:
+        """Return the end of the last program."""
+        return self.ends[self.begun[-1][1]]
+
+
 class Node:
     """A node with taskmanager.
 
@@ -44,6 +71,7 @@ class Node:
         allowed: kinds of jobs.
         row: what the store has of a job under way.
         runs_containers: whether it has a container runtime.
+        upgrades: its installation.
     """
 
     def __init__(
@@ -54,6 +82,7 @@ class Node:
         allowed: tuple[str, ...] = ALL,
         row: Json | None = None,
         runs_containers: bool = True,
+        upgrades: FakeUpgrades | None = None,
     ) -> None:
         self.bee = bee
         self.machine = FakeMachine()
@@ -65,7 +94,7 @@ class Node:
         """Whether the store does not answer."""
         bee.answer(ModuleName.METAMANAGER, self._store)
         opener = self.runtime.connect if runs_containers else None
-        bee.add(TaskManager, TaskManagerSettings(node, allowed), self.machine, opener)
+        bee.add(TaskManager, TaskManagerSettings(node, allowed), self.machine, opener, upgrades)
         bee.start()
 
     def have(self, image: str) -> None:

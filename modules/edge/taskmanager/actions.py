@@ -1,0 +1,17 @@
+"""How actions of jobs end."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class ActionEnd(NamedTuple):
+    """How an action has ended."""
+
+    reason: str = ""
+    """Why it has failed; empty if it has succeeded."""
+    extend: str = ""
+    """What KubeEdge has beside it, see `ActionReport`."""
+
+
+Done = Callable[[ActionEnd], None]
+"""Takes the end of an action, on the module's thread."""

@@ -1,0 +1,141 @@
+"""The actions of a NodeUpgradeJob: `edgecore upgrade VERSION`, which outlives the edgecore that has begun it.
+
+The program checks the bundle's source and signature, and all that it checks for the owner of the node; the job names a
+version and nothing else. Neither an image nor a digest in it is read, and no job can allow a downgrade.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from beehive import Module
+from modules.apimachinery.node_jobs import LONGEST_REASON, UpgradeSpec
+from modules.edge.taskmanager.actions import ActionEnd, Done
+
+EVERY: Final = 2.0
+"""Seconds between two looks at a program or an upgrade under way."""
+_VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
+NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore upgrade` makes one, on the node"
+INTERRUPTED: Final = "the upgrade was interrupted before the switch"
+
+
+class UpgradeState(NamedTuple):
+    """The versions of a node."""
+
+    current: str
+    is_under_way: bool
+    """Whether an upgrade is prepared or carried out."""
+    origin: str = ""
+    target: str = ""
+    """Versions of the last upgrade."""
+    report: str = ""
+    """What the last upgrade has found."""
+
+
+class ProgramEnd(NamedTuple):
+    """How `edgecore upgrade` has ended."""
+
+    status: int
+    said: str
+    """Its last words."""
+
+
+class UpgradeCommands(Protocol):
+    """The node's installation. No method waits."""
+
+    def state(self) -> UpgradeState | None:
+        """Return its state; None if this edgecore is in no installation."""
+
+    def begin(self, version: str, *, only_check: bool) -> None:
+        """Start the program. Raises OSError."""
+
+    def end(self) -> ProgramEnd | None:
+        """Return how the program has ended; None while it runs, and if this edgecore has started none."""
+
+
+class NodeUpgrades:
+    """Carries out the actions, on the module's thread, with looks at what is under way.
+
+    Args:
+        module: taskmanager.
+        commands: of the node.
+    """
+
+    def __init__(self, module: Module, commands: UpgradeCommands) -> None:
+        self._module = module
+        self._commands = commands
+
+    def check(self, spec: UpgradeSpec, done: Done) -> None:
+        """Fetch the bundle and check it."""
+        state, version = self._commands.state(), version_of(spec)
+        if state is None:
+            done(ActionEnd(NOT_INSTALLED))
+        elif not version:
+            done(ActionEnd(f"no version of edgecore: {spec.version[:60]!r}"))
+        elif state.current == version and not state.is_under_way:
+            done(ActionEnd())
+        else:
+            self._run(version, done, only_check=True)
+
+    def back_up(self, spec: UpgradeSpec, done: Done) -> None:
+        """Say which version is kept: the program copies the database itself, when it switches."""
+        state = self._commands.state()
+        current = "" if state is None else state.current
+        done(ActionEnd("" if state is not None else NOT_INSTALLED, f"{current},{version_of(spec)}"))
+
+    def upgrade(self, spec: UpgradeSpec, done: Done, *, is_resumed: bool) -> None:
+        """Run the program, or follow an upgrade that an edgecore before this one has begun."""
+        version = version_of(spec)
+
+        def look() -> None:
+            state = self._commands.state()
+            if state is None:
+                done(ActionEnd(NOT_INSTALLED, f",{version}"))
+            elif state.is_under_way:
+                self._module.after(EVERY, look)
+            elif state.current == version:
+                done(ActionEnd("", f"{state.origin or version},{version}"))
+            elif not is_resumed:
+                self._run(version, lambda end: done(ActionEnd(end.reason, f"{state.current},{version}")))
+            else:
+                why = state.report if state.target == version else INTERRUPTED
+                done(ActionEnd(why or INTERRUPTED, f"{state.current},{version}"))
+
+        look()
+
+    def roll_back(self, spec: UpgradeSpec, done: Done) -> None:
+        """Say what runs after a failed upgrade: the updater has gone back by itself, or had not switched."""
+        version = version_of(spec)
+
+        def look() -> None:
+            state = self._commands.state()
+            if state is not None and state.is_under_way:
+                self._module.after(EVERY, look)
+            elif state is None or state.current == version:
+                done(ActionEnd(f"{version} is current", f"{version},"))
+            else:
+                done(ActionEnd("", f"{version},{state.current}"))
+
+        look()
+
+    def _run(self, version: str, done: Callable[[ActionEnd], None], *, only_check: bool = False) -> None:
+        try:
+            self._commands.begin(version, only_check=only_check)
+        except OSError as error:
+            done(ActionEnd(f"`edgecore upgrade` does not start: {error}"[:LONGEST_REASON]))
+            return
+
+        def look() -> None:
+            end = self._commands.end()
+            if end is None:
+                self._module.after(EVERY, look)
+            else:
+                done(ActionEnd("" if end.status == 0 else end.said or f"exit status {end.status}"))
+
+        look()
+
+
+def version_of(spec: UpgradeSpec) -> str:
+    """Return the version in a spec, without KubeEdge's `v`; empty if it is none."""
+    found = _VERSION.fullmatch(spec.version)
+    return found[1] if found is not None else ""

@@ -1,0 +1,135 @@
+"""Bundles for nodes: pieces over the link's own certificates, at a rate, and nothing else of the disk."""
+
+import os
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beehive.clock import RealClock
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.bundles import PATH, PIECE, BundleDirectory
+from modules.cloud.cloudhub.certificates.contexts import https_context
+from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse
+from modules.cloud.cloudhub.certificates.https import HttpsServer
+from modules.cloud.identities.peer import CertifiedPeer
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.upgrade.sources import CloudBundles, Download
+from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
+from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
+from tests.packaging.bundle import public_key
+from tests.support.clocks import StandingClock
+
+NAME = "edgecore-1.2.3-cp311-x86_64.bundle"
+NODE = CertifiedPeer("01", 0.0, node="n1", user="system:node:n1")
+CONTENT = os.urandom(PIECE) + b"the end"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    made = tmp_path / "bundles"
+    made.mkdir()
+    (made / NAME).write_bytes(CONTENT)
+    return made
+
+
+def ask(
+    served: BundleDirectory, name: str = NAME, wanted: str = "bytes=0-", peer: CertifiedPeer | None = NODE
+) -> EnrolmentResponse:
+    """Ask for a piece."""
+    return served.answer(EnrolmentRequest("GET", f"{PATH}{name}", {"range": wanted} if wanted else {}, peer=peer))
+
+
+def served_from(directory: Path, rate: int = 100 * PIECE, refusal: str = "") -> BundleDirectory:
+    return BundleDirectory(directory, StandingClock(), rate, lambda _peer: refusal)
+
+
+def test_a_node_gets_the_pieces_that_it_asks_for(directory: Path) -> None:
+    served = served_from(directory)
+    first = ask(served)
+    assert (first.status, first.body) == (206, CONTENT[:PIECE])
+    second = ask(served, wanted=f"bytes={PIECE}-{PIECE + 2}")
+    assert (second.status, second.body) == (206, b"the")
+    headers = dict(second.headers)
+    assert headers["Content-Range"] == f"bytes {PIECE}-{PIECE + 2}/{len(CONTENT)}"
+    assert headers["ETag"] == dict(first.headers)["ETag"]
+    (directory / NAME).write_bytes(CONTENT + b"!")
+    assert dict(ask(served).headers)["ETag"] != headers["ETag"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "refusal", "status"),
+    [
+        (None, "", HTTPStatus.UNAUTHORIZED),
+        (CertifiedPeer("01", 0.0, user="alice"), "", HTTPStatus.UNAUTHORIZED),
+        (NODE, "the certificate is revoked", HTTPStatus.FORBIDDEN),
+    ],
+)
+def test_only_nodes_get_bundles(directory: Path, peer: CertifiedPeer | None, refusal: str, status: HTTPStatus) -> None:
+    """By a certificate that is not locked out."""
+    assert ask(served_from(directory, refusal=refusal), peer=peer).status is status
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "../key.pem", "edgecore-1-cp311-x86_64.bundle/../../key", "edgecore-../x-cp311-x86_64.bundle", "%2e%2e%2fkey",
+     "edgecore-9.9.9-cp311-x86_64.bundle", "edgecore-0.0.1-cp311-link.bundle", "edgecore-0.0.1-cp311-fifo.bundle",
+     "edgecore-0.0.1-cp311-directory.bundle"],
+    ids=range(9),
+)  # fmt: skip
+def test_nothing_else_of_the_disk_is_served(directory: Path, name: str) -> None:
+    """No path, no link, no device; a fifo holds up nobody."""
+    (directory.parent / "key.pem").write_text("secret")
+    (directory / "edgecore-0.0.1-cp311-link.bundle").symlink_to(directory.parent / "key.pem")
+    os.mkfifo(directory / "edgecore-0.0.1-cp311-fifo.bundle")
+    (directory / "edgecore-0.0.1-cp311-directory.bundle").mkdir()
+    assert ask(served_from(directory), name).status is HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("wanted", ["", "bytes=x", "bytes=-5", "bytes=9-3", f"bytes={10**9}-", "lines=1-2"])
+def test_a_range_has_to_be_asked_for(directory: Path, wanted: str) -> None:
+    """So no response is larger than a piece."""
+    assert ask(served_from(directory), wanted=wanted).status is HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+
+
+def test_nodes_beyond_the_rate_are_told_when_to_come_again(directory: Path) -> None:
+    served = served_from(directory, PIECE // 10)
+    answers = [ask(served) for _ in range(6)]
+    assert [each.status for each in answers] == [206] * 4 + [503] * 2
+    assert dict(answers[-1].headers)["Retry-After"] == "11"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[EdgeCoreConfig]:
+    """A node with a certificate, and the HTTPS server of its cloud."""
+    clock = RealClock()
+    files = AuthorityFiles(tmp_path / "tls")
+    authority = open_authority(files, ["127.0.0.1"], clock.now() - YEAR)
+    made = make_bundle(tmp_path / "made", "1.2.3").rename(tmp_path / NAME)
+    with made.open("ab") as file:
+        file.truncate(3 * PIECE + 7)
+    served = BundleDirectory(tmp_path, clock, 100 * PIECE, lambda _peer: "")
+    server = HttpsServer("127.0.0.1", 0, https_context(files), served.answer, clock)
+    server.start()
+    pem = tmp_path / "n1.pem"
+    pem.write_bytes(chain(authority, "n1", clock.now() - YEAR, 2 * YEAR))
+    config = EdgeCoreConfig.default()
+    hub = msgspec.structs.replace(
+        config.modules.edge_hub,
+        http_server=f"https://127.0.0.1:{server.address[1]}",
+        tls_ca_file=files.authority,
+        tls_cert_file=pem,
+        tls_private_key_file=pem,
+    )
+    yield msgspec.structs.replace(config, modules=msgspec.structs.replace(config.modules, edge_hub=hub))
+    server.stop()
+
+
+def test_a_node_fetches_a_bundle_from_its_cloud(node: EdgeCoreConfig, tmp_path: Path) -> None:
+    """Over TLS, each piece with its certificate."""
+    state = tmp_path / "state"
+    state.mkdir()
+    download = Download(CloudBundles(node, RealClock()).ask, (public_key(KEY),), state)
+    assert download.fetch(NAME).read_bytes() == (tmp_path / NAME).read_bytes()

@@ -1,0 +1,231 @@
+"""The module alone on the bus, with a test in the place of the API server, cloudhub and nodes."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.names import Operation
+from beehive.testing import Harness
+from modules.apimachinery.node_jobs import API_VERSION
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.messages import NODES
+from modules.cloud.refusals import Refusals
+from modules.cloud.taskmanager.module import CloudTaskManager
+from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
+from modules.cloud.taskmanager.waves import PAUSE, WAVES
+from tests.modules.cloud.router.rule_server import RuleServer
+
+Json = dict[str, Any]
+JOB = "p"
+
+
+class Cloud:
+    """Answers in edgecontroller's and cloudhub's place, with one ImagePrePullJob."""
+
+    def __init__(self, bee: Harness, *nodes: str, annotations: Json | None = None, **spec: Any) -> None:
+        self.bee = bee
+        self.nodes = nodes
+        template = {"images": ["x"], "nodeNames": list(nodes), **spec}
+        self.job: Json = {
+            "apiVersion": API_VERSION, "kind": "ImagePrePullJob",
+            "metadata": {"name": JOB, "uid": "u", "annotations": annotations or {}},
+            "spec": {"imagePrePullTemplate": template},
+        }  # fmt: skip
+        self.conflicts = 0
+        self.writes = 0
+        self.refusals = Refusals(bee.clock)
+        bee.answer(ModuleName.EDGECONTROLLER, self._answer)
+        bee.answer(ModuleName.CLOUDHUB, self._hub)
+        self.server = RuleServer(self.job)
+        bee.add(CloudTaskManager, self.refusals, self.server.connect)
+        bee.start()
+
+    def connect(self, *nodes: str, operation: str = Operation.CONNECTED) -> None:
+        """Nodes connect, or disconnect."""
+        for node in nodes:
+            self.bee.send(
+                ModuleName.TASKMANAGER, self.bee.message(f"node/{node}", operation, None, source=ModuleName.CLOUDHUB)
+            )
+        self.bee.run_for(3)
+
+    def report(self, node: str, action: str, *, by: str = "", reason: str = "", job: str = JOB) -> None:
+        """A node reports an action, perhaps in the name of another one."""
+        resource = f"node/{by or node}/{API_VERSION}/imageprepulljob/{job}/node/{node}"
+        content = {"action": action, "succ": not reason, "finishTime": "", "reason": reason, "extend": ""}
+        fields = {"source": f"system:node:{by or node}", "group": "hub"}
+        message = self.bee.message(resource, Operation.NODE_ACTION_STATUS, content, **fields)
+        self.bee.send(ModuleName.TASKMANAGER, message)
+        self.bee.run_for(3)
+
+    def pull(self, node: str) -> None:
+        """A node carries the job out."""
+        self.report(node, "Check")
+        self.report(node, "Pull")
+
+    def sent(self) -> list[str]:
+        """The nodes that have got the job, in order."""
+        found = [each.route.resource for each in self.bee.sent_to(ModuleName.CLOUDHUB)]
+        return [each.rpartition("/")[2] for each in found if API_VERSION in each]
+
+    def phases(self) -> dict[str, str]:
+        """The phase of the job, as `job`, and of each node."""
+        status = self.job.get("status") or {}
+        tasks = {each["nodeName"]: each["phase"] for each in status.get("nodeStatus") or ()}
+        return {"job": status.get("phase", ""), **tasks}
+
+    def _hub(self, message: Message) -> Message | None:
+        return message.reply(self.bee.clock, []) if message.route.operation == NODES else None
+
+    def _answer(self, message: Message) -> Message:
+        return message.reply(self.bee.clock, self._serve(message.content_as(ApiCall)))
+
+    def _serve(self, call: ApiCall) -> ApiResult:
+        if call.plural == "nodes":
+            return ApiResult({"items": [{"metadata": {"name": each, "labels": {EDGE: ""}}} for each in self.nodes]})
+        if call.verb == "updatestatus":
+            self.writes += 1
+            if self.conflicts:
+                self.conflicts -= 1
+                return ApiResult(refusal={"code": 409, "message": "changed meanwhile"})
+            self.job = deepcopy(call.body)
+        return ApiResult(deepcopy(self.job))
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def test_a_job_goes_from_node_to_node(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", "b")
+    cloud.connect("a", "b")
+    assert cloud.sent() == ["a"]
+    cloud.pull("a")
+    assert cloud.sent() == ["a", "b"]
+    cloud.pull("b")
+    assert cloud.phases() == {"job": "Completed", "a": "Successful", "b": "Successful"}
+
+
+def test_a_report_of_another_node_changes_nothing(bee: Harness) -> None:
+    """KubeEdge's cloud takes any node's for any other's."""
+    cloud = Cloud(bee, "a", "b", concurrency=2)
+    cloud.connect("a", "b")
+    before = cloud.writes
+    cloud.report("a", "Check", by="b")
+    cloud.report("c", "Check")
+    cloud.report("a", "Check", job="q")
+    assert cloud.writes == before
+    assert cloud.refusals.counts["not a report about a job of this node", "jobs"] == 3
+
+
+def test_a_node_that_is_away_has_its_turn_when_it_comes(bee: Harness) -> None:
+    """KubeEdge's cloud fails it at once."""
+    cloud = Cloud(bee, "a", "b")
+    cloud.connect("b")
+    cloud.pull("b")
+    assert cloud.phases() == {"job": "InProgress", "a": "Pending", "b": "Successful"}
+    bee.run_for(600)
+    cloud.connect("a")
+    assert cloud.sent() == ["b", "a"]
+
+
+def test_a_node_that_says_nothing_is_given_up_and_another_has_its_turn(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", "b", timeoutSeconds=60, failureTolerate="0.5")
+    cloud.connect("a", "b")
+    bee.run_for(75)
+    assert cloud.phases()["a"] == "Unknown"
+    assert cloud.job["status"]["nodeStatus"][0]["reason"] == TIMED_OUT
+    cloud.pull("b")
+    assert cloud.phases() == {"job": "Completed", "a": "Unknown", "b": "Successful"}
+
+
+def test_a_node_gets_the_job_again_only_if_it_has_said_nothing(bee: Harness) -> None:
+    """KubeEdge's edgecore begins anew with each message: after the restart of its upgrade as well."""
+    cloud = Cloud(bee, "a")
+    cloud.connect("a")
+    cloud.connect("a", operation=Operation.DISCONNECTED)
+    cloud.connect("a")
+    assert cloud.sent() == ["a", "a"]
+    cloud.report("a", "Check")
+    cloud.connect("a")
+    assert cloud.sent() == ["a", "a"]
+
+
+def test_a_restarted_cloudcore_goes_on(bee: Harness) -> None:
+    """From the status alone: the task in progress holds its slot, and Pending ones follow."""
+    cloud = Cloud(bee, "a", "b")
+    cloud.job["status"] = {
+        "phase": "InProgress",
+        "nodeStatus": [{"nodeName": "a", "phase": "InProgress", "actionFlow": [{"action": "Check", "status": "True"}]},
+                       {"nodeName": "b", "phase": "Pending"}],
+    }  # fmt: skip
+    cloud.server.change("MODIFIED", cloud.job)
+    cloud.connect("a", "b")
+    assert cloud.sent() == []
+    cloud.report("a", "Pull")
+    assert cloud.sent() == ["b"]
+
+
+def test_a_write_that_somebody_else_was_faster_with_is_made_again(bee: Harness) -> None:
+    """And no node gets the job before the write that says so."""
+    cloud = Cloud(bee, "a")
+    cloud.conflicts = 2
+    cloud.connect("a")
+    bee.run_for(60)
+    assert cloud.sent() == ["a"]
+    cloud.conflicts = 1
+    cloud.pull("a")
+    bee.run_for(60)
+    assert cloud.phases() == {"job": "Completed", "a": "Successful"}
+
+
+def test_a_deleted_job_begins_nothing_more(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", "b")
+    cloud.connect("a", "b")
+    cloud.server.change("DELETED", cloud.job)
+    cloud.pull("a")
+    bee.run_for(60)
+    assert len(cloud.sent()) == 1
+
+
+def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", failureTolerate="many")
+    cloud.connect("a")
+    assert cloud.phases() == {"job": "Failure"}
+    assert "many" in cloud.job["status"]["reason"]
+
+
+def test_a_job_in_waves_begins_with_one_node_and_goes_on_after_the_pause(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "300"}, concurrency=5)
+    cloud.connect("a", "b", "c")
+    cloud.pull("a")
+    bee.run_for(270)
+    assert cloud.sent() == ["a"]
+    bee.run_for(60)
+    assert cloud.sent() == ["a", "b", "c"]
+
+
+def test_a_failed_first_wave_stops_the_job_whatever_the_fleet_tolerates(bee: Harness) -> None:
+    """Of one node all have failed, though of three only a third."""
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all"}, failureTolerate="0.5")
+    cloud.connect("a", "b", "c")
+    cloud.report("a", "Check", reason="no room")
+    bee.run_for(600)
+    assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Pending", "c": "Pending"}
+    assert "the waves have stopped: 1 of the 1" in cloud.job["status"]["reason"]
+
+
+def test_nodes_that_are_away_join_their_wave_when_they_come_back(bee: Harness) -> None:
+    """A job in waves waits for them, whatever its timeoutSeconds."""
+    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all"}, timeoutSeconds=60)
+    cloud.connect("b")
+    cloud.pull("b")
+    bee.run_for(10_000)
+    assert cloud.phases() == {"job": "InProgress", "a": "Pending", "b": "Successful"}
+    cloud.connect("a")
+    cloud.pull("a")
+    assert cloud.phases()["job"] == "Completed"

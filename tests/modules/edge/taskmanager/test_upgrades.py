@@ -1,0 +1,180 @@
+"""NodeUpgradeJobs on a node: their program, restarts in the middle, confirmation, and what a cloud cannot do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive import ModuleName
+from beehive.testing import Harness
+from modules.apimachinery.node_jobs import API_VERSION
+from modules.edge.taskmanager.owner import OWNER, RESOURCE, JobShown, OwnerVerb
+from modules.edge.taskmanager.upgrades import INTERRUPTED, NOT_INSTALLED, ProgramEnd, UpgradeState
+from tests.modules.edge.taskmanager.jobs import ROW, FakeUpgrades, Node
+
+Json = dict[str, Any]
+JOB = "nodeupgradejob/up-1"
+SPEC: Json = {"version": "v1.1.0", "nodeNames": ["n1"], "image": "x", "imageDigestGatter": None}
+FLOW = ["Check", "WaitingConfirmation", "BackUp", "Upgrade"]
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def row(action: str, **fields: Any) -> Json:
+    """A job that was under way."""
+    return {"resource": f"{API_VERSION}/{JOB}/node/n1", "spec": SPEC, "action": action, **fields}
+
+
+def test_an_upgrade_checks_first_and_then_runs_the_owners_command(bee: Harness) -> None:
+    """By the version alone: image and digest are no source."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    assert upgrades.begun == [("1.1.0", True), ("1.1.0", False)]
+    assert [(action, succeeded) for action, succeeded, _ in node.ends()] == [(each, True) for each in FLOW]
+    assert node.reports()[2]["extend"] == "1.0.0,1.1.0"
+    assert node.reports()[3]["extend"] == "1.0.0,1.1.0"
+    assert ROW not in node.rows
+
+
+def test_a_bundle_that_is_refused_ends_the_job_with_the_commands_words(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.ends[True] = ProgramEnd(11, "the bundle is signed by none of the keys in upgrade.trustedKeys")
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    assert node.ends() == [("Check", False, "the bundle is signed by none of the keys in upgrade.trustedKeys")]
+    assert upgrades.begun == [("1.1.0", True)]
+
+
+def test_a_version_that_goes_back_fails_and_is_reported_as_rolled_back(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.ends[False] = ProgramEnd(11, "back to 1.0.0: it ended 3 times")
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    assert node.ends()[3:] == [("Upgrade", False, "back to 1.0.0: it ended 3 times"), ("RollBack", True, "")]
+    assert node.reports()[4]["extend"] == "1.1.0,1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("then", "ends"),
+    [
+        (UpgradeState("1.1.0", False, "1.0.0", "1.1.0"), [("Upgrade", True, "")]),  # noqa: FBT003
+        (
+            UpgradeState("1.0.0", False, "1.0.0", "1.1.0", "not well within 600 s"),  # noqa: FBT003
+            [("Upgrade", False, "not well within 600 s"), ("RollBack", True, "")],
+        ),
+        (
+            UpgradeState("1.0.0", False, "0.9.0", "1.0.0"),  # noqa: FBT003
+            [("Upgrade", False, INTERRUPTED), ("RollBack", True, "")],
+        ),
+    ],
+)
+def test_an_edgecore_that_was_restarted_by_the_upgrade_reports_its_end(
+    bee: Harness, then: UpgradeState, ends: list[tuple[str, bool, str]]
+) -> None:
+    """The new one and the old one alike, when the updater has done: KubeEdge's reports a start as a success."""
+    upgrades = FakeUpgrades()
+    upgrades.now = UpgradeState("1.1.0", is_under_way=True, origin="1.0.0", target="1.1.0")
+    node = Node(bee, upgrades=upgrades, row=row("Upgrade"))
+    bee.run_for(600)
+    assert node.ends() == []
+    upgrades.now = then
+    bee.run_for(10)
+    assert node.ends() == ends
+    assert upgrades.begun == []
+    assert ROW not in node.rows
+
+
+def test_a_node_with_the_version_is_ready(bee: Harness) -> None:
+    """So a job that comes again changes nothing."""
+    upgrades = FakeUpgrades()
+    upgrades.now = UpgradeState("1.1.0", is_under_way=False)
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(10)
+    assert [succeeded for _, succeeded, _ in node.ends()] == [True] * 4
+    assert upgrades.begun == []
+
+
+def test_a_job_waits_for_the_owner_where_it_says_so(bee: Harness) -> None:
+    """Once; and no message of the link confirms it (`edgehub.dispatch`)."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, {**SPEC, "requireConfirmation": True})
+    bee.run_for(600)
+    assert [action for action, _, _ in node.ends()] == FLOW[:2]
+
+    def ask(verb: OwnerVerb) -> JobShown:
+        asked = bee.message(RESOURCE, verb, source=OWNER)
+        return bee.ask(ModuleName.TASKMANAGER, asked).content_as(JobShown)
+
+    shown = ask(OwnerVerb.SHOW)
+    assert (shown.action, shown.is_waiting) == ("BackUp", True)
+    assert ask(OwnerVerb.CONFIRM).resource.endswith("up-1/node/n1")
+    assert ask(OwnerVerb.CONFIRM) == JobShown()
+    bee.run_for(60)
+    assert [action for action, _, _ in node.ends()] == FLOW
+    assert ask(OwnerVerb.SHOW) == JobShown()
+
+
+def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(bee: Harness) -> None:
+    """Else one that the cloud has given up would hold up all others."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades, row=row("BackUp", isWaiting=True))
+    bee.run_for(600)
+    assert (node.ends(), upgrades.begun) == ([], [])
+    node.job("nodeupgradejob/up-2", SPEC)
+    bee.run_for(60)
+    assert [each["job"] for each in node.reports()] == ["up-2"] * 4
+
+
+@pytest.mark.parametrize(
+    "version", ["", "latest", "../../etc", "1.1.0 --allow-downgrade", "-x", "v1.1.0\n", "v" + "1" * 99]
+)
+def test_a_version_is_no_path_and_no_option(bee: Harness, version: str) -> None:
+    """Of KubeEdge, versions and images went into a shell (CVE-2026-62371)."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, {**SPEC, "version": version})
+    bee.run_for(10)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == ("Check", False)
+    assert "no version of edgecore" in why
+    assert upgrades.begun == []
+
+
+def test_an_edgecore_in_no_installation_takes_no_upgrade(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.now = None
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(10)
+    assert node.ends() == [("Check", False, NOT_INSTALLED)]
+
+
+def test_a_program_that_does_not_start_ends_the_job(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.cannot_start = True
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(10)
+    [(action, succeeded, why)] = node.ends()
+    assert (action, succeeded) == ("Check", False)
+    assert "Permission denied" in why
+
+
+def test_without_the_owners_word_nothing_is_started(bee: Harness) -> None:
+    """The kind must be in `modules.taskManager.allowedJobs`."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades, allowed=("ImagePrePullJob",))
+    node.job(JOB, SPEC)
+    bee.run_for(10)
+    assert [each[:2] for each in node.ends()] == [("Check", False)]
+    assert upgrades.begun == []
