@@ -303,12 +303,18 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
         ApiStatusError: 400; it cannot be parsed, or has a field that is not selectable for the kind.
     """
     try:
-        by_label = _merged(read_requirements(labels))
+        of_labels = parse_label_selector(labels)
         terms = tuple(_merged_terms(_terms(resource, _stored_names(resource, fields))))
     except ValueError as error:
         raise ApiStatusError(400, str(error)) from error
+    return of_labels._replace(fields=terms)
+
+
+def parse_label_selector(labels: str) -> Selector:
+    """Return a selector by labels alone. Raises ValueError as `read_requirements`."""
+    by_label = _merged(read_requirements(labels))
     wanted = tuple(one for one in by_label.values() if one.is_wanted)
-    return Selector(wanted, {key: one for key, one in by_label.items() if not one.is_wanted}, terms)
+    return Selector(wanted, {key: one for key, one in by_label.items() if not one.is_wanted})
 
 
 def _stored_names(resource: Resource, fields: str) -> str:

@@ -129,7 +129,7 @@ def pod_facts(
         KubectlError: there is no such pod, or no server answers.
     """
     from modules.apimachinery.printing.event_order import event_order  # noqa: PLC0415
-    from modules.insight.fleet.states import AWAY, NEVER  # noqa: PLC0415 - as in `run`
+    from modules.insight.fleet.states import UNLINKED  # noqa: PLC0415 - as in `run`
     from modules.insight.why.facts import PodFacts, condition  # noqa: PLC0415
     from modules.insight.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
     from modules.kubectl.describers.common import events_about  # noqa: PLC0415
@@ -151,7 +151,7 @@ def pod_facts(
     if session.program != _NODE and node is not None:
         row = known(bound) or row_of(session.client, bound, node, now)
     is_unready = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
-    is_away = is_unready if row is None else row.is_lost or row.state in (AWAY, NEVER)
+    is_away = is_unready if row is None else row.state in UNLINKED
     lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away and row is None else None
     return PodFacts(
         pod=pod,

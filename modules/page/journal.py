@@ -67,8 +67,9 @@ class JournalReader:
         found = self._source.writes(query)
         if not found.is_kept and not found.writes:
             return ChangesPage(NO_JOURNAL)
-        away = {each.name for each in self._picture.rows() if each.state in (AWAY, NEVER)}
-        rows = ChangeReach(self._picture.pods(), away).rows(
+        nodes = self._picture.rows()
+        away = {each.name for each in nodes if each.state in (AWAY, NEVER)}
+        rows = ChangeReach(self._picture.pods(), away, {each.name for each in nodes}).rows(
             [(each.write, Holders(each.holders, each.acknowledged, each.behind)) for each in found.writes]
         )
         if not sight.is_whole:

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
-from modules.insight.fleet.rows import LONGEST, ZONE
+from modules.insight.fleet.rows import LONGEST, ZONE, own_labels
 
 _CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime")
 
@@ -33,8 +33,9 @@ class ShortNode(NamedTuple):
 def short_node(node: JsonObject) -> ShortNode:
     """Return the parts of a Node that the pages show."""
     metadata, spec, status = (map_at(node, part) for part in ("metadata", "spec", "status"))
+    labels = map_at(metadata, "labels")
     kept = {
-        "metadata": {"labels": {ZONE: map_at(metadata, "labels").get(ZONE)}},
+        "metadata": {"labels": own_labels(labels) | {ZONE: labels.get(ZONE)}},
         "spec": {"unschedulable": spec.get("unschedulable")},
         "status": {name: status.get(name) for name in ("nodeInfo", "conditions", "addresses", "capacity")},
     }

@@ -16,12 +16,12 @@ from modules.insight.fleet.findings import Fleet, FleetFinding, findings
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
 from modules.insight.fleet.sentences import SentencePart, counted_pods, fleet_sentence
-from modules.insight.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, NEVER
+from modules.insight.fleet.states import AWAY, AWAY_AFTER, BEHIND, CONNECTED, LOST, NEVER
 from modules.insight.fleet.today import Happening, today
 from modules.page.nodes import ShortNode, short_node
 from modules.page.sight import Sight
 
-_RANK: Final = {AWAY: 0, BEHIND: 1, NEVER: 2, CONNECTED: 3}
+_RANK: Final = {AWAY: 0, LOST: 1, BEHIND: 2, NEVER: 3, CONNECTED: 4}
 _GONE: Final = 4096
 """Rows that have gone and are remembered; a page that has not asked for longer gets all rows."""
 _PERIOD: Final = 1.0
@@ -437,7 +437,7 @@ class Picture:
             self._all_made_at = now
             self._happened = None
         else:
-            due = self._changed | {name for name, row in self._made.items() if row.state == BEHIND}
+            due = self._changed | {name for name, row in self._made.items() if row.state in (LOST, BEHIND)}
         for name in due:
             if name in nodes or name in connections or name in refused:
                 row = self._row(name, now)

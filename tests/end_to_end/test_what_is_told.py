@@ -104,11 +104,9 @@ def test_an_agent_that_is_killed_is_behind_at_once_then_away_also_after_a_restar
     machine.edge.kill()
     wait_until(lambda: machine.cloud.client.nodes() == [], "its link has ended")
     lost = told(machine)
-    assert lost.fleet in ("The node is behind.", "The node is away.")
+    assert lost.fleet in ("The node is lost.", "The node is away.")
     for said in lost.all:
-        assert (
-            f"{NODE} is behind: its connection ended " in said or f"{NODE} has been away" in said or "is away" in said
-        )
+        assert f"{NODE} is lost: its connection ended " in said or f"{NODE} has been away" in said or "is away" in said
     assert "default/p was running on edge-1 when it was last heard of" in lost.why
     wait_until(lambda: "away" in cloudcore(machine, "nodes"), "it is away")
     (before,) = machine.cloud.client.links(LinkQuery(newest_only=True))
@@ -152,7 +150,7 @@ def test_another_certificate_authority_and_a_cloud_that_is_away(machine: Machine
     why = "signed by another CA than this node's CA file"
     wait_until(lambda: why in edgecore(machine, "why", "pod", "default/p"), "the node has tried again")
     for said in told(machine).all:
-        assert f"{NODE} has been away" in said or f"{NODE} is away" in said or f"{NODE} is behind" in said
+        assert f"{NODE} has been away" in said or f"{NODE} is away" in said or f"{NODE} is lost" in said
 
 
 def test_a_mapper_that_is_killed(machine: Machine) -> None:

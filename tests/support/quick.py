@@ -20,6 +20,7 @@ PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modu
 SECONDS: Final = 45.0
 """Tests begin within this time, ruff and the imports included; the last tests may end after it."""
 MOST_FILES: Final = 40
+_MOST_NAMES: Final = 5
 _NO_UNITS: Final = (
     "bench", "chaos", "cri_contract", "documentation", "end_to_end", "fuzz", "interop", "lives", "packaging",
     "pictures", "replay", "simulation",
@@ -139,7 +140,15 @@ def main() -> int:
     slow = slow_of(paths)
     if slow:
         sys.stdout.write(f"after them the slow tests of these areas: {', '.join(slow)}\n")
+    if beyond := found[MOST_FILES:]:
+        sys.stdout.write(f"left out, as they are further away: {few(beyond)}\n")
     return _pytest(["-m", "not slow", *until], found[:MOST_FILES]) or _pytest(["-m", "slow"], slow)
+
+
+def few(files: Sequence[str]) -> str:
+    """Return the first files by name, and how many more there are."""
+    more = f" and {len(files) - _MOST_NAMES} more files" if len(files) > _MOST_NAMES else ""
+    return f"{', '.join(files[:_MOST_NAMES])}{more}"
 
 
 def _pytest(options: Sequence[str], files: Sequence[str]) -> int:
@@ -165,10 +174,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say that there were more, as a run without them looks complete."""
+    """Say what was left out, as a run without it looks complete."""
     until = config.getoption("--until")
-    if until is not None and time.monotonic() > until:
-        terminalreporter.write_line("time is over: tests that had not begun were left out; `make test` runs them")
+    if until is None or time.monotonic() <= until:
+        return
+    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "nodeid")]
+    begun = {each.nodeid.partition("::")[0] for each in reports}
+    missing = [each for each in config.args if each not in begun]
+    files = f"all of {few(missing)}" if missing else "the last tests"
+    terminalreporter.write_line(f"time is over, and what had not begun was left out: {files}; `make test` runs them")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
 """Which tests `make quick` chooses, and in which order."""
 
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from tests.support import quick
 from tests.support.quick import ROOT, SLOW, chosen, module_of, slow_of, steps
 
 IMPORTERS = {
@@ -56,3 +61,26 @@ def test_slow_tests_of_an_area_run_when_it_has_changed() -> None:
 @pytest.mark.parametrize("path", sorted({*SLOW, *(file for files in SLOW.values() for file in files)}))
 def test_the_areas_and_their_slow_tests_are_there(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_a_few_files_are_named() -> None:
+    assert quick.few(["a.py", "b.py"]) == "a.py, b.py"
+    assert quick.few([f"{number}.py" for number in range(8)]) == "0.py, 1.py, 2.py, 3.py, 4.py and 3 more files"
+
+
+@pytest.mark.parametrize(
+    ("until", "begun", "said"),
+    [
+        (0.0, ["tests/a.py::test_x"], "all of tests/b.py; `make test` runs them"),
+        (0.0, ["tests/a.py::test_x", "tests/b.py::test_x[1]"], "the last tests; `make test` runs them"),
+        (math.inf, [], ""),
+        (None, [], ""),
+    ],
+)
+def test_a_run_whose_time_is_over_says_what_it_left_out(until: float | None, begun: list[str], said: str) -> None:
+    lines: list[str] = []
+    stats = {"passed": [SimpleNamespace(nodeid=each) for each in begun], "warnings": ["odd"]}
+    reporter = SimpleNamespace(stats=stats, write_line=lines.append)
+    config = SimpleNamespace(getoption=lambda _: until, args=["tests/a.py", "tests/b.py"])
+    quick.pytest_terminal_summary(cast("Any", reporter), cast("Any", config))
+    assert [line.partition("left out: ")[2] for line in lines] == ([said] if said else [])

@@ -130,14 +130,18 @@ class ChangeReach:
     Args:
         pods: of the namespaces with changed objects.
         away: the nodes that are away, or were never connected.
+        known: the nodes that exist; None if that is not known.
     """
 
-    def __init__(self, pods: Sequence[FleetPodRow], away: Collection[str]) -> None:
+    def __init__(
+        self, pods: Sequence[FleetPodRow], away: Collection[str], known: Collection[str] | None = None
+    ) -> None:
         self._pods = {each.key: each for each in pods}
         self._of: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
         for pod in pods:
             self._of[pod.namespace, pod.owner].append(pod)
         self._away = away
+        self._known = known
 
     def rows(self, writes: Sequence[tuple[JournalledWrite, Holders]]) -> list[ChangeRow]:
         """Return rows of writes, the newest first."""
@@ -186,6 +190,8 @@ class ChangeReach:
             return "", "the pod is gone"
         if not pod.node:
             return WAITS, "waits for a node"
+        if self._known is not None and pod.node not in self._known:
+            return WAITS, f"there is no node {pod.node}"
         if pod.node in self._away:
             known = " has it, and" if holders.acknowledged else " has not confirmed it, and"
             known = known if holders.number >= 0 else ""

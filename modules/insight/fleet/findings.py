@@ -24,7 +24,7 @@ from modules.insight.fleet.devices import (
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
 from modules.insight.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
-from modules.insight.fleet.states import AWAY, BEHIND, CONNECTED, NEVER, REFUSED
+from modules.insight.fleet.states import AWAY, BEHIND, CONNECTED, LOST, NEVER, REFUSED
 
 MOST_FINDINGS: Final = 12
 TOGETHER: Final = 60.0
@@ -184,16 +184,16 @@ def _never(fleet: Fleet) -> Iterator[FleetFinding]:
         )  # fmt: skip
 
 
-def _behind(fleet: Fleet) -> Iterator[FleetFinding]:
-    by_reason: defaultdict[str, list[NodeRow]] = defaultdict(list)
+def _lost_or_behind(fleet: Fleet) -> Iterator[FleetFinding]:
+    by_reason: defaultdict[tuple[str, str], list[NodeRow]] = defaultdict(list)
     for node in fleet.nodes:
-        if node.state == BEHIND:
-            by_reason[_kind_of(node.reason)].append(node)
-    for rows in by_reason.values():
+        if node.state in (LOST, BEHIND):
+            by_reason[node.state, _kind_of(node.reason)].append(node)
+    for (state, _), rows in by_reason.items():
         yield FleetFinding(
-            "node-behind", "warn", f"{_names(rows)} {_is(rows)} behind",
+            f"node-{state}", "warn", f"{_names(rows)} {_is(rows)} {state}",
             _reason(rows[0]),
-            _advice(rows[0], _SILENT if rows[0].is_lost else _HINDERED),
+            _advice(rows[0], _SILENT if state == LOST else _HINDERED),
             tuple(each.name for each in rows), command=f"{fleet.program} nodes",
         )  # fmt: skip
 
@@ -323,7 +323,7 @@ def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
 RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _away,
     _never,
-    _behind,
+    _lost_or_behind,
     _certificates,
     _pressure,
     _clocks,

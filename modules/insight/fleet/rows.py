@@ -1,7 +1,7 @@
 """Rows of nodes and pods in the tables of a fleet."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,12 @@ from modules.apimachinery.printing.pods import pod_status, pod_summary
 from modules.insight.fleet.states import NodeLinkState
 
 ZONE: Final = "topology.kubernetes.io/zone"
+_EVERYWHERE: Final = {
+    "kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os", "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os", ZONE,
+}  # fmt: skip
+"""Labels that a node sets by itself, or that have a field of their own."""
+_MOST_LABELS: Final = 32
 _DAY: Final = 86_400.0
 _RUNS: Final = ("Running", "Completed", "Succeeded")
 LONGEST: Final = 500
@@ -74,14 +80,14 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     last_word: str = ""
     """Its last error, or why its last connection ended."""
     is_cordoned: bool = False
+    labels: tuple[str, ...] = ()
+    """KEY=VALUE, without those that every node has."""
     marks: tuple[str, ...] = ()
     """Pressures, and what else stands beside the state."""
     gaps: tuple[tuple[float, float], ...] = ()
     """When it had no connection in the last 24 hours: beginning and end, 0 for a connection that lasts."""
     clock_ahead: int = 0
     """Seconds that its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
-    is_lost: bool = False
-    """Whether it is behind because its connection has ended, too recently to be away."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
 
@@ -199,6 +205,12 @@ def gaps_of(
     return tuple(gaps)
 
 
+def own_labels(labels: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels of a node that tell it apart, `_MOST_LABELS` at most."""
+    own = sorted((key, str(value)[:LONGEST]) for key, value in labels.items() if key not in _EVERYWHERE)
+    return dict(own[:_MOST_LABELS])
+
+
 def node_row(
     name: str, node: JsonObject | None, state: NodeLinkState, pods: PodCount, link: LinkRow, now: float
 ) -> NodeRow:
@@ -218,13 +230,13 @@ def node_row(
         state=state.word,
         since=round(state.since, 3),
         reason=state.reason[:LONGEST],
-        is_lost=state.is_lost,
         zone=str(map_at(found, "metadata.labels").get(ZONE) or ""),
         ready=pods.ready,
         pods=pods.bound,
         version=text_at(found, "status.nodeInfo.kubeletVersion")[:LONGEST],
         architecture=text_at(found, "status.nodeInfo.architecture")[:LONGEST],
         is_cordoned=value_at(found, "spec.unschedulable") is True,
+        labels=tuple(f"{key}={value}" for key, value in own_labels(map_at(found, "metadata.labels")).items()),
         marks=marks_of(found),
         waiting=link.waiting,
         oldest=link.oldest,

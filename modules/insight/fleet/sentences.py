@@ -8,12 +8,12 @@ import msgspec
 
 from modules.apimachinery.printing.ages import human_duration
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
-from modules.insight.fleet.states import AWAY, BEHIND, CONNECTED, NEVER
+from modules.insight.fleet.states import AWAY, BEHIND, CONNECTED, LOST, NEVER
 
 CERTIFICATE_DAYS: Final = 14
 """A certificate is mentioned so many days before its end."""
 _DAY: Final = 86_400.0
-_STATES: Final = ((AWAY, "away"), (BEHIND, "behind"), (NEVER, "never connected"))
+_STATES: Final = ((AWAY, "away"), (LOST, "lost"), (BEHIND, "behind"), (NEVER, "never connected"))
 
 
 class SentencePart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -105,6 +105,8 @@ def link_words(row: NodeRow, now: float) -> str:
         return f"has been away{period}{f' ({row.reason})' if row.reason else ''}"
     if row.state == NEVER:
         return f"has never been connected{f': {row.reason}' if row.reason else ''}"
+    if row.state == LOST:
+        return f"is lost{f': {row.reason}' if row.reason else ''}"
     if row.state == BEHIND:
         word = f" ({row.last_word})" if row.last_word and row.waiting else ""
         return f"is behind: {row.reason or 'its state is not known'}{word}"

@@ -9,8 +9,11 @@ from modules.apimachinery.printing.fields import JsonObject, value_at
 
 CONNECTED: Final = "connected"
 BEHIND: Final = "behind"
+LOST: Final = "lost"
 AWAY: Final = "away"
 NEVER: Final = "never"
+UNLINKED: Final = frozenset({LOST, AWAY, NEVER})
+"""The states without a connection."""
 REFUSED: Final = "its connection is refused: "
 """Begins the reason of a node that this cloudcore lets not in."""
 
@@ -57,13 +60,11 @@ class NodeLinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a node's link."""
 
     word: str
-    """`connected`, `behind`, `away` or `never`."""
+    """`connected`, `behind`, `lost`, `away` or `never`."""
     since: float = 0.0
     """Seconds since 1970; 0 if that is not known."""
     reason: str = ""
     """Why it is behind, or what its state rests on."""
-    is_lost: bool = False
-    """Whether it is behind because its connection has ended, too recently to be away."""
 
 
 def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
@@ -71,6 +72,7 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
 
     - connected: it has a connection, its keepalives come, and it acknowledges what it is sent.
     - behind: it has one, but something is wrong; the reason names it.
+    - lost: its connection has ended, less than `AWAY_AFTER` seconds ago.
     - away: it has had none for `AWAY_AFTER` seconds.
     - never: no cloudcore has had a connection of it.
     """
@@ -88,7 +90,7 @@ def state_of(facts: NodeLinkFacts, now: float) -> NodeLinkState:
         return NodeLinkState(NEVER)
     if now - since < AWAY_AFTER:
         ago = human_duration(int(max(0.0, now - since)))
-        return NodeLinkState(BEHIND, since, f"its connection ended {ago} ago", is_lost=True)
+        return NodeLinkState(LOST, since, f"its connection ended {ago} ago")
     return NodeLinkState(AWAY, since, "" if facts.ended else "since its last heartbeat; the link journal has no end")
 
 

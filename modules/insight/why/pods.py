@@ -15,7 +15,7 @@ from beehive.whole_numbers import whole_number
 from modules.apimachinery.printing.ages import ago, human_duration, seconds_of
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.insight.fleet.sentences import certificate_words, clock_words, link_words
-from modules.insight.fleet.states import AWAY, BEHIND, NEVER, REFUSED
+from modules.insight.fleet.states import BEHIND, NEVER, REFUSED, UNLINKED
 from modules.insight.why.facts import PodFacts, condition, message, statuses
 from modules.insight.why.references import PULL, Missing
 from modules.insight.why.steps import PodStep, ReportedStep, cause_of, kill_of, reported_steps, steps_of, warning_of
@@ -377,7 +377,7 @@ RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
 
 def _remarks(facts: PodFacts) -> Iterator[str]:
     away, row = _away(facts), facts.link
-    if away and (row is None or row.state != NEVER):
+    if away and (row is None or row.state in UNLINKED - {NEVER}):
         yield f"{away}: what the node has said is as old as that"
     elif row is not None and row.state == BEHIND:
         yield f"node {row.name} {link_words(row, facts.now)}"
@@ -393,7 +393,7 @@ def _remarks(facts: PodFacts) -> Iterator[str]:
 def _away(facts: PodFacts) -> str:
     """Return for how long the pod's node has been away or not ready, as a clause; empty if it is Ready or unknown."""
     row = facts.link
-    if row is not None and (row.is_lost or row.state in (AWAY, NEVER)):
+    if row is not None and row.state in UNLINKED:
         return f"node {row.name} {link_words(row, facts.now)}"
     if facts.node is None:
         return ""

@@ -6,7 +6,7 @@ import { certificate, command, mark, panel, same, sentence, stateWords, strip, t
 import { filter } from "./search.js";
 import { count, now, plain, since } from "./words.js";
 
-const RANK = { away: 0, behind: 1, never: 2, connected: 3 };
+const RANK = { away: 0, lost: 1, behind: 2, never: 3, connected: 4 };
 const HEADS = ["node", "state", "link, last 24 h", "pods that run", "waits for it", "version", "certificate", "last word of it"];
 const REAL = 300;
 const HEIGHT = 34;
@@ -29,7 +29,7 @@ function finding(each) {
 function row(each, number) {
   const old = each.state === "away" || each.state === "never" ? "quiet" : "";
   const [ends, colour] = certificate(each.certificate_ends);
-  const state = { away: "bad", behind: "warn" }[each.state] || "quiet";
+  const state = { away: "bad", lost: "warn", behind: "warn" }[each.state] || "quiet";
   const cells = [
     h("span", { role: "rowheader" }, h("a", { class: "name", href: path("nodes", each.name) }, mark(each.state), plain(each.name))),
     h("span", { role: "cell", class: state, title: plain(each.reason || "") }, stateWords(each)),
@@ -73,9 +73,9 @@ function nodeTable(state, all, shown, wrong, go) {
   const part = isLong ? shown.slice(first, first + 40 + 2 * BEYOND) : shown;
   return h("section", { class: "panel", id: "nodes", tabindex: "-1", "aria-label": "Nodes" },
     h("div", { class: "tools" },
-      h("span", { class: "chips", role: "group", "aria-label": "Which nodes" }, chip("All", "", all.length), chip("Away", "is:away", counts.away || 0), chip("Behind", "is:behind", counts.behind || 0),
+      h("span", { class: "chips", role: "group", "aria-label": "Which nodes" }, chip("All", "", all.length), chip("Away", "is:away", counts.away || 0), chip("Lost", "is:lost", counts.lost || 0), chip("Behind", "is:behind", counts.behind || 0),
         chip("Cordoned", "is:cordoned", all.filter((each) => each.is_cordoned).length), chip("Certificate < 7 d", "cert:<7d", all.filter(filter("cert:<7d", now())).length)),
-      h("input", { id: "q", type: "search", placeholder: "Search nodes  ( / )", "aria-label": "Search nodes: a name, is:, zone:, version:, arch:, cert:", value: state.query, oninput: (event) => go(event.target.value) })),
+      h("input", { id: "q", type: "search", placeholder: "Search nodes  ( / )", "aria-label": "Search nodes: a name, is:, zone:, label:, group:, version:, arch:, cert:", value: state.query, oninput: (event) => go(event.target.value) })),
     wrong ? h("p", { class: "empty bad", role: "alert" }, plain(wrong)) : null,
     h("div", { role: "table", "aria-label": "Nodes", "aria-rowcount": shown.length + 1 },
       h("div", { role: "rowgroup" }, h("div", { class: "row head", role: "row" }, HEADS.map((each) => h("span", { role: "columnheader" }, each)))),

@@ -6,6 +6,7 @@ import { clock, duration, iso, moment, now, plain, seconds, since } from "./word
 const SHAPES = {
   connected: ["circle", { cx: 6, cy: 6, r: 5, fill: "var(--good)" }],
   away: ["circle", { cx: 6, cy: 6, r: 4.2, fill: "none", stroke: "var(--bad)", "stroke-width": 1.8, "stroke-dasharray": "2.6 1.8" }],
+  lost: ["path", { d: "M6 1 11.4 10.6H.6Z", fill: "none", stroke: "var(--warn)", "stroke-width": 1.6 }],
   behind: ["path", { d: "M6 1 11.4 10.6H.6Z", fill: "var(--warn)" }],
   never: ["path", { d: "M2 2h8v8h-8z", fill: "none", stroke: "var(--quiet)", "stroke-width": 1.8 }],
   bad: ["path", { d: "M6 .4 11.6 6 6 11.6.4 6Z", fill: "var(--bad)" }],

@@ -1,4 +1,5 @@
-// The search of nodes: words, and `is:away`, `is:behind`, `is:never`, `is:cordoned`, `zone:`, `version:`, `cert:<30d`;
+// The search of nodes: words, and `is:away`, `is:lost`, `is:behind`, `is:never`, `is:cordoned`, `zone:`, `label:site=kiel`, `group:`,
+// `version:`, `cert:<30d`;
 // a `-` before negates. An unknown key is an error that the field shows, not an empty table.
 
 const KEYS = {
@@ -11,9 +12,11 @@ const KEYS = {
     if (!found) throw new Error("cert: wants a number of days, as in cert:<30d");
     return Boolean(row.certificate_ends) && row.certificate_ends - now < found[1] * 86400;
   },
+  label: (row, value) => (row.labels || []).some((each) => each.toLowerCase() === value || each.toLowerCase().startsWith(`${value}=`)),
+  group: (row, value) => (row.labels || []).includes(`apps.kubeedge.io/belonging-to=${value}`),
   name: (row, value) => value.split(",").includes(row.name),
 };
-const STATES = ["connected", "behind", "away", "never", "cordoned"];
+const STATES = ["connected", "behind", "lost", "away", "never", "cordoned"];
 
 /** Return a test of rows for a query. Throws an Error with a sentence for a query that is wrong. */
 export function filter(query, now) {

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.apimachinery.printing.ages import human_duration
-from modules.apimachinery.printing.tables import aligned
-from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +50,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--all", "-a", action="store_true",
         help="also what cloudcore and nodes did by themselves, as with an object or --node",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", choices=("json",), help="print everything that is known of the changes")
+    add_form(parser, "json has everything that is known of the changes")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -80,10 +80,7 @@ def run(chosen: argparse.Namespace) -> int:
         if not found.writes:
             return ExitCode.INTERNAL_ERROR
     rows = reached(client, found, now)
-    if chosen.output == "json":
-        _print_json(rows)
-        return ExitCode.OK
-    print_lines(table(rows, found.more, now, people_only=people_only))
+    print_table(chosen.output, table(rows, found.more, now, people_only=people_only), rows)
     return ExitCode.OK
 
 
@@ -92,7 +89,7 @@ def reached(client: ControlClient, found: WriteList, now: float) -> list[ChangeR
     from modules.insight.fleet.changes import ChangeReach, Holders  # noqa: PLC0415 - the command line is quick
 
     namespaces = {each.write.namespace for each in found.writes if each.write.kind in _PODS}
-    reach = ChangeReach(_pods(client, namespaces), _away(client, now))
+    reach = ChangeReach(_pods(client, namespaces), *_nodes(client, now))
     return reach.rows([(each.write, Holders(each.holders, each.acknowledged, each.behind)) for each in found.writes])
 
 
@@ -104,8 +101,8 @@ def _pods(client: ControlClient, namespaces: set[str]) -> list[FleetPodRow]:
     return [pod_row(item.object) for item in items if item.object is not None]
 
 
-def _away(client: ControlClient, now: float) -> set[str]:
-    """Return the nodes that are away, or were never connected."""
+def _nodes(client: ControlClient, now: float) -> tuple[set[str], set[str]]:
+    """Return the nodes that are away, or were never connected, and all that are known."""
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
     from modules.insight.fleet.facts import LinkKnowledge, linked_row  # noqa: PLC0415
     from modules.insight.fleet.rows import PodCount  # noqa: PLC0415
@@ -120,14 +117,12 @@ def _away(client: ControlClient, now: float) -> set[str]:
         for name, node in nodes.items()
         if name not in connected
     ]
-    return {row.name for row in rows if row.state in (AWAY, NEVER)}
+    return {row.name for row in rows if row.state in (AWAY, NEVER)}, nodes.keys() | connected
 
 
-def table(rows: Sequence[ChangeRow], more: int, now: float, *, people_only: bool = False) -> list[str]:
-    """Return the lines of the table of changes, the newest first."""
+def table(rows: Sequence[ChangeRow], more: int, now: float, *, people_only: bool = False) -> Table:
+    """Return the table of changes, the newest first."""
     left_out = ["What cloudcore and nodes did by themselves is left out: --all shows it."] if people_only else []
-    if not rows:
-        return ["No changes: the journal keeps seven days.", *left_out]
     cells = [
         (
             human_duration(int(max(0.0, now - each.at))), each.user, each.manager or _NONE, each.verb, each.key,
@@ -136,7 +131,7 @@ def table(rows: Sequence[ChangeRow], more: int, now: float, *, people_only: bool
         for each in rows
     ]  # fmt: skip
     further = [f"{more} more: --limit, --since or a KIND/NAME selects others."] if more else []
-    return [*aligned([_HEADINGS, *([printable(cell) for cell in row] for row in cells)]), *further, *left_out]
+    return Table(_HEADINGS, cells, "No changes: the journal keeps seven days.", [*further, *left_out])
 
 
 def _fields(row: ChangeRow) -> str:
@@ -147,9 +142,3 @@ def _fields(row: ChangeRow) -> str:
     rest = len(row.fields) - len(named)
     beyond = f" and {rest}{' or more' if row.more else ''} more" if rest else ""
     return f"{', '.join(named)}{beyond}"
-
-
-def _print_json(content: object) -> None:
-    import msgspec  # noqa: PLC0415 - the command line is quick
-
-    print_lines(msgspec.json.format(msgspec.json.encode(content), indent=2).decode().splitlines())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from beehive.printable import printable
 from modules.apimachinery.printing.ages import utc
-from modules.apimachinery.printing.tables import aligned
-from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
+from modules.apimachinery.printing.terminal import print_error
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +28,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     history.add_argument("device", metavar="DEVICE", help="NAMESPACE/NAME: default/thermo")
     history.add_argument("property", nargs="?", default="", metavar="PROPERTY", help="only of this one (default: all)")
     history.add_argument("--limit", type=int, default=50, help=f"values at most, up to {_MOST} (default: %(default)s)")
-    history.add_argument("-o", "--output", choices=("json",), help="for programs")
+    add_form(history)
     add_socket_options(history)
     history.set_defaults(command=f"{__name__}:run")
 
@@ -45,17 +44,11 @@ def run(chosen: argparse.Namespace) -> int:
     if not found.most:
         print_error("cloudcore", NO_VALUES)
         return ExitCode.INTERNAL_ERROR
-    if chosen.output == "json":
-        told = [{"time": utc(each.at), "property": each.property, "value": each.value} for each in found.values]
-        print_json(told, indent=2)
-        return ExitCode.OK
-    print_lines(table(found.values))
+    print_table(chosen.output, table(found.values))
     return ExitCode.OK
 
 
-def table(found: Sequence[HistoryValue]) -> list[str]:
-    """Return the lines of the table of values, the newest last."""
-    if not found:
-        return ["No values: its node has reported none in seven days."]
-    rows = [(utc(each.at), printable(each.property), printable(each.value)) for each in found]
-    return aligned([_HEADINGS, *rows])
+def table(found: Sequence[HistoryValue]) -> Table:
+    """Return the table of values, the newest last."""
+    rows = [(utc(each.at), each.property, each.value) for each in found]
+    return Table(_HEADINGS, rows, "No values: its node has reported none in seven days.")

@@ -30,7 +30,7 @@ _DAY: Final = 24 * 3600.0
 _MIB: Final = 1024 * 1024
 _SOON: Final = 30 * _DAY
 """Seconds before the end of a certificate when warnings begin."""
-_FAILURES: Final = ("nodes-lost-together", "node-away", "node-behind", "node-never")
+_FAILURES: Final = ("nodes-lost-together", "node-away", "node-lost", "node-behind", "node-never")
 """Rules whose findings are failures of the cloud or its nodes; the others are warnings."""
 _RECENT: Final = 600.0
 """Seconds during which an error of a node is reported."""

@@ -12,13 +12,13 @@ from beehive.printable import printable
 from modules.apimachinery.printing.ages import human_duration, utc
 from modules.apimachinery.printing.columns import node_ready
 from modules.apimachinery.printing.fields import text_at
-from modules.apimachinery.printing.tables import aligned
-from modules.apimachinery.printing.terminal import print_lines
+from modules.apimachinery.printing.terminal import print_error
 from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.rows import PodCount
-from modules.insight.fleet.states import AWAY, NEVER
+from modules.insight.fleet.states import NEVER
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -45,41 +45,50 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--history", action="store_true", help="print the connections of the last seven days, and why each ended"
     )
-    parser.add_argument("-o", "--output", choices=("json",), help="print everything that is known of the connections")
+    parser.add_argument(
+        "-l", "--selector", default="", metavar="LABELS", help="only nodes with these labels: site=kiel,!spare"
+    )
+    add_form(parser, "json has everything that is known of the connections")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run `cloudcore nodes`."""
+    from modules.apimachinery.selectors import parse_label_selector  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
 
+    try:
+        selector = parse_label_selector(chosen.selector)
+    except ValueError as error:
+        print_error("cloudcore", f"--selector {printable(chosen.selector)}: {error}")
+        return ExitCode.USAGE
     client = ControlClient(chosen.socket)
     if chosen.history:
         sessions = client.links(LinkQuery(chosen.name))
-        if chosen.output == "json":
-            _print_json(sessions)
-        else:
-            print_lines(history(sessions, time.time()))
+        print_table(chosen.output, history(sessions, time.time()), sessions)
         return ExitCode.OK
     found = client.connections()
-    if chosen.output == "json":
-        _print_json(found.nodes)
-        return ExitCode.OK
     listed = list(client.run(Get("Node")))
     nodes, unread = [item.object for item in listed if item.object is not None], [each.error for each in listed]
     newest, elsewhere = client.links(LinkQuery(newest_only=True)), client.cloudcores().elsewhere()
     why = next(filter(None, unread), "")
-    lines = table(nodes, found.nodes, elsewhere, found.refused, newest, time.time(), are_read=not why)
-    print_lines([*lines, *([f"The Nodes are not known: {printable(why)}"] if why else [])])
+    connections, refused = found.nodes, found.refused
+    if not selector.selects_all:
+        nodes = [node for node in nodes if selector.selects(node)]
+        wanted = {str(node["metadata"]["name"]) for node in nodes}
+        connections = [each for each in connections if each.node in wanted]
+        refused = [each for each in refused if each.node in wanted]
+    shown = table(nodes, connections, elsewhere, refused, newest, time.time(), are_read=not why)
+    remarks = (f"The Nodes are not known: {printable(why)}",) if why else ()
+    empty = shown.empty if selector.selects_all else "No node has these labels."
+    print_table(chosen.output, shown._replace(empty=empty, remarks=remarks), connections)
     return ExitCode.NOT_DONE if why else ExitCode.OK
 
 
-def history(sessions: Sequence[LinkSession], now: float) -> list[str]:
-    """Return the lines of the table of connections."""
-    if not sessions:
-        return ["No connections: the link journal keeps those of the last seven days."]
+def history(sessions: Sequence[LinkSession], now: float) -> Table:
+    """Return the table of connections."""
     rows = [
         (
             each.node, utc(each.began), utc(each.ended) if each.ended else _NONE,
@@ -88,13 +97,7 @@ def history(sessions: Sequence[LinkSession], now: float) -> list[str]:
         )
         for each in sessions
     ]  # fmt: skip
-    return aligned([_HISTORY, *([printable(cell) for cell in row] for row in rows)])
-
-
-def _print_json(content: object) -> None:
-    import msgspec  # noqa: PLC0415 - the command line is quick
-
-    print_lines(msgspec.json.format(msgspec.json.encode(content), indent=2).decode().splitlines())
+    return Table(_HISTORY, rows, "No connections: the link journal keeps those of the last seven days.")
 
 
 def table(
@@ -106,8 +109,8 @@ def table(
     now: float = 0.0,
     *,
     are_read: bool = True,
-) -> list[str]:
-    """Return the lines of the table: a line for each Node, and for each connected node without one.
+) -> Table:
+    """Return the table: a line for each Node, and for each connected node without one.
 
     Args:
         nodes: the Nodes.
@@ -123,8 +126,6 @@ def table(
     last = {each.node: each for each in newest}
     turned_away = {one.node: _ago(one.seconds, one.why) for one in refused}
     names = sorted(found.keys() | connected.keys() | turned_away.keys())
-    if not names:
-        return ["No nodes: none has registered, and none is connected."]
     rows = [
         _row(
             name, found.get(name), connected.get(name), turned_away.get(name, _NONE),
@@ -132,7 +133,7 @@ def table(
         )
         for name in names
     ]  # fmt: skip
-    return aligned([_HEADINGS, *([printable(cell) for cell in row] for row in rows)])
+    return Table(_HEADINGS, rows, "No nodes: none has registered, and none is connected.")
 
 
 def _row(
@@ -164,7 +165,7 @@ def _absence(name: str, node: JsonObject | None, holder: str, newest: LinkSessio
     row = linked_row(name, node, link, PodCount(), now)
     if row.state == NEVER:
         return row.state
-    return f"{row.state if row.state == AWAY else 'lost'} {human_duration(int(now - row.since))}"
+    return f"{row.state} {human_duration(int(now - row.since))}"
 
 
 def _error(connection: NodeConnection) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.apimachinery.printing.ages import utc
-from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +33,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_subject(parser, "for `cloudcore changes`")
     parser.set_defaults(command=f"{__name__}:allow")
     parser = commands.add_parser("revoked", help="print which nodes, certificates and users are revoked")
+    add_form(parser)
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:revoked")
 
@@ -75,16 +76,16 @@ def revoked(chosen: argparse.Namespace) -> int:
     """Run `cloudcore revoked`."""
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
 
-    print_lines(table(ControlClient(chosen.socket).identities()))
+    print_table(chosen.output, table(ControlClient(chosen.socket).identities()))
     return ExitCode.OK
 
 
-def table(records: Sequence[Record]) -> list[str]:
-    """Return the lines of the table of revocations."""
+def table(records: Sequence[Record]) -> Table:
+    """Return the table of revocations."""
     rows = []
     for each in records:
         at, kind = getattr(each, "revoked_at", 0.0), str(each.__struct_config__.tag)
         if at:
             reason = getattr(each, "reason", "") or "<none>"
-            rows.append([printable(cell) for cell in (kind, each.name, utc(at), reason)])
-    return aligned([_HEADINGS, *rows]) if rows else ["Nothing is revoked."]
+            rows.append((kind, each.name, utc(at), reason))
+    return Table(_HEADINGS, rows, "Nothing is revoked.")

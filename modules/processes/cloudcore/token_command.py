@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from beehive.printable import printable
 from modules.apimachinery.printing.ages import utc
-from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.common.durations import seconds_option
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -41,6 +40,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--labels", metavar="KEY=VALUE,…", default="", help="of the Nodes that join with it, when they register"
     )
     parser.add_argument("--reason", metavar="TEXT", default="", help="for `cloudcore changes`, with create and delete")
+    add_form(parser, "of the list")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -54,7 +54,7 @@ def run(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", "`cloudcore token delete ID` withdraws a token; `cloudcore token list` has the ids")
         return ExitCode.USAGE
     if chosen.action == "list":
-        print_lines(table(client.identities()))
+        print_table(chosen.output, table(client.identities()))
     elif chosen.action == "delete":
         return _delete(client, chosen.id, chosen.reason)
     else:
@@ -81,12 +81,10 @@ def _delete(client: Any, names: Sequence[str], reason: str) -> int:
     return ExitCode.INTERNAL_ERROR if any(remarks) else ExitCode.OK
 
 
-def table(records: Sequence[Record]) -> list[str]:
-    """Return the lines of the table of tokens."""
+def table(records: Sequence[Record]) -> Table:
+    """Return the table of tokens."""
     tokens = [each for each in records if each.__struct_config__.tag == "token"]
-    if not tokens:
-        return ["No tokens: `cloudcore token` prints one."]
-    return aligned([_HEADINGS, *([printable(cell) for cell in _row(each)] for each in tokens)])  # type: ignore[arg-type]
+    return Table(_HEADINGS, [_row(each) for each in tokens], "No tokens: `cloudcore token` prints one.")  # type: ignore[arg-type]
 
 
 def _row(token: JoinToken) -> tuple[str, ...]:

@@ -184,10 +184,10 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
     "agent killed, 39 s ago": (
         lambda fleet: fleet.cut("n1", 39.0),
         Says(
-            fleet="9 of 9 nodes are connected; 1 is behind.",
-            finding="n1 is behind", detail="its connection ended 39s ago · the connection was closed",
+            fleet="8 of 9 nodes are connected; 1 is lost.",
+            finding="n1 is lost", detail="its connection ended 39s ago · the connection was closed",
             link=("n1",),
-            node="n1 is behind: its connection ended 39s ago; no pod is bound to it.",
+            node="n1 is lost: its connection ended 39s ago; no pod is bound to it.",
         ),
     ),
     "agent killed, 41 s ago": (

@@ -96,6 +96,14 @@ def test_how_far_a_change_got(write: Change, holders: Holders, pods: list[FleetP
     assert ChangeReach(pods, {"h1"}).of(write, holders) == found
 
 
+def test_a_pod_on_a_node_that_does_not_exist_waits_for_none_to_confirm() -> None:
+    """Its name may be wrong."""
+    bound = pod("a", "k9")
+    write = Change("Pod", name=bound.name, fields=())
+    assert ChangeReach([bound], (), {"k1"}).of(write, Holders(1)) == (WAITS, "there is no node k9")
+    assert ChangeReach([bound], (), {"k9"}).of(write, Holders(1)) == (WAITS, "k9 has not confirmed it")
+
+
 def test_a_later_change_of_the_template_takes_the_place_of_earlier_ones() -> None:
     rows = ChangeReach([pod("a", "k1")], ()).rows([(each, NONE) for each in (SCALED, Change(), Change(verb="created"))])
     assert [each.reached for each in rows] == [

@@ -30,14 +30,14 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
         (NodeLinkFacts(link=LinkFacts(9.0), ready="Unknown"), "behind", 99_991.0, "not Ready"),
         (NodeLinkFacts(holder="b", ready="True"), "connected", 0.0, "at b"),
         (NodeLinkFacts(holder="b", ready="False"), "behind", 0.0, "not Ready"),
-        (NodeLinkFacts(ended=NOW - 39.0, ready="True"), "behind", NOW - 39.0, "its connection ended 39s ago"),
+        (NodeLinkFacts(ended=NOW - 39.0, ready="True"), "lost", NOW - 39.0, "its connection ended 39s ago"),
         (NodeLinkFacts(ended=NOW - 40.0, ready="True"), "away", NOW - 40.0, ""),
         (NodeLinkFacts(ended=NOW - 500.0, heartbeat=NOW - 900.0), "away", NOW - 500.0, ""),
         (
             NodeLinkFacts(heartbeat=NOW - 900.0),
             "away", NOW - 900.0, "since its last heartbeat; the link journal has no end",
         ),
-        (NodeLinkFacts(ended=NOW + 5.0), "behind", NOW + 5.0, "its connection ended 0s ago"),
+        (NodeLinkFacts(ended=NOW + 5.0), "lost", NOW + 5.0, "its connection ended 0s ago"),
         (NodeLinkFacts(is_link_known=False, ready="True"), "connected", 0.0, "Ready; its link is not known"),
         (
             NodeLinkFacts(is_link_known=False, ready="Unknown", heartbeat=NOW - 900.0),
@@ -55,8 +55,7 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
     ],
 )  # fmt: skip
 def test_a_state(facts: NodeLinkFacts, word: str, since: float, reason: str) -> None:
-    is_lost = facts.link is None and word == "behind" and facts.is_link_known and not facts.holder
-    assert state_of(facts, NOW) == NodeLinkState(word, since, reason, is_lost)
+    assert state_of(facts, NOW) == NodeLinkState(word, since, reason)
 
 
 def row(node: dict[str, object] | None, **link: object) -> NodeRow:
@@ -75,6 +74,14 @@ def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
     assert (found.state, found.waiting, found.oldest, found.clock_ahead) == ("connected", 5, NOW - 9.0, -3600)
     assert found.certificate_ends == 7.0
     assert row(None).state == row({"status": {"conditions": "odd"}}).state == "never"
+
+
+def test_a_row_has_the_labels_that_tell_nodes_apart() -> None:
+    """So many that a node which invents labels fills no memory."""
+    own = {"site": "kiel", "apps.kubeedge.io/belonging-to": "north"}
+    labels = {"kubernetes.io/hostname": "n1", "topology.kubernetes.io/zone": "z", **own}
+    assert row({"metadata": {"labels": labels}}).labels == ("apps.kubeedge.io/belonging-to=north", "site=kiel")
+    assert len(row({"metadata": {"labels": {f"l{number}": "x" for number in range(1000)}}}).labels) == 32
 
 
 @pytest.mark.parametrize("is_known", [True, False])

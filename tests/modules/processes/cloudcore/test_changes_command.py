@@ -13,6 +13,7 @@ from modules.processes.cloudcore.changes_command import table
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import lines_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 
@@ -28,14 +29,14 @@ def test_the_table_has_a_line_for_each_change() -> None:
         40.0, "jan\x1b[2J", "changed", "Deployment", "shop", "web", 7, "kubectl", "", fields, 1, "2 of 2", "good"
     )
     node = ChangeRow(10.0, "cloudcore", "created", "Node", "", "n1", 3)
-    head, first, second, further, left_out = table([web, node], 412, 100.0, people_only=True)
+    head, first, second, further, left_out = lines_of(table([web, node], 412, 100.0, people_only=True))
     assert cells(head) == ["AGE", "USER", "VIA", "CHANGE", "OBJECT", "FIELDS", "REACHED"]
     assert cells(first)[:5] == ["60s", "jan\\x1b[2J", "kubectl", "changed", "deployment/shop/web"]
     assert cells(first)[5] == f"spec.replicas: 1 → 2, …{'x' * 79} and 2 or more more"
     assert cells(second) == ["90s", "cloudcore", "<none>", "created", "node/n1", "<none>", "<none>"]
     assert further == "412 more: --limit, --since or a KIND/NAME selects others."
     assert left_out.endswith("--all shows it.")
-    assert table([], 0, 0.0) == ["No changes: the journal keeps seven days."]
+    assert lines_of(table([], 0, 0.0)) == ["No changes: the journal keeps seven days."]
 
 
 def test_a_change_is_followed_to_the_node_that_has_stored_it(

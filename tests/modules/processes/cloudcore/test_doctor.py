@@ -85,7 +85,7 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         (
             {"connections": [], "sessions": [LinkSession("n1", "c", "a", 1.0, NOW - 5.0, "it was closed")]},
             Level.FAILED,
-            "n1 is behind: its connection ended 5s ago · it was closed",
+            "n1 is lost: its connection ended 5s ago · it was closed",
         ),
         (
             {"connections": [], "sessions": [LinkSession("n1", "c", "a", 1.0, NOW - 7200.0, "it was closed")]},
