@@ -62,6 +62,15 @@ def _is_of_volume(event: ObjectEvent) -> bool:
     return event.key.kind in volume_binder.KINDS
 
 
+def _handlers_of(reconcilers: Sequence[Reconciler]) -> Iterator[tuple[Callable[[ObjectEvent], None], bool]]:
+    """Yield the handlers of changes that are more than nothing, in order, and whether each is for own changes only."""
+    for each in reconcilers:
+        if type(each).handle_event is not Reconciler.handle_event:
+            yield each.handle_event, False
+        if type(each).handle_own is not Reconciler.handle_own:
+            yield each.handle_own, True
+
+
 class Reconcilers:
     """Runs reconcilers, and keeps note of their turns.
 
@@ -71,6 +80,7 @@ class Reconcilers:
 
     def __init__(self, reconcilers: Sequence[Reconciler]) -> None:
         self._all = reconcilers
+        self._handlers = [*_handlers_of(reconcilers)]
         self._awaits_turn = False
         self._is_turn = False
         """Whether the next transaction is a turn."""
@@ -82,10 +92,9 @@ class Reconcilers:
 
     def handle_event(self, event: ObjectEvent, *, is_own: bool) -> None:
         """Handle a change, by this cloudcore or another."""
-        for each in self._all:
-            each.handle_event(event)
-            if is_own:
-                each.handle_own(event)
+        for handle, is_of_own in self._handlers:
+            if is_own or not is_of_own:
+                handle(event)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Take a change back; the newest comes first."""

@@ -170,6 +170,8 @@ class Transactions:
         self._changes = []
         self._storage.set_savepoint()
         later, self._later = self._later, []
+        if not later:
+            return
         with resumed(current_cause()):
             context = own_context()
             for cause, act, if_full in later:
