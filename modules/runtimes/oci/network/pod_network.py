@@ -11,6 +11,7 @@ from beehive import Clock
 from beehive.printable import printable
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
+from modules.runtimes.oci.network.announcements import announce
 from modules.runtimes.oci.network.attachment import (
     Attachment,
     has_attachment,
@@ -150,6 +151,7 @@ class PodNetwork:
                 write_attachment(directory, attachment)
                 if self._default is not None and (sender := self._default.sender_of(attachment)) is not None:
                     self._default.senders.bind(sender)
+                    announce(netns, sender.mac)
                 if interface_sysctls(config.linux.sysctls):
                     in_network_namespace(netns, partial(write_interface_sysctls, config.linux.sysctls))
             except BaseException:

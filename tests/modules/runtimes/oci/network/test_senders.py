@@ -322,6 +322,32 @@ def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine
 
 
 @needs_plugins
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
+def test_neighbours_learn_who_has_an_address_now(machine: OwnMachine, family: socket.AddressFamily) -> None:
+    """The machine, and another pod; they have talked with the first pod of the address, which had another MAC. There
+    are five addresses of IPv4 and six of IPv6, so the seventh pod gets both of the first.
+    """
+    network = machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/125")))
+    try:
+        first, other, *_ = [end(machine, f"p{number}", network=network) for number in range(5)]
+        machine.down("p0", network)
+        end(machine, "p5", network=network)
+        machine.down("p5", network)
+        neighbours = ((machine.netns, BRIDGE), (other.netns, "eth0"))
+        mac = first.mac.hex(":")
+        address = socket.inet_ntop(family, first.ipv4 if family == socket.AF_INET else first.ipv6)
+        for netns, link in neighbours:
+            machine.sh(f"nsenter --net={netns} ip neigh replace {address} lladdr {mac} dev {link} nud stale")
+        last = end(machine, "p6", network=network)
+        assert (last.ipv4, last.ipv6, last.mac == first.mac) == (first.ipv4, first.ipv6, False)
+        for netns, link in neighbours:
+            known = f"nsenter --net={netns} ip neigh show {address} dev {link}"
+            eventually(lambda known=known: f"lladdr {last.mac.hex(':')} " in machine.sh(known))  # type: ignore[misc]
+    finally:
+        network.close()
+
+
+@needs_plugins
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
