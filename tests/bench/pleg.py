@@ -76,15 +76,15 @@ def _full_runtime(pods: int) -> ContainerRuntime:
 def ends(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
     """Measure the time from a container's exit to its status in the cloud."""
     with _machine(runtime) as machine:
-        measurements = [_end(machine, f"end-{number}") for number in range(2 * rounds)]
+        measurements = [end_of_container(machine, f"end-{number}") for number in range(2 * rounds)]
     told = _has_events(runtime)
     how = "events" if told else "no events: relist"
     goals = (Goal(100),) if told else (Goal(1100),)
     return [Row.of(f"container's end to Failed in the cloud ({how})", measurements, Unit.MILLISECONDS, goals=goals)]
 
 
-def _end(machine: Machine, name: str) -> float:
-    """Return the milliseconds from the container's exit."""
+def end_of_container(machine: Machine, name: str) -> float:
+    """Return the milliseconds from a container's end to the status Failed in the cloud."""
     gate = machine.directory / name
     gate.mkdir()
     os.mkfifo(gate / "gate")

@@ -1,0 +1,103 @@
+"""A node on a disk whose flushes take 10 ms, as those of an SD card do: pods, their configmaps, and a status.
+
+Only edgecore is slow; the cloud, on the same machine, has its own disk.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+from tests.bench.pleg import end_of_container
+from tests.bench.rows import Row, Unit
+from tests.bench.subject import Subject, breathe
+from tests.end_to_end.machine import NODE, Machine
+from tests.end_to_end.pods import config_map, container, mount, phase, pod
+from tests.end_to_end.processes import wait_until
+from tests.end_to_end.runtimes import OciUnderTest
+from tests.modules.runtimes.oci.node import reason_missing
+
+_SOURCE: Final = Path(__file__).with_name("slow_disk.c")
+_MANY: Final = 20
+_CONFIGMAPS: Final = 50
+_LIMIT: Final = 120.0
+
+
+def missing() -> str | None:
+    """Why this machine cannot measure it."""
+    return reason_missing() or (None if shutil.which("cc") else "there is no C compiler")
+
+
+def measure(rounds: int) -> list[Row]:
+    """All rows."""
+    rows = list[Row]()
+    for words, is_slow in (("", True), (" (this machine's disk)", False)):
+        with OciUnderTest() as runtime:
+            machine = Machine(runtime)
+            try:
+                rows += _rows(machine, words, rounds, is_slow=is_slow)
+            finally:
+                machine.close()
+    return rows
+
+
+def _rows(machine: Machine, words: str, rounds: int, *, is_slow: bool) -> Iterator[Row]:
+    machine.cloud.start()
+    with _preloaded(machine.directory) if is_slow else patch.dict(os.environ):
+        machine.start_edge()
+    machine.cloud.mirror("Node").wait(NODE, lambda _node: True)
+    subject = Subject(machine)
+    names = [f"many-{number}" for number in range(_MANY)]
+    ones, many, mounted, ends = list[float](), list[float](), list[float](), list[float]()
+    for number in range(rounds + 1):
+        ones.append(_up_and_down(subject, [f"one-{number}"]))
+        many.append(_up_and_down(subject, names))
+        mounted.append(_configmaps(subject, f"reader-{number}"))
+        ends.append(end_of_container(machine, f"ends-{number}"))
+        subject.down([f"ends-{number}"], 0)
+    for measured in (ones, many, mounted, ends):
+        measured.pop(0)
+    yield Row.of(f"1 pod, manifest to Running reported{words}", ones, Unit.SECONDS)
+    yield Row.of(f"{_MANY} pods, the last Running{words}", many, Unit.SECONDS)
+    yield Row.of(f"1 pod with {_CONFIGMAPS} configmaps{words}", mounted, Unit.SECONDS)
+    yield Row.of(f"a container's end to Failed in the cloud{words}", ends, Unit.MILLISECONDS)
+
+
+def _up_and_down(subject: Subject, names: list[str]) -> float:
+    taken = subject.up(names)
+    subject.down(names, 0)
+    machine = subject.machine
+    wait_until(lambda: machine.runtime.pods(machine.edge.root / "edged") == 0, "the runtime has no pods", _LIMIT)
+    breathe()
+    return taken
+
+
+def _configmaps(subject: Subject, name: str) -> float:
+    keys = [f"{name}-{number}" for number in range(_CONFIGMAPS)]
+    subject.cloud.apply(*(config_map(key, text="x" * 1000) for key in keys))
+    app = container("exec sleep 3600", volumeMounts=[mount(key, f"/config/{key}") for key in keys])
+    volumes = tuple({"name": key, "configMap": {"name": key}} for key in keys)
+    reader = pod(name, app, hostNetwork=True, terminationGracePeriodSeconds=0, volumes=volumes)
+    begin = time.perf_counter()
+    subject.cloud.apply(reader)
+    subject.cloud.pods.wait(name, lambda each: phase(each) == "Running", _LIMIT)
+    taken = time.perf_counter() - begin
+    subject.down([name], 0)
+    for key in keys:
+        subject.cloud.delete("ConfigMap", key)
+    breathe()
+    return taken
+
+
+@contextmanager
+def _preloaded(directory: Path) -> Iterator[None]:
+    """Make the disk of the processes slow that are started meanwhile."""
+    library = directory / "slow_disk.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl", "-lpthread"], check=True)
+    with patch.dict(os.environ, {"LD_PRELOAD": str(library)}):
+        yield
