@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec
 
@@ -237,8 +238,15 @@ def bed(
 def cloud(directory: Path) -> Iterator[tuple[Stub, "queue.Queue[Message]"]]:
     """Start the cloud stub; yield it with the uploads of the nodes."""
     got: queue.Queue[Message] = queue.Queue()
-    stub = Stub(directory, node_limit=100, database="")
-    stub.core.hive.add(TaskManager, got)
+
+    class Uploads(TaskManager):
+        """Takes the arguments of the one that it replaces."""
+
+        def __init__(self, *_arguments: object) -> None:
+            super().__init__(got)
+
+    with patch("modules.processes.cloudcore.process.CloudTaskManager", Uploads):
+        stub = Stub(directory, node_limit=100, database="")
     with stub:
         yield stub, got
 
