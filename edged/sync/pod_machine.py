@@ -11,7 +11,7 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 | event | effects |
 |---|---|
 | `AddPod` | TakeStatus, UpdateStatus, CorrectStatus, Enqueue; of a pod that is not admitted RecordEnd too |
-| `UpdatePod` | the same, but no job for a pod that has ended for its deletion; during a removal Hold |
+| `UpdatePod` | the same; during a removal Hold |
 | `ReconcilePod`: an echo of the reported status | TakeStatus, Publish or UpdateStatus, CorrectStatus |
 | `RemovePod` | StopStatus, Enqueue |
 | `KillPod` (eviction, deadline, rejection, shutdown) | Enqueue, RecordEnd; Kill if the pod is ending already |
@@ -392,10 +392,8 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Sy
         case AddPod(new, rejection):
             return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
         case UpdatePod(new, _, rejection):
-            is_over = pod.terminated and pod.deletion_requested  # the cloud deletes it, by a grace period of 0
             pod.update(new)
-            reported = (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus())
-            return reported if is_over and pod.deletion_requested else (*reported, *_enqueue(pod))
+            return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
         case ReconcilePod(new):
             before = pod.pod.status
             pod.update(new)

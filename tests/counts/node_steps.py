@@ -27,6 +27,8 @@ _NAMES: Final = {
     "fdatasync": "flushes",
 }  # fmt: skip
 """Functions of the module posix by what they are counted as."""
+_BY_DEPTH: Final = "splitroot"
+"""pathlib calls it for each directory above a file: more often in a deeper directory of temporary files."""
 
 
 class _Files:
@@ -59,7 +61,8 @@ class _EdgedCalls(Calls):
     def _called(self, frame: FrameType, what: str, function: Any) -> None:
         if what == "c_call" and self._is_counting:
             self._files.called(function)
-        super()._called(frame, what, function)
+        if frame.f_code.co_name != _BY_DEPTH:
+            super()._called(frame, what, function)
 
 
 @contextmanager
@@ -71,7 +74,7 @@ def _counted_here() -> Iterator[Counted]:
     def called(frame: FrameType, what: str, function: Any) -> None:
         if what == "c_call":
             files.called(function)
-        elif what == "call" and "/tests/" not in frame.f_code.co_filename:
+        elif what == "call" and frame.f_code.co_name != _BY_DEPTH and "/tests/" not in frame.f_code.co_filename:
             functions[frame.f_code] += 1
 
     before = sys.getprofile()

@@ -329,17 +329,6 @@ def test_a_second_reason_does_not_end_a_pod_again_but_may_shorten_its_time(loop:
     assert loop.handle(shutdown) == []
 
 
-def test_a_pod_that_has_ended_for_its_deletion_is_not_ended_again(loop: Loop) -> None:
-    """The API server writes a grace period of 0 before the pod goes; a pod that has ended by itself needs the job."""
-    deletion: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z"}
-    now = web(metadata={"resourceVersion": "9", **deletion, "deletionGracePeriodSeconds": 0})
-    loop.handle(machine.UpdatePod(web(metadata={"resourceVersion": "8", **deletion, "deletionGracePeriodSeconds": 5})))
-    assert loop.handle(machine.UpdatePod(now))[-2:] == [machine.Kill(1), machine.Enqueue()]
-    assert machine.DeletePod() in loop.work(facts(RunState.EXITED, ready=False), terminated=True)
-    assert machine.Enqueue() not in loop.handle(machine.UpdatePod(now))
-    assert loop.handle(machine.RemovePod(0))[-1:] == [machine.Enqueue()]
-
-
 def test_a_pod_whose_deletion_is_taken_back_ends_all_the_same(loop: Loop) -> None:
     """In its grace period; as in a kubelet it is not deleted in the cloud, whose pod it still is."""
     deletion: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
