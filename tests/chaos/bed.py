@@ -94,6 +94,10 @@ class TaskManager(Module):
         self._got = got
 
     @handles()
+    def other(self, _message: Message) -> None:
+        """Ignore connection events."""
+
+    @handles(None, Operation.NODE_ACTION_STATUS)
     def take(self, message: Message) -> None:
         """Pass the upload to the test."""
         self._got.put(message)
