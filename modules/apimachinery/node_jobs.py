@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from beehive.decoding import convert, decode_json
+from modules.apimachinery.node_job_kinds import JobKind
 
 API_VERSION: Final = "operations.kubeedge.io/v1alpha2"
 LONGEST_REASON: Final = 2048
@@ -20,14 +21,6 @@ MOST_FIELDS: Final = 64
 """Keys of a configuration that one job changes."""
 MOST_NODES: Final = 5000
 _LONGEST: Final = 1024
-
-
-class JobKind(StrEnum):
-    """Kinds of jobs, as in manifests."""
-
-    NODE_UPGRADE = "NodeUpgradeJob"
-    IMAGE_PRE_PULL = "ImagePrePullJob"
-    CONFIG_UPDATE = "ConfigUpdateJob"
 
 
 class Action(StrEnum):

@@ -3,7 +3,8 @@
 from typing import Final
 
 from modules.apimachinery.kinds import Kind
-from modules.apimachinery.node_jobs import API_VERSION, JobKind
+from modules.apimachinery.node_job_kinds import JobKind
+from modules.apimachinery.node_jobs import API_VERSION
 
 JOBS: Final = {
     name: Kind(name.value, API_VERSION, f"{name.lower()}s", namespaced=False, counts_generations=True, is_custom=True)

@@ -5,7 +5,8 @@ clusters.
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.node_jobs import MOST_FIELDS, MOST_IMAGES, MOST_NODES, TEMPLATE, JobKind
+from modules.apimachinery.node_job_kinds import JobKind
+from modules.apimachinery.node_jobs import MOST_FIELDS, MOST_IMAGES, MOST_NODES, TEMPLATE
 from modules.cloud.apiextensions.definition_objects import AGE, definition_of
 from modules.cloud.jobs import JOBS
 

@@ -15,12 +15,12 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     API_VERSION,
     Action,
     ActionReport,
     JobAddress,
-    JobKind,
     JobSpecError,
     JobTargets,
     read_spec,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_REASON,
@@ -11,7 +12,6 @@ from modules.apimachinery.node_jobs import (
     Action,
     ActionReport,
     ImageResult,
-    JobKind,
     JobTargets,
     read_images,
 )

@@ -12,13 +12,13 @@ from beehive.bounded_calls import BoundedCalls
 from beehive.errors import BeehiveError
 from beehive.names import Operation
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_REASON,
     Action,
     ActionReport,
     JobAddress,
-    JobKind,
     JobSpec,
     JobSpecError,
     PrePullTemplate,

@@ -43,7 +43,7 @@ from metamanager.module import MetaManager
 from metamanager.store import Store
 from metamanager.store_health import StoreStatistics
 from modules.apimachinery.attempts import AttemptError
-from modules.apimachinery.node_jobs import JobKind
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from msgspec import field
 
-from modules.apimachinery.node_jobs import JobKind
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
 from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from modules.apimachinery.node_jobs import JobKind
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.processes.edgecore.config.value_kinds import Text, UnfitError
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_REASON,
@@ -13,7 +14,6 @@ from modules.apimachinery.node_jobs import (
     ConfigSpec,
     ImageResult,
     JobAddress,
-    JobKind,
     read_images,
 )
 from modules.cloud.taskmanager.deadlines import Deadlines

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from modules.apimachinery.node_jobs import ActionReport, JobKind
+from modules.apimachinery.node_job_kinds import JobKind
+from modules.apimachinery.node_jobs import ActionReport
 from modules.cloud.taskmanager.progress import JobLimits, accept, advance
 from modules.cloud.taskmanager.statuses import JobStatus, NodeTask
 from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves, stop_of
