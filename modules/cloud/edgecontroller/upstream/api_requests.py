@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from modules.apimachinery.api_errors import RefusedError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
@@ -16,6 +16,8 @@ _PAGE = 500
 """Objects of a page."""
 
 _ATTEMPTS = 5
+NEWEST: Final[JsonObject] = {"resourceVersion": ""}
+"""Options of a get for which no mirror will do."""
 """Attempts to write a status beside others who write the object (client-go's `DefaultRetry`). A pod that is being
 deleted would not end: its node reports the end of its containers once.
 """
@@ -87,25 +89,34 @@ def delete(key: ObjectKey, grace: int | None = None, uid: str = "") -> ApiCall:
     return _call("delete", key, options=options)
 
 
-def find(key: ObjectKey) -> Steps[JsonObject | None]:
-    """Return an object, or None when it does not exist."""
+def find(key: ObjectKey, *, as_stored: bool = False) -> Steps[JsonObject | None]:
+    """Return an object, or None when it does not exist.
+
+    Args:
+        key: the object.
+        as_stored: whether the API server is asked: the mirror may be behind a write that has just been made.
+    """
     try:
-        return (yield get(key))
+        return (yield _call("get", key, options=NEWEST if as_stored else {}))
     except RefusedError as error:
         if error.is_not_found:
             return None
         raise
 
 
-def retried(write: Callable[[], Steps[_Written]]) -> Steps[_Written]:
-    """Read and write an object, again when somebody else has written it in between."""
-    for _ in range(_ATTEMPTS - 1):
+def retried(write: Callable[[bool], Steps[_Written]]) -> Steps[_Written]:
+    """Read and write an object, again when somebody else has written it in between.
+
+    Args:
+        write: does that; it is told whether it has to read the object as it is stored.
+    """
+    for attempt in range(_ATTEMPTS):
         try:
-            return (yield from write())
+            return (yield from write(attempt > 0))
         except RefusedError as error:
-            if error.code != HTTPStatus.CONFLICT:
+            if error.code != HTTPStatus.CONFLICT or attempt + 1 == _ATTEMPTS:
                 raise
-    return (yield from write())
+    raise AssertionError("unreachable")
 
 
 def _call(verb: str, key: ObjectKey, subresource: str = "", **fields: Any) -> ApiCall:

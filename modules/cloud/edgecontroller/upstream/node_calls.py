@@ -139,6 +139,8 @@ class NodeCalls:
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
+        if call.options == api_requests.NEWEST:
+            return None
         return self._bodies.find_whole(key_for(kind, call.namespace, call.name))
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:

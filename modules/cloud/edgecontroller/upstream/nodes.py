@@ -99,8 +99,8 @@ def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     return [UpstreamResponse(OK, version_of(new), ResourceType.NODE)]
 
 
-def _write_status(key: ObjectKey, content: JsonObject, now: float) -> Steps[JsonObject]:
-    node = (yield from api_requests.find(key)) or (yield api_requests.create(_bare_node(key)))
+def _write_status(key: ObjectKey, content: JsonObject, now: float, as_stored: bool) -> Steps[JsonObject]:
+    node = (yield from api_requests.find(key, as_stored=as_stored)) or (yield api_requests.create(_bare_node(key)))
     merged = merged_node(node, content, now, _STATUS_UPDATE_FREQUENCY)
     annotations = merged["metadata"].get("annotations")
     if annotations != node["metadata"].get("annotations"):

@@ -77,9 +77,9 @@ def _report_one(request: UpstreamRequest, one: PodStatusRequest) -> Steps[list[U
     return []
 
 
-def _write_status(request: UpstreamRequest, one: PodStatusRequest) -> Steps[list[UpstreamResult]]:
+def _write_status(request: UpstreamRequest, one: PodStatusRequest, as_stored: bool) -> Steps[list[UpstreamResult]]:
     key = ObjectKey(_POD.name, request.key(_POD).namespace, one.name or request.name)
-    pod = yield from api_requests.find(key)
+    pod = yield from api_requests.find(key, as_stored=as_stored)
     if pod is None or (one.uid and uid_of(pod) != one.uid):
         return (yield from _end_of_unknown(request, key, one.uid))
     convert(one.status, PodStatus, f"status of {key}")

@@ -18,6 +18,7 @@ from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.authorization.node_restriction import refusal
 from modules.cloud.authorization.rules import RULES
 from modules.cloud.devices import DEVICE
+from modules.cloud.jobs import JOBS
 from tests.docs import REPOSITORY, tables
 
 READ_BY: Final = ("modules/cloud", "modules/edge/edgemesh", "modules/edge/metaserver", "modules/apimachinery")
@@ -171,7 +172,7 @@ def refused(old: JsonObject | None, new: JsonObject | None) -> bool:
 
 
 def resource_of(kind: str) -> tuple[str, str]:
-    custom = {each.name: each for each in (NODE_GROUP, DEVICE)}
+    custom = {each.name: each for each in (NODE_GROUP, DEVICE, *JOBS.values())}
     found = custom[kind] if kind in custom else kind_named(kind)
     return found.api_group, found.plural
 

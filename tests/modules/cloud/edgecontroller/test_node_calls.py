@@ -1,14 +1,19 @@
 """Which reads the mirror answers, and in which order nodes' writes are made that need an object which it lacks."""
 
+from http import HTTPStatus
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from modules.apimachinery.api_errors import RefusedError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.client.calls import MERGE, Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import node_calls
+from modules.cloud.edgecontroller.upstream.api_requests import NEWEST, find, retried
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
+from modules.cloud.edgecontroller.upstream.requests import Steps
 
 LIVE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u"}}
 
@@ -37,9 +42,11 @@ class Bench:
         self._open.append((call, answered))
         self.sent.append(call.verb if call.verb == "get" else call.body["status"]["phase"])
 
-    def read(self, node: str) -> None:
+    def read(self, node: str, options: JsonObject | None = None) -> None:
         """A node, or an administrator, reads the pod."""
-        call = ApiCall(verb="get", api_version="v1", plural="pods", namespace="d", name="web")
+        call = ApiCall(
+            verb="get", api_version="v1", plural="pods", namespace="d", name="web", options=options or {},
+        )  # fmt: skip
         self._calls.perform(call, node, lambda _result: None)
 
     def write(self, phase: str, uid: str = "u") -> None:
@@ -93,3 +100,24 @@ def test_an_administrator_reads_the_present_object(bench: Bench, node: str, sent
     bench.bodies.find_whole.return_value = LIVE
     bench.read(node)
     assert bench.sent == sent
+
+
+def test_a_write_after_a_conflict_reads_what_is_stored(bench: Bench) -> None:
+    """The mirror is behind the node's own last write while the watch is late: each attempt would read the same."""
+    bench.bodies.find_whole.return_value = LIVE
+    read: list[JsonObject] = []
+
+    def write(as_stored: bool) -> Steps[str]:
+        yield from find(ObjectKey("Pod", "d", "web"), as_stored=as_stored)
+        if as_stored:
+            return "written"
+        raise RefusedError({"code": HTTPStatus.CONFLICT})
+
+    steps = retried(write)
+    read.append(next(steps).options)
+    read.append(steps.send(LIVE).options)
+    with pytest.raises(StopIteration, match="written"):
+        steps.send(LIVE)
+    for options in read:
+        bench.read("n1", options)
+    assert (read, bench.sent) == ([{}, NEWEST], ["get"])
