@@ -38,7 +38,8 @@ def enter_namespaces(config: EdgeCoreConfig) -> None:
     """
     if not config.uses_oci_runtime or os.geteuid() == 0:
         return
-    from edged.errors import EdgedError  # noqa: PLC0415 - other nodes do without
+    from beehive.files.advice import advice  # noqa: PLC0415 - other nodes do without
+    from edged.errors import EdgedError  # noqa: PLC0415
     from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415
     from modules.runtimes.oci.rootless.entering import enter  # noqa: PLC0415
 
@@ -48,7 +49,8 @@ def enter_namespaces(config: EdgeCoreConfig) -> None:
     except ContainerRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
     except OSError as error:
-        raise EdgedError("enter the namespaces of this node", str(record), error.strerror or str(error)) from error
+        hint = f"{advice(error)}; modules.edged.rootDirectory, or --root, names another"
+        raise EdgedError("enter the namespaces of this node", str(record), hint) from error
 
 
 def leave_no_namespaces(config: EdgeCoreConfig) -> None:
