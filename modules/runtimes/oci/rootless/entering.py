@@ -34,6 +34,7 @@ _ATTEMPT: Final = "isolate containers without root"
 _PROC: Final = Path("/proc")
 _GROUPS: Final = "/sys/fs/cgroup"
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
+_OF_ADMINISTRATORS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _OWN_OPTIONS: Final = "mode=755,size=10%"
 _SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
 _LONGEST: Final = 64
@@ -50,6 +51,7 @@ def enter(record: Path) -> None:
         StateDirectoryError: this machine, or this process, cannot have them.
         OSError: the record cannot be written.
     """
+    search_programs_of_administrators()
     if namespaces_id():
         return
     if len(list((_PROC / "self/task").iterdir())) > 1:
@@ -74,6 +76,12 @@ def enter(record: Path) -> None:
             _end_lost(record.parent)
     with suppress(OSError):
         os.chdir(here)
+
+
+def search_programs_of_administrators() -> None:
+    """Let this process and its children find iptables, where the PATH of an ordinary user of Debian does not lead."""
+    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join([*searched, *(each for each in _OF_ADMINISTRATORS if each not in searched)])
 
 
 def _end_lost(directory: Path) -> None:

@@ -96,3 +96,23 @@ def test_a_port_that_is_taken_is_no_question_of_rights(tmp_path: Path, monkeypat
         network.add(Forward("tcp", "127.0.0.1", 8080))
     with pytest.raises(PodNetworkError, match="ip_unprivileged_port_start=80"):
         network.add(Forward("tcp", "127.0.0.1", 80))
+
+
+@pytest.mark.parametrize(
+    ("path", "searched"),
+    [
+        (
+            "/usr/local/bin:/usr/bin:/bin:/usr/games",
+            "/usr/local/bin:/usr/bin:/bin:/usr/games:/usr/local/sbin:/usr/sbin:/sbin",
+        ),
+        ("/usr/sbin:/usr/bin", "/usr/sbin:/usr/bin:/usr/local/sbin:/sbin"),
+    ],
+)
+def test_iptables_is_found_though_it_is_for_administrators(
+    monkeypatch: pytest.MonkeyPatch, path: str, searched: str
+) -> None:
+    """The PATH of an ordinary user of Debian leads to no sbin."""
+    monkeypatch.setenv("PATH", path)
+    for _ in range(2):
+        entering.search_programs_of_administrators()
+        assert os.environ["PATH"] == searched
