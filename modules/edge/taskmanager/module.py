@@ -113,7 +113,10 @@ class TaskManager(Module):
                 return
             self._is_read = True
             self._job = None if isinstance(result, CallError) else read_record(result)
-            if self._job is not None and not self._job.is_waiting:
+            why = "" if self._job is None else self._disallowed(self._job.address.kind)
+            if why:
+                self._finish(ActionEnd(why))
+            elif self._job is not None and not self._job.is_waiting:
                 self._run(is_resumed=True)
             early, self._early = self._early, []
             for message in early:
@@ -148,22 +151,30 @@ class TaskManager(Module):
 
     def _begin(self, address: JobAddress, message: Message) -> None:
         operation, content = message.route.operation, _content(message)
-        if address.kind not in self._settings.allowed:
-            why = f"this node's owner does not allow {address.kind}s (modules.taskManager.allowedJobs)"
-        elif operation != Action.CHECK:
-            why = f"a job begins with Check, not with {operation[:32]!r}"
-        elif self._job is not None and not self._job.is_waiting:
-            why = f"busy with {self._job.address.name}"
-        elif len(message.content_bytes()) > LONGEST_SPEC:
-            why = f"the job is larger than {LONGEST_SPEC >> 10} KiB"
-        else:
-            why = _spec_fault(address.kind, content)
-        if why:
+        if why := self._fault_of(address.kind, message, content):
             _log.warning("%s %s is refused: %s", address.kind, address.name, why)
             self._report(address.resource, operation[:32], ActionEnd(why))
             return
         _log.info("%s %s begins", address.kind, address.name)
         self._go_on(JobRecord(address.resource, content, Action.CHECK))
+
+    def _fault_of(self, kind: JobKind, message: Message, content: object) -> str:
+        """Return why a job cannot begin; empty if it can."""
+        if why := self._disallowed(kind):
+            return why
+        if message.route.operation != Action.CHECK:
+            return f"a job begins with Check, not with {message.route.operation[:32]!r}"
+        if self._job is not None and not self._job.is_waiting:
+            return f"busy with {self._job.address.name}"
+        if len(message.content_bytes()) > LONGEST_SPEC:
+            return f"the job is larger than {LONGEST_SPEC >> 10} KiB"
+        return _spec_fault(kind, content)
+
+    def _disallowed(self, kind: JobKind) -> str:
+        """Return why a kind is not for this node, also when its owner has changed their mind; empty if it is."""
+        if kind in self._settings.allowed:
+            return ""
+        return f"this node's owner does not allow {kind}s (modules.taskManager.allowedJobs)"
 
     def _go_on(self, job: JobRecord) -> None:
         """Store how far a job is, and run its action then."""
@@ -213,7 +224,7 @@ class TaskManager(Module):
                 upgrades.roll_back(spec, self._ended)
 
     def _wait_for_confirmation(self, job: JobRecord) -> None:
-        """Report that the job waits; `edgecore jobs confirm` on the node lets it go on."""
+        """Report that the job waits; `edgecore job --confirm` on the node lets it go on."""
         report = self._report(job.resource, job.action, ActionEnd())
         following = FLOWS[job.address.kind][job.action].succeeded or job.action
         changed = msgspec.structs.replace(job, action=following, reports=(*job.reports, report), is_waiting=True)

@@ -15,7 +15,9 @@ CUT: Final = "(left out)"
 _FORMS: Final = (
     re.compile(r"(?<=://)[^/@\s\"'<>]{1,400}(?=@)"),
     re.compile(r"(?<=\b[Bb]earer )[\w.~+/=-]{8,4096}|(?<=\b[Bb]asic )[\w+/=-]{8,4096}"),
-    re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.{0,20000}?-----END [A-Z ]{0,30}PRIVATE KEY-----", re.DOTALL),
+    re.compile(
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
+    ),
     re.compile(r"\beyJ[\w-]{8,4096}\.[\w-]{2,8192}\.[\w-]{0,2048}"),
 )
 _VALUES: Final = {"env": "value", "httpHeaders": "value"}

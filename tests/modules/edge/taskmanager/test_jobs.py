@@ -195,6 +195,16 @@ def test_a_job_goes_on_after_a_restart(bee: Harness) -> None:
     assert ROW not in node.rows
 
 
+def test_a_job_that_the_owner_no_longer_allows_ends_at_the_restart(bee: Harness) -> None:
+    row = {"resource": f"{API_VERSION}/imageprepulljob/a/node/n1", "spec": pull(IMAGE), "action": "Pull"}
+    node = Node(bee, row=row, allowed=("NodeUpgradeJob",))
+    bee.run_for(1)
+    (report,) = node.reports()
+    assert (report["action"], report["succ"]) == ("Pull", False)
+    assert "allowedJobs" in report["reason"]
+    assert ROW not in node.rows
+
+
 @pytest.mark.parametrize("row", [{"resource": "x", "action": "Pull", "spec": {}}, {"action": "Dance"}, {}])
 def test_a_record_that_cannot_be_read_is_no_job(bee: Harness, row: Json) -> None:
     node = Node(bee, row=row)

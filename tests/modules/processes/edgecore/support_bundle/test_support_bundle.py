@@ -208,6 +208,10 @@ def test_a_command_that_fails_or_says_too_much(monkeypatch: pytest.MonkeyPatch) 
         machine.command(["sleep", "60"])
 
 
+_BEGIN = "-----BEGIN PRIVATE KEY-----"
+"""Without an end: each of many once looked through the next 20,000 characters."""
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [
@@ -215,6 +219,7 @@ def test_a_command_that_fails_or_says_too_much(monkeypatch: pytest.MonkeyPatch) 
         ("https://h/path@2x.png", "https://h/path@2x.png"),
         ("Authorization: Bearer abcdefgh.1", "Authorization: Bearer (left out)"),
         (f"x {KEY} y", "x (left out) y"),
+        (f"{_BEGIN * 20_000}{KEY} y", f"{_BEGIN * 20_000}(left out) y"),
         ("token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln end", "token (left out) end"),
     ],
 )
