@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.api_errors import InternalError, InvalidError
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.causes import shown
+from modules.apimachinery.validation.causes import Cause, invalid, shown
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
 
 HEADLESS: Final = "None"
@@ -72,7 +73,8 @@ def api_server_address(ranges: ServiceRanges) -> str:
 
 def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return a new state of a Service with the addresses and node ports of the stored one where it names none. Fields
-    that a type does not have go when the type changes (`patchAllocatedValues`, `dropTypeDependentFields`).
+    that a type does not have go when the type changes, and a changed address is the first one of a list that was not
+    changed (`patchAllocatedValues`, `normalizeClusterIPs`, `dropTypeDependentFields`).
     """
     spec, before = dict(new.get("spec") or {}), live.get("spec") or {}
     if spec.get("type") == _EXTERNAL_NAME != before.get("type"):
@@ -81,6 +83,8 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
                 spec.pop(field, None)
     elif before.get("type") != _EXTERNAL_NAME:
         spec = {**{field: before[field] for field in _OF_ADDRESSES if before.get(field)}, **_without_empty(spec)}
+        if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
     had_ports = before.get("type") in _WITH_PORTS
     if had_ports and spec.get("ports"):
         has_ports = spec.get("type") in _WITH_PORTS
@@ -186,8 +190,9 @@ def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonO
             if len(values) > 1:
                 why = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
                 raise _invalid(name, "spec.ipFamilyPolicy", policy, why)
-    elif policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
-        raise _invalid(name, "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    wrong: list[Cause] = []
+    if policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
+        wrong.append(invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"))
     others = [address for address in addresses[len(families) :] if address != HEADLESS]
     families += [FAMILY[ip_address(address).version] for address in others]
     families = families or [next(iter(ranges.networks))]
@@ -195,7 +200,9 @@ def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonO
         families.append(_OTHER[families[0]])
     for index, family in enumerate(families):
         if family not in ranges.networks and not is_loose:
-            raise _invalid(name, f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+            wrong.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+    if wrong:
+        raise InvalidFieldsError("Service", "", name, wrong)
     return {**given, "ipFamilies": families, "ipFamilyPolicy": policy}
 
 

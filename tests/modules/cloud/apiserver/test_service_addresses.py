@@ -73,6 +73,9 @@ def test_no_address_or_port_is_given_twice_and_a_full_range_is_an_error() -> Non
         ({"ipFamilyPolicy": "RequireDualStack"},
          'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": '
          "this cluster is not configured for dual-stack services"),
+        ({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]},
+         '[spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack '
+         'services, spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster]'),
         ({"ipFamilies": ["IPv4", "IPv6"]},
          'spec.ipFamilyPolicy: Invalid value: "SingleStack": must be \'RequireDualStack\' or \'PreferDualStack\' when '
          "multiple IP families are specified"),
@@ -83,6 +86,16 @@ def test_taken_and_missing_addresses_are_refused_in_kubernetes_words(
 ) -> None:
     cluster.create(service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 1, "nodePort": 30080}]))
     assert refusal(cluster, service(**spec)) == f'Service "web" is invalid: {message}'
+
+
+@pytest.mark.parametrize("address", ["None", "10.96.0.8"])
+def test_another_address_alone_may_not_be_set(cluster: Cluster, address: str) -> None:
+    """A client that knows `clusterIP` alone has left `clusterIPs` as it was."""
+    made = cluster.create(service(clusterIP="10.96.0.9"))
+    with pytest.raises(ApiError) as refused:
+        cluster.update({**made, "spec": {**made["spec"], "clusterIP": address}})
+    why = f'spec.clusterIPs[0]: Invalid value: []string{{"{address}"}}: may not change once set'
+    assert refused.value.message == f'Service "web" is invalid: {why}'
 
 
 def test_two_families(cluster: Cluster) -> None:
