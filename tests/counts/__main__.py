@@ -35,7 +35,13 @@ def main() -> None:
         numbers = ", ".join(f"{number:g} {name} ({before.get(name, 0):g})" for name, number in counted.numbers.items())
         sys.stdout.write(f"{step}: {numbers}\n")
     if chosen.write:
-        TABLE.write_text(with_counts(TABLE.read_text(), steps))
+        kept = {step: Counted(numbers) for step, numbers in table.items() if not step.startswith(f"{chosen.area}:")}
+        of_all = steps if chosen.area is None else steps | kept
+        TABLE.write_text(with_counts(TABLE.read_text(), dict(sorted(of_all.items(), key=_area))))
+
+
+def _area(step: tuple[str, Counted]) -> int:
+    return list(MEASURES).index(step[0].partition(":")[0])
 
 
 if __name__ == "__main__":

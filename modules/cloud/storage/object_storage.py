@@ -33,6 +33,7 @@ from modules.apimachinery.kinds import (
 )
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.lister import Revision
+from modules.apimachinery.selectors import are_selected_alike
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
@@ -76,6 +77,8 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     """The body without `managedFields`, as nodes get it; empty where it was not made."""
     selectable_fields: frozenset[str] = frozenset()
     """Of an object of a custom kind."""
+    is_selected_alike: bool = False
+    """Whether it is known that each selector selects both states of a changed object, or none."""
 
     @property
     def keeps_spec(self) -> bool:
@@ -359,10 +362,14 @@ class Storage:
             TooLargeError: the object is too large.
         """
         key = key_of(obj)
-        old = self.get(key, uid_of(obj))
+        return self.change(key, self.get(key, uid_of(obj)), obj, is_checked=is_checked)
+
+    def change(self, key: ObjectKey, old: JsonObject, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
+        """Store a new state of the object of a key, whose present state is given; see `replace`."""
         if not is_checked:
             validate_schema(obj, old)
-        check_version(self.kinds.of_key(key), old, obj)
+        if obj["metadata"] is not old["metadata"]:
+            check_version(self.kinds.of_key(key), old, obj)
         new = prepared_for_update(obj, old)
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
@@ -466,7 +473,8 @@ class Storage:
             self._set(key, new, text)
         self._past.record(int(new["metadata"]["resourceVersion"]), key, old, size)
         selectable = self.kinds.selectable_fields_of(key.kind) if is_custom(new) else frozenset[str]()
-        event = ObjectEvent(change, key, new, old, body, size, bare, selectable)
+        is_alike = change is EventType.MODIFIED and are_selected_alike(key.kind, old or {}, new, selectable)
+        event = ObjectEvent(change, key, new, old, body, size, bare, selectable, is_alike)
         self._events.append(event)
         self._since.append(event)
 

@@ -136,26 +136,24 @@ def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
             why = "the body of the request was in an unknown format - accepted media types include:"
             raise UnsupportedMediaTypeError(f"{why} {known}")
     try:
-        return _store(cluster, request, key, merged)
+        return _store(cluster, request, key, live, merged)
     except DecodingError as error:
         why = error.converted if request.patch_type == STRATEGIC else error.why
         raise InvalidError("", "", "patch", f"Invalid value: {shown_patch(request)}: {why}") from error
 
 
-def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, merged: Any) -> JsonObject:
+def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject, merged: Any) -> JsonObject:
     """Store what a patch has made of an object."""
-    live = cluster.to_change(key)
     if not isinstance(merged, dict) or merged.get("metadata") is None:
         where = f"the name of the object ({key.name} based on URL)"
         raise BadRequestError(f"{where} was undeterminable: name must be provided")
     if not isinstance(merged["metadata"], dict):
         decoded(kind_of(cluster.storage.kinds, request), merged)
         raise BadRequestError("the patch makes no object of the metadata")
-    for field in _IDENTITY:
-        given, value = merged["metadata"].get(field), live["metadata"].get(field)
-        if given != value:
-            raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
-    _check_uid(live, merged)
+    if merged["metadata"] == live["metadata"]:
+        merged = {**merged, "metadata": live["metadata"]}  # so that nobody looks at them again
+    else:
+        _check_identity(request, live, merged)
     if request.subresource == "status":
         return cluster.update_status(key, computed(without_empty_members, merged, live))
     if request.subresource == _EPHEMERAL:
@@ -179,9 +177,20 @@ def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> N
     """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
     by a pod with the same name on another node.
     """
-    live, metadata = cluster.storage.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
-    if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
+    metadata = request.body.get("metadata") if isinstance(request.body, dict) else None
+    if not isinstance(metadata, dict) or not metadata.get("uid"):
+        return
+    live = cluster.storage.find(key)
+    if live is not None:
         _check_uid(live, {"metadata": metadata})
+
+
+def _check_identity(request: ApiCall, live: JsonObject, merged: JsonObject) -> None:
+    for field in _IDENTITY:
+        given, value = merged["metadata"].get(field), live["metadata"].get(field)
+        if given != value:
+            raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
+    _check_uid(live, merged)
 
 
 def _check_uid(live: JsonObject, merged: JsonObject) -> None:
