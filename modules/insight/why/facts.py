@@ -11,6 +11,8 @@ from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
 
+NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
+"""Reasons of an end without a log: the program was never run."""
 _LONGEST: Final = 400
 """Characters of a message."""
 
@@ -36,6 +38,13 @@ class StoredCounts(msgspec.Struct, frozen=True):
     """The changes of an object in cloudcore's journal, the newest first."""
 
     writes: list[StoredCount] = []
+
+
+class LastLines(msgspec.Struct, frozen=True):
+    """The last lines that a container has written before it ended."""
+
+    container: str
+    lines: list[str]
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +75,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The Events about the pod, the newest last."""
     chain: NodeChain | None = None
     """The steps that the pod's node has kept; None if they are not known."""
+    last_lines: LastLines | None = None
+    """The end of the log of the container that ended badly last."""
 
 
 def statuses(pod: JsonObject) -> list[JsonObject]:
