@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -10,6 +10,9 @@ from edged.chains.model import ChainStep
 from modules.apimachinery.printing.fields import JsonObject, objects_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
+
+NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
+"""Reasons of an end without a log: the program was never run."""
 
 
 class NodeChain(msgspec.Struct, frozen=True):
@@ -33,6 +36,13 @@ class StoredCounts(msgspec.Struct, frozen=True):
     """The changes of an object in cloudcore's journal, the newest first."""
 
     writes: list[StoredCount] = []
+
+
+class LastLines(msgspec.Struct, frozen=True):
+    """The last lines that a container has written before it ended."""
+
+    container: str
+    lines: list[str]
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +73,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The Events about the pod, the newest last."""
     chain: NodeChain | None = None
     """The steps that the pod's node has kept; None if they are not known."""
+    last_lines: LastLines | None = None
+    """The end of the log of the container that ended badly last."""
 
 
 def statuses(pod: JsonObject) -> list[JsonObject]:

@@ -17,7 +17,7 @@ from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, ob
 from modules.insight.ends import OUT_OF_MEMORY, end_of, message
 from modules.insight.fleet.sentences import certificate_words, clock_words, link_words
 from modules.insight.fleet.states import BEHIND, NEVER, REFUSED, UNLINKED
-from modules.insight.why.facts import PodFacts, condition, statuses
+from modules.insight.why.facts import NEVER_BEGAN, LastLines, PodFacts, condition, statuses
 from modules.insight.why.references import PULL, Missing
 from modules.insight.why.steps import (
     PodStep,
@@ -38,8 +38,6 @@ _UNTOLD: Final = "its status does not say why"
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
-_NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
-"""Reasons of an end without a log: the program was never run."""
 _OF_MACHINE: Final = ("cgroup", "control group", "no space left")
 """Words of an end before the start that name a fault of the machine, and not of the container."""
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]+)")
@@ -62,6 +60,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the answer: an absent node, objects that could not be read."""
     remedy: list[str]
     """Advice, as sentences or commands; empty when nothing has to be done."""
+    last_lines: LastLines | None = None
+    """The end of the log of the container that ended badly last."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -102,6 +102,7 @@ def explain(facts: PodFacts) -> Answer:
         left_out=max(0, len(steps) - MAX_STEPS) + (facts.chain.left_out if facts.chain is not None else 0),
         notes=list(_remarks(facts)),
         remedy=list(finding.remedy),
+        last_lines=facts.last_lines,
     )
 
 
@@ -421,7 +422,7 @@ def _end(case: Case, status: JsonObject, path: str) -> str:
 def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]:
     """Return the remedy for a container that has ended; its log has more, unless it never ran."""
     name, reason = text_at(status, "name"), text_at(status, f"{path}.reason")
-    if reason in _NEVER_BEGAN:
+    if reason in NEVER_BEGAN:
         node, why = text_at(case.pod, "spec.nodeName"), text_at(status, f"{path}.message").lower()
         if any(word in why for word in _OF_MACHINE):
             return (f"see `edgecore doctor` on {node}: the machine lacks what a container needs",)

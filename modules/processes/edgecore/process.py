@@ -166,7 +166,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     registry.register(HiveCollector(hive))
     registry.register(ProcessCollector("edgecore"))
     registry.register(DamagedCollector(config))
-    snapshots = Snapshots()
+    snapshots = Snapshots(tracing.without_secrets)
     state = AgentStateHandler(config.node_name, config.modules.edge_hub.websocket.server, hive, snapshots)
     feed = DeviceFeed() if config.modules.device_twin.enable and config.modules.meta_manager.enable else None
     local = _start_runtime(config, hive, stack)

@@ -1,7 +1,8 @@
 """The support bundle of edgecore and of cloudcore: what somebody else needs to see of a machine, without secrets.
 
-`cleaning` removes secrets from texts, `machine` reads the parts that both programs have, `bundle` gathers the parts and
-writes the file. This module has only the arguments, because the command line is parsed before anything else is loaded.
+`cleaning` removes values from objects, `machine` reads the parts that both programs have, `bundle` gathers the parts
+and writes the file. This module has only the arguments, because the command line is parsed before anything else is
+loaded.
 """
 
 import argparse
