@@ -14,7 +14,7 @@ from beehive import Message, ModuleName
 from beehive.decoding import convert
 from beehive.testing import Harness
 from tests.interop.traces import KUBEEDGE, lines_of
-from tests.modules.edge.taskmanager.jobs import Node
+from tests.modules.edge.taskmanager.jobs import FakeConfiguration, Node
 from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job
 from tests.modules.processes.cloudcore.stubs import Stub
 
@@ -78,6 +78,22 @@ def test_our_node_answers_a_recorded_cloud_as_the_recorded_edge(path: Path) -> N
         ours = bee.sent_to(ModuleName.EDGEHUB)
         recorded = _said(path, "edge->cloud")
         assert [_of(message) for message in ours] == [_of(convert(message, Message)) for message in recorded]
+
+
+def test_our_node_carries_out_a_recorded_change_of_the_configuration() -> None:
+    """The recorded edge had no file that keadm could copy; the settings are KubeEdge's and ours alike."""
+    with Harness() as bee:
+        configuration = FakeConfiguration()
+        fields = _marked(JOBS[2], _CREATED)["spec"]["updateFields"]
+        node = Node(bee, node=NODE, configuration=configuration, keys=tuple(fields))
+        [asked] = _said(JOBS[2], "cloud->edge")
+        bee.send(ModuleName.TASKMANAGER, convert(asked, Message))
+        bee.run_for(60)
+        assert configuration.begun == [(fields, True), (fields, False)]
+        ours = [_of(message) for message in bee.sent_to(ModuleName.EDGEHUB)]
+        assert ours[0] == _of(convert(_said(JOBS[2], "edge->cloud")[0], Message))
+        assert [each["action"] for each in ours] == ["Check", "BackUp", "Update"]
+        assert node.ends()[-1] == ("Update", True, "")
 
 
 def _of(message: Message) -> Json:
