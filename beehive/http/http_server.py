@@ -304,9 +304,9 @@ class _Connection:
         return self._keeps(keeps)
 
     def send_stream(self, stream: Stream, *, keeps: bool = False) -> bool:
-        """Send a response in pieces; when the pieces raise, the connection closes without the last chunk. Return whether
-        another request can come: clients that follow something, such as Python's of Kubernetes, let go of the socket of
-        an answer with `Connection: close`, and could not end their watch.
+        """Send a response in pieces; when the pieces raise, the connection closes without the last chunk. Return
+        whether another request can come: clients that follow something, such as Python's of Kubernetes, let go of the
+        socket of an answer with `Connection: close`, and could not end their watch.
         """
         peer = _SocketPeer(self.socket)
         head: StreamHead | Response = StreamHead(200, (("Content-Type", stream.content_type),))
