@@ -96,8 +96,15 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
         stored_version=f"{group}/{stored}",
+        deprecation=_deprecation(kind, version),
     )
     return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))
+
+
+def _deprecation(kind: Kind, version: JsonObject) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{kind.api_version} {kind.name} is deprecated"
 
 
 def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
