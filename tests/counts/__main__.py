@@ -35,13 +35,8 @@ def main() -> None:
         numbers = ", ".join(f"{number:g} {name} ({before.get(name, 0):g})" for name, number in counted.numbers.items())
         sys.stdout.write(f"{step}: {numbers}\n")
     if chosen.write:
-        kept = {step: Counted(numbers) for step, numbers in table.items() if not step.startswith(f"{chosen.area}:")}
-        of_all = steps if chosen.area is None else steps | kept
-        TABLE.write_text(with_counts(TABLE.read_text(), dict(sorted(of_all.items(), key=_area))))
-
-
-def _area(step: tuple[str, Counted]) -> int:
-    return list(MEASURES).index(step[0].partition(":")[0])
+        kept = {step: Counted(numbers) for step, numbers in table.items() if chosen.area}
+        TABLE.write_text(with_counts(TABLE.read_text(), kept | steps))
 
 
 if __name__ == "__main__":
