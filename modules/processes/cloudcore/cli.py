@@ -91,7 +91,10 @@ def _add_unit(commands: argparse._SubParsersAction[Any]) -> None:
     add_socket_options(parser)
     add_user_option(parser)
     parser.add_argument(
-        "run_options", nargs="*", metavar="-- RUN-OPTION", help="of `cloudcore run`, such as: -- --tls --dns-name cloud"
+        "run_options",
+        nargs="*",
+        metavar="-- RUN-OPTION",
+        help="options of `cloudcore run`, such as: -- --tls --dns-name cloud",
     )
     parser.set_defaults(command=print_unit)
 

@@ -16,7 +16,7 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="to write, a tar.gz that its owner alone can read (default: a new one in the current directory)",
+        help="file to write, a tar.gz that its owner alone can read (default: a new one in the current directory)",
     )
     parser.add_argument(
         "--since", default="24h", metavar="DURATION", help="how far back logs go, such as 30m or 24h (default 24h)"
