@@ -8,7 +8,7 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow flaky chaos upgrades lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb quick
+.PHONY: slow flaky chaos upgrades lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make release    wheels, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
 	@echo "make bundle     what make release made, and all that it needs, signed for edgecore upgrade (KEY=FILE: Ed25519, PEM)"
 	@echo "make deb        what make release made as a Debian package for this machine's Python, in dist/"
+	@echo "make chart      a Helm chart of cloudcore, made of deploy/, in dist/"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -104,6 +105,9 @@ bundle: install
 
 deb: install
 	$(BIN)/python -m tests.packaging.deb dist
+
+chart: install
+	$(BIN)/python -m tests.packaging.chart dist
 
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
 EXTRAS := --extra postgresql --extra tui --extra docs --extra dev
