@@ -39,7 +39,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
@@ -103,7 +103,7 @@ class NodeObservation:
     unready: list[str]
     """Modules that are not ready."""
     containers: dict[str, str]
-    """Ids of the containers that run, by namespace, pod, uid and name."""
+    """Ids of the containers that run, by namespace, pod, uid and name; empty for any id."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,14 @@ class ProbationLimits:
     """Seconds between two looks."""
     exits: int = 3
     """How often the new version may end by itself."""
+
+
+def boot_id() -> str:
+    """Return the run of the kernel; empty if it is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 @dataclass
@@ -144,6 +152,8 @@ class UpgradeJournal:
     """What was found, in words."""
     configuration: str = ""
     """File of the configuration that is changed; empty where the version changes."""
+    boot: str = field(default_factory=boot_id)
+    """Run of the kernel in which the containers have the ids in `before`."""
 
     @property
     def subject(self) -> str:
@@ -250,7 +260,13 @@ class Installation:
             backup_of(Path(journal.database)).unlink(missing_ok=True)
 
     def recover(self, journal: UpgradeJournal) -> None:
-        """Do what must be done before the node starts without an updater. Raises OSError."""
+        """Do what must be done before the node starts without an updater. Raises OSError.
+
+        No container has outlived a restart of the machine: then its name is all that the node is compared by.
+        """
+        if journal.boot != boot_id():
+            journal.boot = boot_id()
+            journal.before = replace(journal.before, containers=dict.fromkeys(journal.before.containers, ""))
         if journal.phase is Phase.SWITCHING:
             self.switch(journal)
         elif journal.phase is Phase.PROBATION:
@@ -389,7 +405,7 @@ def trouble_of(journal: UpgradeJournal, seen: NodeObservation | None) -> str:
     if before.connected and not seen.connected:
         return "the node is not connected"
     for name, identity in before.containers.items():
-        if seen.containers.get(name) != identity:
+        if name not in seen.containers or identity not in ("", seen.containers[name]):
             return f"a container does not run on as it was: {name}"
     return ""
 

@@ -354,6 +354,22 @@ def test_trouble_names_what_is_worse(tmp_path: Path) -> None:
     assert "web" in trouble_of(journal, NodeObservation(NEW, connected=True, unready=[], containers={}))
 
 
+def test_after_a_restart_of_the_machine_containers_are_known_by_their_names(tmp_path: Path) -> None:
+    """Their ids are others then, and they have to be there."""
+    installation, _ = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    journal.phase = Phase.PROBATION
+    anew = NodeObservation(NEW, connected=True, unready=[], containers=dict.fromkeys(CONTAINERS, "c2"))
+    installation.recover(journal)
+    assert "web" in trouble_of(journal, anew), "the machine was not restarted"
+    journal.boot = "an earlier run of the kernel"
+    for _ in range(2):
+        installation.recover(journal)
+        assert trouble_of(journal, anew) == ""
+        assert "web" in trouble_of(journal, NodeObservation(NEW, connected=True, unready=[], containers={}))
+
+
 def test_a_lock_without_an_owner(tmp_path: Path) -> None:
     """The process id in a lock that nobody holds is another process's by now."""
     (tmp_path / "lock").write_text(f"{os.getpid()}\n")
