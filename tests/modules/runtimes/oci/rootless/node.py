@@ -77,9 +77,8 @@ class RootlessNode(RemoteNode):
 
     def in_network(self, *command: str) -> str:
         """What a command says in the network that the node's pods are connected to."""
-        enter = ["nsenter", f"--target={self.members()['sleep']}", "--user", "--mount", "--preserve-credentials"]
-        network = ["nsenter", f"--net={DIRECTORY / 'net'}"]
-        return subprocess.run([*enter, *network, *command], check=True, capture_output=True, text=True).stdout
+        entered = [*enter_network(self.members()["sleep"]), *command]
+        return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
 
 
 @contextmanager
@@ -94,6 +93,12 @@ def rootless_node(ranges: str = "") -> Iterator[RootlessNode]:
         with RootlessNode(directory) as node:
             yield node
         eventually(node.members, lambda members: not members)
+
+
+def enter_network(member: int) -> list[str]:
+    """Return what runs a command in the network of the node whose namespaces a process is in."""
+    enter = ["nsenter", f"--target={member}", "--user", "--mount", "--preserve-credentials"]
+    return [*enter, "nsenter", f"--net={DIRECTORY / 'net'}"]
 
 
 def _users_of(process: Path) -> str:
