@@ -259,7 +259,7 @@ class ApiService:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
             found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
-            return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
+            return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found) + b"\n")
         document = self._document(request.parts)
         if document is None:
             return None if self._tokens is None else self._tokens.document(request.parts)
@@ -376,7 +376,7 @@ def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:
 
 
 def _encoded(status: int, body: bytes, warnings: Sequence[str]) -> Response:
-    return Response(status, "application/json", body, headers=tuple(map(_warning_header, warnings)))
+    return Response(status, "application/json", body + b"\n", headers=tuple(map(_warning_header, warnings)))
 
 
 def _with_warning(reply: Reply, warning: str) -> Reply:
