@@ -18,7 +18,6 @@ from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.support_bundle import machine
 from modules.processes.edgecore.top import background, node_view, run
-from modules.processes.edgecore.uninstall import commands as uninstall
 from modules.processes.edgecore.uninstall import pods
 from modules.processes.edgecore.upgrade import replay_gate, updater
 from tests.modules.processes.common.backup.test_archive import HEAD
@@ -189,12 +188,4 @@ def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.Mo
         assert opened
         raise PlannedError
     assert not opened
-    assert not census().more_than(before)
-
-
-def test_runtimes_that_cannot_be_purged_leave_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = census()
-    monkeypatch.setattr(uninstall, "purge_kind", _fail)
-    with pytest.raises(PlannedError):
-        uninstall._purge_runtimes(cast("Any", None), [cast("Any", None)])
     assert not census().more_than(before)

@@ -66,9 +66,10 @@ def test_a_link_is_closed_whatever_its_streams_end_with(
 def test_a_link_that_is_not_upgraded_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = socket.socketpair()
     monkeypatch.setattr(SpdyLink, "_upgrade", _fail)
-    with here, there, pytest.raises(PlannedError):
-        SpdyLink(cast("NodeClient", SimpleNamespace(dial=lambda: here)), "/", spdy_link.COMMAND)
-    assert here.fileno() == -1
+    with here, there:
+        with pytest.raises(PlannedError):
+            SpdyLink(cast("NodeClient", SimpleNamespace(dial=lambda: here)), "/", spdy_link.COMMAND)
+        assert here.fileno() == -1
 
 
 @pytest.mark.parametrize("step", ["request", "getresponse"])
@@ -141,6 +142,7 @@ def test_the_connection_of_a_shell_that_cannot_be_asked_for_is_closed(monkeypatc
     door = page_shell.SocketDoor(cast("NodeClient", SimpleNamespace(dial=lambda: here)))
     there.close()
     monkeypatch.setattr(page_shell, "shell_url", lambda *_: "/")
-    with here, pytest.raises(BrokenPipeError):
-        door.open(cast("Any", None), ())
-    assert here.fileno() == -1
+    with here:
+        with pytest.raises(BrokenPipeError):
+            door.open(cast("Any", None), ())
+        assert here.fileno() == -1
