@@ -350,9 +350,7 @@ class Cluster:
         """Return an object; a Service has its addresses and node ports."""
         if key_kind(obj) != _SERVICE.name:
             return obj
-        key = key_of(obj)
-        others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
-        return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
+        return with_addresses(obj, live, self.storage.service_numbers, self._service_ranges, uid or uid_of(obj))
 
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""

@@ -38,6 +38,7 @@ from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.storage.past_states import PastStates
+from modules.cloud.storage.service_numbers import ServiceNumbers
 from modules.cloud.storage.unbound_pods import UnboundPods
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _POD = "Pod"
+_SERVICE = "Service"
 _MANAGED = "managedFields"
 LARGE: Final = 32 * 1024
 """An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
@@ -115,6 +117,8 @@ class Storage:
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
         self.unbound = UnboundPods()
         """The pods without a node, in order."""
+        self.service_numbers = ServiceNumbers()
+        """The addresses and ports of Services."""
         self.sizes = NamespaceSizes()
         """The memory that the objects take."""
         self._nominated = set[ObjectKey]()
@@ -179,6 +183,11 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    @property
+    def has_large(self) -> bool:
+        """Whether any object has `LARGE` bytes or more as JSON."""
+        return bool(self._large)
 
     def is_large(self, key: ObjectKey) -> bool:
         """Return whether there is such an object, and it has `LARGE` bytes or more as JSON."""
@@ -481,6 +490,8 @@ class Storage:
     def _unset(self, key: ObjectKey) -> None:
         if key.kind == _POD:
             self._unindex(key, _node_of(self._objects[key]))
+        elif key.kind == _SERVICE:
+            self.service_numbers.remove(key)
         self._large.discard(key)
         del self._objects[key], self._of_kind[key.kind][key]
         if (keys := self._sorted.get(key.kind)) is not None:
@@ -509,6 +520,8 @@ class Storage:
                 self._nominated.add(key)
             else:
                 self._nominated.discard(key)
+        elif key.kind == _SERVICE:
+            self.service_numbers.put(key, obj)
         self._changed_at[key] = self._clock.monotonic()
         self.sizes.put(key, text)
 

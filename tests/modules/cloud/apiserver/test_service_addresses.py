@@ -236,3 +236,25 @@ def test_services_that_an_older_cloudcore_has_stored_get_addresses_at_the_start(
 def test_ranges_that_cannot_be_read_are_refused(networks: str, ports: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         service_ranges(networks, ports)
+
+
+def test_a_new_service_looks_at_no_other(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among a thousand it would cost ten times as much."""
+    cluster.create(service())
+    monkeypatch.setattr(cluster.storage, "list", None)
+    taken = cluster.storage.get(WEB)["spec"]["clusterIP"]
+    assert cluster.create(service("other", type="NodePort"))["spec"]["clusterIP"] != taken
+    assert "already allocated" in refusal(cluster, service("third", clusterIP=taken))
+
+
+def test_an_address_is_free_after_its_service_was_rolled_back(cluster: Cluster) -> None:
+    cluster.create(service(clusterIP="10.96.0.9", type="NodePort"))
+    port = cluster.storage.get(WEB)["spec"]["ports"][0]["nodePort"]
+    cluster.storage.drain_events()
+    assert cluster.storage.service_numbers.others_have("10.96.0.9", WEB._replace(name="other"))
+    cluster.storage.roll_back()
+    assert not cluster.storage.service_numbers.others_have("10.96.0.9", WEB._replace(name="other"))
+    made = cluster.create(
+        service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 80, "nodePort": port}])
+    )
+    assert made["spec"]["ports"][0]["nodePort"] == port
