@@ -44,6 +44,9 @@ _MOST_EARLY: Final = 16
 """Messages that wait until the record is read."""
 _AGAIN: Final = 5.0
 """Seconds until the record is read again, when the store does not answer."""
+REPORT_GAP: Final = 0.5
+"""Seconds between two reports: KubeEdge's cloud takes two that come together in any order, and a job whose last report
+it has taken first stays in progress on the node."""
 _ROW: Final = ("", "job")
 
 
@@ -191,6 +194,8 @@ class TaskManager(Module):
         def stored(result: bytes | CallError | None) -> None:
             if isinstance(result, CallError):
                 self._finish(ActionEnd(f"the job cannot be stored: {result}"[:LONGEST_REASON]))
+            elif not job.is_waiting and job.reports:
+                self.after(REPORT_GAP, self._run)
             elif not job.is_waiting:
                 self._run()
 
