@@ -69,6 +69,8 @@ class NodeNetwork:
         self._socket = directory / "slirp.sock"
         self._searched = searched
         self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        """Held while slirp4netns is asked: it keeps a single further client waiting, and refuses others."""
 
     def ensure(self) -> bool:
         """Make the namespace and start slirp4netns, unless they are there; return whether it was started.
@@ -176,7 +178,7 @@ class NodeNetwork:
     def _ask(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         request = {"execute": command, **({"arguments": arguments} if arguments else {})}
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            with self._asking, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(_SECONDS)
                 connection.connect(str(self._socket))
                 connection.sendall(json.dumps(request).encode())
