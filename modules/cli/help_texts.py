@@ -13,7 +13,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "change": "apply create replace edit patch label annotate scale set rollout delete",
         "look after nodes": "cordon uncordon drain taint",
         "look into containers": "logs exec attach cp port-forward",
-        "find what is wrong": "doctor support-bundle metrics cluster-info api-resources api-versions",
+        "find what is wrong": "doctor support-bundle metrics load cluster-info api-resources api-versions",
         "this program": "completion version help",
     },
     "edgecore": {
@@ -73,6 +73,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "cloudcore doctor": "cloudcore doctor",
     "cloudcore support-bundle": "cloudcore support-bundle --since 1h",
     "cloudcore metrics": "cloudcore metrics",
+    "cloudcore load": "cloudcore load --nodes 20 --pods 2 --cut 2s --silent 1 --for 5s",
     "cloudcore cluster-info": "cloudcore cluster-info",
     "cloudcore api-resources": "cloudcore api-resources -o name",
     "cloudcore api-versions": "cloudcore api-versions",
