@@ -98,13 +98,14 @@ class CgroupFiles:
 
     def remove(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
-        busy = [_below(h.mount, path) for h in self._hierarchies if not _removed(f"{h.mount}/{path.strip('/')}")]
+        places = [f"{hierarchy.mount}/{path.strip('/')}" for hierarchy in self._hierarchies]
+        busy = [place for place in places if not _removed(place)]
         if busy:
             for process in sorted(set(_processes(busy))):
                 _log.warning("killing process %d, which is left in %s", process, path)
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-            raise CgroupBusyError("cannot remove the cgroup", str(busy[0]), "it is in use", retryable=True)
+            raise CgroupBusyError("cannot remove the cgroup", busy[0], "it is in use", retryable=True)
 
     def _make_all(self, hierarchy: Hierarchy, path: CgroupPath) -> None:
         """Make a cgroup and its parents in one hierarchy. Raises CgroupError."""
@@ -198,36 +199,39 @@ def _removed(directory: str) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        return _removed_from_leaves(Path(directory))
+        return _removed_from_leaves(directory)
     return True
 
 
-def _removed_from_leaves(directory: Path) -> bool:
+def _removed_from_leaves(directory: str) -> bool:
     for inner in reversed(_all_below(directory)):
         try:
-            inner.rmdir()
+            os.rmdir(inner)  # noqa: PTH106 - as above
         except FileNotFoundError:
             continue
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
                 return False
-            raise CgroupError("cannot remove the cgroup", str(inner), error.strerror or "", retryable=True) from error
+            raise CgroupError("cannot remove the cgroup", inner, error.strerror or "", retryable=True) from error
     return True
 
 
-def _processes(directories: Iterable[Path]) -> Iterator[int]:
+def _processes(directories: Iterable[str]) -> Iterator[int]:
     for directory in directories:
         for inner in _all_below(directory):
             with suppress(OSError):
-                yield from (int(word) for word in (inner / "cgroup.procs").read_text().split() if word != "0")
+                yield from (int(word) for word in Path(inner, "cgroup.procs").read_text().split() if word != "0")
 
 
-def _all_below(directory: Path) -> list[Path]:
+def _all_below(directory: str) -> list[str]:
     """Return a cgroup and those below it, parents first. Iterative, because a pod that may make cgroups may nest them
     deeper than the recursion limit.
     """
     found = [directory]
     for path in found:
-        with suppress(OSError), os.scandir(path) as entries:
-            found += [path / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        try:
+            with os.scandir(path) as entries:
+                found += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
     return found

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from beehive import trace_context
 from beehive.http.errors import HttpStatusError
+from beehive.trace.secret_forms import without_forms
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.node.status import NodeReport, node_status, node_status_has_changed
@@ -58,8 +59,10 @@ class Snapshots:
     """Whether `pods` has all pods of the node as they are: since edged started, their sources have sent them, and the
     runtime was asked for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, without_secrets: Callable[[str], str] = without_forms) -> None:
         self._pods: tuple[Pod, ...] = ()
+        self.without_secrets = without_secrets
+        """Returns a text for people without secrets, on any thread."""
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> None:

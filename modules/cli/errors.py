@@ -79,7 +79,7 @@ class StatusError(KubectlError):
         causes = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         why = "; ".join(f"{each.get('field') or '<nil>'}: {each.get('message')}" for each in causes)
         head = f'The {self.details["kind"]} "{self.details.get("name", "")}" is invalid'
-        return printable(f"{head}: {why or self.text}")
+        return printable(f"{head}: {'; '.join((why or self.text).splitlines())}")
 
 
 def not_found(resource: str, name: str) -> StatusError:

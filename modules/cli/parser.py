@@ -7,12 +7,31 @@ shortened.
 import argparse
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from modules.cli.statuses import USAGE
 
+if TYPE_CHECKING:
+    _SubParsersAction = argparse._SubParsersAction["VerbParser"]
+else:
+    _SubParsersAction = argparse._SubParsersAction  # it takes no parameter when it runs
+
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+class _Commands(_SubParsersAction):
+    """The commands of a parser; the help of each describes it in its own help, too."""
+
+    def add_parser(self, name: str, **kwargs: Any) -> Any:
+        if kwargs.get("help"):
+            kwargs["description"] = sentence(kwargs.get("description") or kwargs["help"])
+        return super().add_parser(name, **kwargs)
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -24,6 +43,7 @@ class VerbParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, intermixed: bool = False, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", not intermixed)
         super().__init__(*args, **kwargs)
+        self.register("action", "parsers", _Commands)
         self._intermixed = intermixed
         self._absent: dict[str, str] = {}
         self.hint = ""
@@ -55,6 +75,32 @@ class VerbParser(argparse.ArgumentParser):
                 default=default,
                 help=argparse.SUPPRESS,
             )
+
+    def format_help(self) -> str:
+        """Return the help: the commands in groups, if there are any, else an example."""
+        from modules.cli.help_texts import EXAMPLES, GROUPS  # noqa: PLC0415 - only for help
+
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        groups = GROUPS.get(self.prog, {})
+        sections: list[tuple[str | None, list[argparse.Action]]] = [
+            (group.title, [each for each in group._group_actions if not groups or not isinstance(each, _Commands)])
+            for group in self._action_groups
+        ]
+        commands = {
+            each.dest: each
+            for action in self._actions
+            if isinstance(action, _Commands)
+            for each in action._choices_actions
+        }
+        sections += [(title, [commands[name] for name in names.split()]) for title, names in groups.items()]
+        for title, actions in sections:
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        example = EXAMPLES.get(self.prog)
+        return formatter.format_help() + (f"\nexample:\n  {example}\n" if example else "")
 
     def absent(self, name: str, why: str) -> None:
         """Make an option of kubectl's or keadm's, which does not exist here, an error with the reason."""

@@ -75,6 +75,8 @@ class Cloudcores(msgspec.Struct, frozen=True):
     """The cloudcores that renew their Leases, this one included."""
     nodes: dict[str, str] = {}
     """The cloudcore of each node's last connection."""
+    cloud: str = ""
+    """What the cloud is called (`cloudcore run --name`)."""
 
     def elsewhere(self) -> dict[str, str]:
         """Return, by node, the other cloudcore that has it, if that is alive."""

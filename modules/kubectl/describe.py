@@ -29,7 +29,7 @@ def add(parser: VerbParser) -> None:
     arguments.add_namespace(parser)
     arguments.add_selectors(parser, fields=False)
     arguments.add_files(parser)
-    parser.flag("--show-events", default=True, text="with the events about each object (default: true)")
+    parser.flag("--show-events", default=True, text="show the events about each object (default: true)")
 
 
 def run(session: Session, chosen: Any) -> int:

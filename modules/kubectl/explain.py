@@ -30,7 +30,7 @@ def add(parser: VerbParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="TYPE[.FIELD…]", help="a kind, or a field of it: pod.spec.containers"
     )
-    parser.flag("--recursive", text="with the fields of the fields")
+    parser.flag("--recursive", text="show the fields of the fields, too")
     parser.add_argument(
         "--api-version", default="", metavar="VERSION", help="version of the kind: v1, storage.k8s.io/v1"
     )

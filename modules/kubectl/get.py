@@ -101,7 +101,7 @@ def add(parser: VerbParser) -> None:
     arguments.add_output(parser, _FORMS)
     parser.flag("-w", "--watch", text="go on with every change")
     parser.flag("--watch-only", text="only changes, without the present objects")
-    parser.flag("--output-watch-events", text="with -w: the type of each change")
+    parser.flag("--output-watch-events", text="the type of each change, with -w")
     parser.flag("--show-labels", text="labels in the last column")
     parser.add_argument(
         "-L", "--label-columns", action="append", default=[], metavar="LABEL", help="a column for this label"

@@ -34,6 +34,15 @@ class _Cloudcores(msgspec.Struct, frozen=True):
     own: str
     alive: tuple[str, ...] = ()
     nodes: dict[str, str] = {}
+    cloud: str = ""
+
+
+def cloud_name(client: RestClient) -> str:
+    """Return what the cloud is called; empty if it has no name, or the server is not a cloudcore."""
+    try:
+        return decode_json(_asked(client, "cloudcores"), _Cloudcores).cloud
+    except (KubectlError, msgspec.MsgspecError, UnicodeError):
+        return ""
 
 
 def row_of(client: RestClient, name: str, node: JsonObject | None, now: float) -> NodeRow | None:

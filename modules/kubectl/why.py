@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from modules.cli.parser import VerbParser
     from modules.insight.fleet.rows import NodeRow
-    from modules.insight.why.facts import NodeChain, PodFacts
+    from modules.insight.why.facts import LastLines, NodeChain, PodFacts
     from modules.insight.why.pods import Answer
     from modules.insight.why.references import Missing, Reference
     from modules.kubectl.session import Session
@@ -32,7 +32,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _MOST_OF_A_CHAIN: Final = 256 * 1024
 """Bytes of a node's answer."""
 _CHANGES: Final = "/cloudcore/changes"
-_NOT_FOUND: Final = 404
+_BAD_REQUEST, _NOT_FOUND = 400, 404
 _CAUSE: Final = "◆"
 """Marks the step that is the cause."""
 
@@ -167,6 +167,7 @@ def pod_facts(
         unread=unread,
         events=sorted(events_about(_events(session, namespace, name, unread), pod), key=event_order),
         chain=_chain(session, pod, unread) if is_there and not is_away else None,
+        last_lines=_last_lines(session, pod, unread) if is_there and not is_away else None,
     )
 
 
@@ -210,6 +211,32 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
         unread.append(f"the steps that node {bound} has kept: {error}")
         return None
     return chain if chain.uid == uid or _MIRROR in map_at(pod, "metadata.annotations") else None
+
+
+def _last_lines(session: Session, pod: JsonObject, unread: list[str]) -> LastLines | None:
+    """Return the end of the log of the container that ended badly last: its node keeps the log until the pod is
+    removed, and leaves out the secrets that it knows.
+    """
+    from modules.cli.rest import path_of  # noqa: PLC0415 - as in `run`
+    from modules.insight.why.last_lines import MOST_LINES, MOST_READ, ended_badly, last_lines  # noqa: PLC0415
+
+    ended = ended_badly(pod)
+    if ended is None:
+        return None
+    namespace, name = text_at(pod, "metadata.namespace"), text_at(pod, "metadata.name")
+    path = path_of("api", "v1", "namespaces", namespace, "pods", name, "log")
+    query = [("container", ended.name), ("tailLines", str(2 * MOST_LINES)), ("limitBytes", str(MOST_READ))]
+    query += [("redact", "true"), *([("previous", "true")] if ended.is_previous else ())]
+    try:
+        return last_lines(ended.name, session.client.raw("GET", path, query, most=MOST_READ))
+    except UnreachableError:
+        raise
+    except KubectlError as error:
+        is_gone = isinstance(error, StatusError) and error.code in (_BAD_REQUEST, _NOT_FOUND)
+        said = error.text if isinstance(error, StatusError) else str(error)
+        if not is_gone and not any(each.endswith(said) for each in unread):
+            unread.append(f"the last lines of container {ended.name}: {said}")
+        return None
 
 
 def _is_stored(session: Session, pod: JsonObject) -> bool | None:
@@ -274,6 +301,10 @@ def _lines(answer: Answer, now: float) -> Iterator[str]:
     for step in answer.steps:
         mark = _CAUSE if step.is_cause else " "
         yield f"{mark} {ago(step.at, now):>9}  {step.who:<16} {step.text}"
+    if answer.last_lines is not None:
+        yield ""
+        yield f"The last lines of container {answer.last_lines.container}:"
+        yield from (f"  {printable(line)}" for line in answer.last_lines.lines)
     if answer.remedy:
         yield ""
         yield from (f"To do: {each}" for each in answer.remedy)

@@ -50,7 +50,7 @@ class About(msgspec.Struct, frozen=True):
     """The answer of `GET /page/v1/me`."""
 
     server: str
-    """The socket that is asked."""
+    """What the cloud is called, or else what is asked."""
     version: str
     program: str
     node: str = ""

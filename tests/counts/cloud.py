@@ -48,14 +48,17 @@ class CountedCloud:
     Args:
         bee: an empty harness.
         directory: an empty one.
+        url: of an empty database; "" is a file in the directory.
+        is_counted: whether calls are counted, which takes more time than they do.
     """
 
-    def __init__(self, bee: Harness, directory: Path) -> None:
+    def __init__(self, bee: Harness, directory: Path, url: str = "", *, is_counted: bool = True) -> None:
         self.bee = bee
-        self.calls = Calls(bee.simulation, commits=Database._make_durable)
+        if is_counted:
+            self.calls = Calls(bee.simulation, commits=Database._make_durable)
         self.path = str(directory / "nodes")
         """Of the socket for nodes."""
-        config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
+        config = CloudCoreConfig(control_socket=directory / "control", database=url or str(directory / "cloud.db"))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")
         identities, counters = known_identities(hive), Counters(refusals, known)
@@ -199,9 +202,10 @@ class CountedNode:
         for data in self._protocol.data_to_send():
             self._socket.sendall(data)
 
-    def uid_of_pod(self) -> str:
-        """Return the uid of the pod that it has got last."""
-        pod = next(each for each in reversed(self.received) if "/pod/" in each.route.resource and not each.parent_id)
+    def uid_of_pod(self, name: str = "") -> str:
+        """Return the uid of the pod that it has got last, or of the one with a name."""
+        of = f"/pod/{name}"
+        pod = next(each for each in reversed(self.received) if of in each.route.resource and not each.parent_id)
         return str(pod.content_as(dict)["metadata"]["uid"])
 
     def receive(self) -> bool:

@@ -118,6 +118,25 @@ def test_why_with_the_steps_of_the_node(api: int, stopped_machine: Machine) -> N
     wait_until(is_known_to_be_old, "its link is known to have ended, too")
 
 
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_why_with_the_last_lines_of_a_container_that_crashed(api: int, stopped_machine: Machine) -> None:
+    """From both sides, without the secret that it has written."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
+    stopped_machine.cloud.apply({**secret, "stringData": {"word": "swordfish-7"}})
+    word = {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "word"}}}
+    stopped_machine.cloud.apply(pod("crashes", container("echo refused: $WORD; exit 3", env=[word])))
+    stopped_machine.cloud.pods.wait("crashes", lambda made: restarts_of(made, "app") > 0)
+    kubectl = Kubectl(api)
+    path = f"{POD.removesuffix('/p')}/crashes/log?previous=true"
+    wait_until(lambda: kubectl.ask(path).body == "refused: swordfish-7\n", "the log, for who may read it")
+    asked = (
+        cloudcore(stopped_machine, "why", "pod", "crashes"),
+        run_program("edgecore", "why", "--config", str(stopped_machine.edge.file), "pod", "default/crashes"),
+    )
+    for shown in asked:
+        assert re.search("The last lines of container app:\n  refused: redacted:[0-9a-f]{16}\n", shown.stdout), shown
+
+
 def cloudcore(machine: Machine, command: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs a command of the cloud."""
     return run_program("cloudcore", command, "--socket", str(machine.cloud.socket), *words)

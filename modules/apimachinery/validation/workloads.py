@@ -169,33 +169,33 @@ def _deadline(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 _ROLLING: Final = Fields({"maxUnavailable": pointer(_at_most_all), "maxSurge": pointer(_number_or_percent)})
 _ALWAYS: Final = _restarts("Always")
-_COMMON: Final[dict[str, Rule | Row]] = {
-    "replicas": pointer(non_negative),
-    "minReadySeconds": non_negative,
-    "selector": needed(label_selector),
-    "template": or_zero(_TEMPLATE, {}),
-    "revisionHistoryLimit": pointer(non_negative),
-}
+_NUMBERS: Final[dict[str, Rule | Row]] = {"replicas": pointer(non_negative), "minReadySeconds": non_negative}
+_SELECTOR: Final = needed(label_selector)
+_OF_PODS: Final = Fields({"template": or_zero(_TEMPLATE, {})})
+_HISTORY: Final[dict[str, Rule | Row]] = {"revisionHistoryLimit": pointer(non_negative)}
+_OF_REPLICA_SET: Final = (_OF_PODS, _ALWAYS, _without_deadline("ReplicaSet"))
 
 deployment = Fields(
     {
         "spec": needed(
             Fields(
-                {
-                    **_COMMON,
-                    "strategy": Fields({"rollingUpdate": _ROLLING}, _of_deployment),
-                    "progressDeadlineSeconds": pointer(non_negative),
-                },
+                {**_NUMBERS, "selector": _SELECTOR},
                 _selector_of("deployment"),
-                _ALWAYS,
-                _without_deadline("ReplicaSet"),
+                *_OF_REPLICA_SET,
+                Fields(
+                    {
+                        **_HISTORY,
+                        "strategy": Fields({"rollingUpdate": _ROLLING}, _of_deployment),
+                        "progressDeadlineSeconds": pointer(non_negative),
+                    }
+                ),
                 _deadline,
             )
         )
     }
 )
 replica_set = Fields(
-    {"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS, _without_deadline("ReplicaSet")))}
+    {"spec": needed(Fields({**_NUMBERS, "selector": _SELECTOR}, _selector_of("replicaset"), *_OF_REPLICA_SET))}
 )
 
 
@@ -231,14 +231,18 @@ daemon_set = Fields(
     {
         "spec": needed(
             Fields(
-                {
-                    **_COMMON,
-                    "selector": label_selector,
-                    "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
-                },
+                {"selector": label_selector},
                 _selector_of("daemonset"),
+                _OF_PODS,
                 _ALWAYS,
                 _without_deadline("DaemonSet"),
+                Fields(
+                    {
+                        "minReadySeconds": non_negative,
+                        "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
+                        **_HISTORY,
+                    }
+                ),
             )
         )
     }
@@ -268,8 +272,10 @@ stateful_set = Fields(
         "spec": needed(
             Fields(
                 {
-                    **_COMMON,
+                    **_NUMBERS,
+                    "selector": _SELECTOR,
                     "template": anything,
+                    **_HISTORY,
                     "podManagementPolicy": or_zero(_management, ""),
                     "updateStrategy": Fields({"rollingUpdate": Fields({"partition": pointer(non_negative)})}),
                     "ordinals": Fields({"start": non_negative}),

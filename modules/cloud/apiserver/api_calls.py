@@ -102,13 +102,14 @@ def serve(
         return ApiResult(refusal=error.status(), warnings=() if isinstance(error, UntypedPatchError) else warnings)
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    warnings = (
-        *warnings,
-        *placement_warnings(cluster, request, result),
-        *kind_warnings(cluster, request, result),
-        *definition_warnings(request, result),
-        *deletion_warnings(request, result),
-    )
+    if not request.node:  # who would not read them
+        warnings = (
+            *warnings,
+            *placement_warnings(cluster, request, result),
+            *kind_warnings(cluster, request, result),
+            *definition_warnings(request, result),
+            *deletion_warnings(request, result),
+        )
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:

@@ -7,12 +7,12 @@ from typing import Annotated, Final
 import msgspec
 
 from edged.chains.model import ChainStep
-from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, objects_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
 
-_LONGEST: Final = 400
-"""Characters of a message."""
+NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
+"""Reasons of an end without a log: the program was never run."""
 
 
 class NodeChain(msgspec.Struct, frozen=True):
@@ -36,6 +36,13 @@ class StoredCounts(msgspec.Struct, frozen=True):
     """The changes of an object in cloudcore's journal, the newest first."""
 
     writes: list[StoredCount] = []
+
+
+class LastLines(msgspec.Struct, frozen=True):
+    """The last lines that a container has written before it ended."""
+
+    container: str
+    lines: list[str]
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +73,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The Events about the pod, the newest last."""
     chain: NodeChain | None = None
     """The steps that the pod's node has kept; None if they are not known."""
+    last_lines: LastLines | None = None
+    """The end of the log of the container that ended badly last."""
 
 
 def statuses(pod: JsonObject) -> list[JsonObject]:
@@ -76,17 +85,6 @@ def statuses(pod: JsonObject) -> list[JsonObject]:
 def condition(obj: JsonObject, kind: str) -> JsonObject:
     """Return a condition of an object; an empty one without it."""
     return next((each for each in objects_at(obj, "status.conditions") if each.get("type") == kind), {})
-
-
-def message(obj: JsonObject, path: str) -> str:
-    """Return a text of an object on one line."""
-    return one_line(text_at(obj, path))
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line, cut where it is very long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def rfc3339(seconds: float) -> str:

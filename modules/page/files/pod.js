@@ -24,6 +24,7 @@ export function pod(story, logs, paint) {
     answer.remedy.length ? panel("To do", "", h("ul", { class: "remedy" }, answer.remedy.map((each) => h("li", {}, /^(cloudcore|edgecore|kubectl) /.test(each) ? command(each) : told(each))))) : null,
     panel("How it came to this", answer.left_out ? `${answer.left_out} earlier steps are left out` : "",
       answer.steps.length ? h("ol", { class: "chain" }, answer.steps.map(step)) : h("p", { class: "empty quiet" }, "No step is known.")),
+    answer.last_lines ? panel(`The last lines of ${plain(answer.last_lines.container)}`, "before it ended", h("pre", { class: "log", tabindex: "0" }, log(answer.last_lines.lines.join("\n")))) : null,
     panel("Containers", "", table("", ["container", "state", "restarts", "image", "log", "shell"],
       story.containers.map((each) => h("tr", {},
         h("td", {}, mark(each.is_ready || (each.is_init && each.state === "Completed") ? "good" : "bad"), " ", plain(each.name), each.is_init ? h("span", { class: "quiet" }, " (init)") : null),

@@ -28,7 +28,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     backing.set_defaults(command=backup)
     restoring = commands.add_parser("restore", help="put the cloud's state back from a file")
     restoring.add_argument("file", type=Path, metavar="FILE", help="written by `cloudcore backup`")
-    restoring.add_argument("--reason", metavar="TEXT", default="", help="for `cloudcore changes`")
+    restoring.add_argument("--reason", metavar="TEXT", default="", help="shown by `cloudcore changes`")
     _add_places(restoring)
     restoring.set_defaults(command=restore)
 
@@ -49,8 +49,8 @@ def restore(chosen: argparse.Namespace) -> int:
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
     add_socket_options(parser)
-    parser.add_argument("--database", default="", metavar="FILE", help="as for `run`")
-    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="as for `run`")
+    parser.add_argument("--database", default="", metavar="FILE", help="the same as of `run`")
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="the same as of `run`")
 
 
 def _backup(chosen: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from modules.processes.cloudcore import (
     nodes_command,
     page_command,
     revocation_commands,
+    rollout_commands,
     run_command,
     support_command,
     token_command,
@@ -90,7 +91,10 @@ def _add_unit(commands: argparse._SubParsersAction[Any]) -> None:
     add_socket_options(parser)
     add_user_option(parser)
     parser.add_argument(
-        "run_options", nargs="*", metavar="-- RUN-OPTION", help="of `cloudcore run`, such as: -- --tls --dns-name cloud"
+        "run_options",
+        nargs="*",
+        metavar="-- RUN-OPTION",
+        help="options of `cloudcore run`, such as: -- --tls --dns-name cloud",
     )
     parser.set_defaults(command=print_unit)
 
@@ -134,6 +138,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     revocation_commands.add(commands)
     _add_metrics(commands)
     nodes_command.add(commands)
+    rollout_commands.add(commands)
     changes_command.add(commands)
     devices_command.add(commands)
     page_command.add(commands)

@@ -58,7 +58,7 @@ class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Flag(
             "--https-listen",
             ADDRESS,
-            f"of the certificates (default: the address of --listen, port {HTTPS_PORT})",
+            f"address where nodes get certificates (default: the address of --listen, port {HTTPS_PORT})",
             port="https_port",
         ),
     ] = "127.0.0.1"
@@ -80,7 +80,7 @@ class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Flag(
             "--certificate-lifetime",
             "DURATION",
-            "of a node's certificate, which it renews in time (default 720h, 30 days)",
+            "life of a node's certificate, which it renews in time (default 720h, 30 days)",
             read=seconds_option,
         ),
     ] = 30 * 24 * 3600.0
@@ -130,7 +130,7 @@ class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Flag(
             "--tunnel-listen",
             ADDRESS,
-            f"of the nodes' stream tunnels, KubeEdge's port is {TUNNEL_PORT}; '' for none (default: "
+            f"address of the nodes' stream tunnels, KubeEdge's port is {TUNNEL_PORT}; '' for none (default: "
             f"127.0.0.1:{TUNNEL_PORT} with --listen 127.0.0.1:10000, else none)",
             port="tunnel_port",
         ),
@@ -202,7 +202,7 @@ class AuditLogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Flag(
             "--audit-log-maxsize",
             "MB",
-            "of the file; a full one is kept with the time in its name (default %(default)s)",
+            "size of the file; a full one is kept with the time in its name (default %(default)s)",
         ),
     ] = 100
     """Megabytes of the file, after which a new one is begun. kube-apiserver's default, too."""
@@ -235,6 +235,13 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cloudcores may share one. `sqlite://` is in memory. Default an SQLite file beside the control socket, with its name
     and the suffix `.db`."""
 
+    name: Annotated[
+        str,
+        Meta(pattern="^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,62})?$"),
+        Flag("--name", "NAME", "what this cloud is called on the page, by `cluster-info` and `doctor`, and in metrics"),
+    ] = ""
+    """What the cloud is called. All cloudcores of a database have one name. Default none."""
+
     control_socket: Path = Path("cloudcore.sock")
     """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's
     limit."""
@@ -242,7 +249,10 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     listen_address: Annotated[
         str,
         Flag(
-            "--listen", ADDRESS, "of the websocket; port 0 takes a free one (default %(default)s)", port="listen_port"
+            "--listen",
+            ADDRESS,
+            "address of the websocket; port 0 takes a free one (default %(default)s)",
+            port="listen_port",
         ),
     ] = "127.0.0.1"
     """Address of the websocket (`cloudHub.websocket.address`). Default the loopback interface and not KubeEdge's
@@ -305,7 +315,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     administrator. 0 takes any free one. Default none."""
 
     bind_address: Annotated[
-        str, Flag("--bind-address", "IP", "of --secure-port (default %(default)s)", group=_SECURE)
+        str, Flag("--bind-address", "IP", "address of --secure-port (default %(default)s)", group=_SECURE)
     ] = "127.0.0.1"
     """IP address of the Kubernetes API over HTTPS."""
 
@@ -374,7 +384,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "users of an identity provider at the secure port, by OpenID Connect",
             {
                 "issuer_url": Flag(
-                    "--oidc-issuer-url", "URL", "of the provider, https: users with its tokens (OpenID Connect)"
+                    "--oidc-issuer-url", "URL", "URL of the provider, https: users with its tokens (OpenID Connect)"
                 ),
                 "client_id": Flag("--oidc-client-id", "ID", "audience that a token must name"),
                 "username_claim": Flag("--oidc-username-claim", "CLAIM", "has the user's name (default: sub)"),
@@ -413,7 +423,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Kubeconfig of the cluster whose pods run on the nodes. Default none: the embedded API server."""
 
     context: Annotated[
-        str, Flag("--context", "NAME", "of the kubeconfig (default: the current one)", group=_CLUSTER)
+        str, Flag("--context", "NAME", "context of the kubeconfig (default: the current one)", group=_CLUSTER)
     ] = ""
     """Context of the kubeconfig. Default its current one."""
 
@@ -440,12 +450,12 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Flags(
             "several cloudcores, which know of each other by Leases",
             {
-                "namespace": Flag("--lease-namespace", "NAME", "of the Leases (default: %(default)s)"),
-                "name": Flag("--lease-name", "NAME", "of this one's Lease (default: host name and an id)"),
+                "namespace": Flag("--lease-namespace", "NAME", "namespace of the Leases (default: %(default)s)"),
+                "name": Flag("--lease-name", "NAME", "name of this one's Lease (default: host name and an id)"),
                 "labels": Flag(
                     "--lease-labels",
                     "KEY=VALUE,…",
-                    "of the Leases of those that divide their duties (default: %(default)s)",
+                    "labels of the Leases of those that divide their duties (default: %(default)s)",
                     read=_labels,
                 ),
             },

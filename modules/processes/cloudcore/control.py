@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from beehive import Readiness, State
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
@@ -237,7 +239,16 @@ class Control(Module):
             flow = None if provider is None else CodeFlow(provider, trusted(provider.ca_file), self.clock)
             users, names = EmbeddedUsers(doors, flow), listener.page_names
             sign_ins = SignIns(self.clock, self._record, self._audit)
-            return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins, allows)
+            return PagePort(
+                users,
+                self.service(),
+                names,
+                lambda: listener.port,
+                self.clock,
+                sign_ins,
+                allows,
+                cloud=self._counters.cloud,
+            )
 
         return self._lazy(made, access)
 
@@ -251,7 +262,9 @@ class Control(Module):
 
             users, names = ClusterUsers(listener.cluster, self.clock), listener.names
             sign_ins = SignIns(self.clock, self._record, self._audit)
-            return PagePort(users, self.service(), names, lambda: listener.port, self.clock, sign_ins)
+            return PagePort(
+                users, self.service(), names, lambda: listener.port, self.clock, sign_ins, self._counters.cloud
+            )
 
         return self._lazy(made, PageOnly())
 
@@ -306,7 +319,7 @@ class Control(Module):
         except BeehiveError as error:
             raise ApiStatusError(504, f"edgecontroller did not answer: {error}") from error
         found: Cloudcores = answer.content_as(Cloudcores)
-        return found
+        return replace(found, cloud=self._counters.cloud)
 
     def links(self, query: LinkQuery) -> LinksResponseBody:
         """Return connections of the link journal."""

@@ -18,9 +18,13 @@ class Counters:
         refusals: of nodes' requests.
         known: the cloudcores that are alive.
         audit: the audit log, which counts its events; None: there is none.
+        cloud: what the cloud is called; "" for no name.
     """
 
-    def __init__(self, refusals: Refusals, known: KnownCloudcores, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, refusals: Refusals, known: KnownCloudcores, audit: AuditLog | None = None, cloud: str = ""
+    ) -> None:
+        self.cloud = cloud
         self.audit = audit
         self.refusals = refusals
         self.known = known

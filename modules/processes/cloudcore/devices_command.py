@@ -24,7 +24,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("devices", help="print the values that a device has reported")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    history = verbs.add_parser("history", help="the last values that its node has reported, of seven days")
+    history = verbs.add_parser("history", help="print the last values that its node has reported, of seven days")
     history.add_argument("device", metavar="DEVICE", help="NAMESPACE/NAME: default/thermo")
     history.add_argument("property", nargs="?", default="", metavar="PROPERTY", help="only of this one (default: all)")
     history.add_argument("--limit", type=int, default=50, help=f"values at most, up to {_MOST} (default: %(default)s)")

@@ -170,6 +170,8 @@ def _certificate(path: str, end: float | None, now: float) -> CheckResult:
 
 
 def _cloudcores(known: Cloudcores) -> Iterator[CheckResult]:
+    if known.cloud:
+        yield ok("cloud", f"it is called {known.cloud}")
     if len(known.alive) > 1:
         yield ok("cloudcores", f"{len(known.alive)} are alive: {', '.join(known.alive[:_SHOWN])}; this is {known.own}")
 

@@ -22,17 +22,23 @@ _LARGEST: Final = 64 * 1024
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("doctor", help="examine cloudcore, its certificates, its nodes and their pods")
-    parser.add_argument("--json", action="store_true", help="for programs: check, level, text, hint")
-    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs: check, level, text, hint")
+    parser.add_argument(
+        "--tls-dir", type=Path, metavar="DIR", help="directory of the authority (default: tls below --root)"
+    )
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="examine this cluster and the rights in it, too"
     )
-    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
-    parser.add_argument("--in-cluster", action="store_true", help="examine the cluster of the pod")
-    parser.add_argument("--database", metavar="FILE|URL", help="as of `cloudcore run`")
-    parser.add_argument("--state", choices=("database", "cluster"), default="database", help="as of `cloudcore run`")
     parser.add_argument(
-        "--lease-namespace", metavar="NAME", default=lease_settings.NAMESPACE, help="as of `cloudcore run`"
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
+    )
+    parser.add_argument("--in-cluster", action="store_true", help="examine the cluster of the pod")
+    parser.add_argument("--database", metavar="FILE|URL", help="the same as of `cloudcore run`")
+    parser.add_argument(
+        "--state", choices=("database", "cluster"), default="database", help="the same as of `cloudcore run`"
+    )
+    parser.add_argument(
+        "--lease-namespace", metavar="NAME", default=lease_settings.NAMESPACE, help="the same as of `cloudcore run`"
     )
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")

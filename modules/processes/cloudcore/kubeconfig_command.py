@@ -35,11 +35,13 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--server",
         metavar="URL",
         default="",
-        help="of the secure port, by a name in the server's certificate (default: where the running cloudcore listens "
-        f"on this machine; else {_SERVER})",
+        help="URL of the secure port, by a name in the server's certificate (default: where the running cloudcore "
+        f"listens on this machine; else {_SERVER})",
     )
     parser.add_argument("--list", action="store_true", help="print the certificates that were issued, none is made")
-    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    parser.add_argument(
+        "--tls-dir", type=Path, metavar="DIR", help="directory of the authority (default: tls below --root)"
+    )
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 

@@ -62,20 +62,24 @@ class AuditCollector(Collector):
 
 
 class CloudcoresCollector(Collector):
-    """Collects the number of cloudcores that are alive.
+    """Collects what the cloud is called, and the number of cloudcores that are alive.
 
     Args:
         known: the live cloudcores.
+        cloud: what the cloud is called; "" for no name.
     """
 
-    def __init__(self, known: KnownCloudcores) -> None:
+    def __init__(self, known: KnownCloudcores, cloud: str) -> None:
         self._known = known
+        self._cloud = cloud
 
     def collect(self) -> list[MetricFamily]:
         """Return the present number."""
         alive = GaugeFamily("cloudcore_alive_cloudcores", "Cloudcores that renew their Leases, this one included.")
         alive.add_metric((), len(self._known.alive))
-        return [alive]
+        info = GaugeFamily("cloudcore_cloud_info", "Name of the cloud; always 1.", labels=("cloud",))
+        info.add_metric((self._cloud,), 1)
+        return [alive, info]
 
 
 class CloudHubCollector(Collector):
@@ -300,7 +304,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
     registry.register(HiveCollector(hive))
     registry.register(ProcessCollector("cloudcore"))
     registry.register(RefusalCollector(counters.refusals))
-    registry.register(CloudcoresCollector(counters.known))
+    registry.register(CloudcoresCollector(counters.known, counters.cloud))
     registry.register(AuditCollector(counters.audit))
     registry.register(CloudHubCollector(counters.cloudhub, now))
     registry.register(ApiCollector(counters.api, now))

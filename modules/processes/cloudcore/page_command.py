@@ -45,7 +45,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="show the fleet of this API server, as the file's user may see it",
     )
-    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
+    parser.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -81,8 +83,8 @@ def socket_api(path: Path, allowed: Sequence[str], clock: Clock) -> FleetApi:
     from modules.processes.common.version import VERSION  # noqa: PLC0415
 
     control = ControlClient(path)
-    control.cloudcores()  # without a cloudcore there is an error now, and no page
-    about = About(str(path), VERSION, _PROGRAM, allowed=allowed)
+    name = control.cloudcores().cloud  # without a cloudcore there is an error now, and no page
+    about = About(name or str(path), VERSION, _PROGRAM, allowed=allowed)
     door = SocketDoor(PodClient(path)) if allowed else None
     return fleet_api(RestClient(path, _HINT), ControlLinks(control), clock, about, door)
 
@@ -114,8 +116,10 @@ def cluster_api(selected: Selected, transport: HttpTransport, clock: Clock) -> F
     client, control = KubeconfigClient(transport), KubeconfigControl(transport)
     for plural in ("nodes", "pods"):  # without these there is an error now, and no page
         client.get(f"/api/v1/{plural}", (("limit", "1"),))
-    about = About(selected.cluster.server, VERSION, _PROGRAM)
-    if control.serves_facts():
+    has_facts = control.serves_facts()
+    name = control.cloudcores().cloud if has_facts else ""
+    about = About(name or selected.cluster.server, VERSION, _PROGRAM)
+    if has_facts:
         return fleet_api(client, ControlLinks(control), clock, about)
     return fleet_api(client, UnknownLinks(), clock, about, unknown={"links": _UNKNOWN})
 

@@ -41,6 +41,7 @@ class PagePort(AdmittingService):
         clock: for ages and sessions.
         sign_ins: notes who signs in.
         allowed: what the page may do beside reading, with its users' rights.
+        cloud: what the cloud is called; "" for no name.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class PagePort(AdmittingService):
         clock: Clock,
         sign_ins: SignIns,
         allowed: Sequence[str] = (),
+        *,
+        cloud: str = "",
     ) -> None:
         self._users = users
         self._peer = LocalPeer()
@@ -60,7 +63,7 @@ class PagePort(AdmittingService):
         fleet = WatchedFleet(own, source, clock, _PROGRAM, VERSION)
 
         def api_of(user: PageUser) -> FleetApi:
-            about = About(f"port {port()}", VERSION, _PROGRAM, user=user.name, allowed=allowed)
+            about = About(cloud or f"port {port()}", VERSION, _PROGRAM, user=user.name, allowed=allowed)
             stories = PodStories(_PROGRAM, user.client)
             return FleetApi(
                 fleet, stories, about, refusal=user.refusal, door=user.door, most_namespaces=user.most_namespaces

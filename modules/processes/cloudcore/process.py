@@ -173,7 +173,7 @@ class CloudCore:
             KnownCloudcores(self._name),
             known_identities(self.hive),
         )
-        self._counters = Counters(self._refusals, self._known, _audit_log(config, clock))
+        self._counters = Counters(self._refusals, self._known, _audit_log(config, clock), config.name)
         self._service = _kubernetes_service(config)
         self._authority = self._open_authority(config.tls) if config.tls is not None else None
         self._turn = Turns()

@@ -26,11 +26,13 @@ _WHAT: Final = "a node by its name, a certificate by its serial number, a user o
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     parser = commands.add_parser("revoke", help="lock out a node, a certificate or an administrator, immediately")
-    _add_subject(parser, "for the list, for the node and for `cloudcore changes`")
-    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    _add_subject(parser, "shown in the list, to the node and by `cloudcore changes`")
+    parser.add_argument(
+        "--tls-dir", type=Path, metavar="DIR", help="directory of the authority (default: tls below --root)"
+    )
     parser.set_defaults(command=f"{__name__}:revoke")
     parser = commands.add_parser("allow", help="end a revocation")
-    _add_subject(parser, "for `cloudcore changes`")
+    _add_subject(parser, "shown by `cloudcore changes`")
     parser.set_defaults(command=f"{__name__}:allow")
     parser = commands.add_parser("revoked", help="print which nodes, certificates and users are revoked")
     add_form(parser)

@@ -20,8 +20,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("support-bundle", help="write what somebody who helps has to see, without secrets")
     add_support_arguments(parser)
     add_socket_options(parser)
-    parser.add_argument("--database", default="", metavar="FILE|URL", help="as of `cloudcore run`")
-    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="as of `cloudcore run`")
+    parser.add_argument("--database", default="", metavar="FILE|URL", help="the same as of `cloudcore run`")
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="the same as of `cloudcore run`")
     parser.set_defaults(command=f"{__name__}:run")
 
 

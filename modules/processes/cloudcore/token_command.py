@@ -27,9 +27,13 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "action", nargs="?", choices=("create", "list", "delete"), default="create", help="default: %(default)s"
     )
-    parser.add_argument("id", nargs="*", help="of the tokens to delete, as `cloudcore token list` prints it")
+    parser.add_argument("id", nargs="*", help="id of a token to delete, as `cloudcore token list` prints it")
     parser.add_argument(
-        "--lifetime", type=seconds_option, metavar="DURATION", default=24 * 3600.0, help="of the token (default 24h)"
+        "--lifetime",
+        type=seconds_option,
+        metavar="DURATION",
+        default=24 * 3600.0,
+        help="how long the token is valid (default 24h)",
     )
     parser.add_argument("--node", metavar="NAME", default="", help="the only node that can join with it (default: any)")
     parser.add_argument("--once", action="store_true", help="one node can join with it, once")
@@ -37,9 +41,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--replace", action="store_true", help="the node's name may belong to another machine then; with --node, once"
     )
     parser.add_argument(
-        "--labels", metavar="KEY=VALUE,…", default="", help="of the Nodes that join with it, when they register"
+        "--labels", metavar="KEY=VALUE,…", default="", help="labels of the Nodes that join with it, when they register"
     )
-    parser.add_argument("--reason", metavar="TEXT", default="", help="for `cloudcore changes`, with create and delete")
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="shown by `cloudcore changes`, with create and delete"
+    )
     add_form(parser, "of the list")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")

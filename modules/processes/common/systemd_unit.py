@@ -100,7 +100,9 @@ def _value(text: str) -> str:
 
 def add_user_option(parser: argparse.ArgumentParser) -> None:
     """Add `--user`."""
-    parser.add_argument("--user", action="store_true", help="for `systemctl --user`; default: for the system")
+    parser.add_argument(
+        "--user", action="store_true", help="print a unit for `systemctl --user` (default: for the system)"
+    )
 
 
 def program(name: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 _MOMENT = 0.03
 """Seconds between two checks."""

@@ -168,8 +168,10 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print, check or change a configuration file"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
-    store_commands.add(commands.add_parser("store", help="the node's store: list, get, history, diff"))
-    device_commands.add(commands.add_parser("devices", help="the node's devices: list, get, history, set, watch"))
+    store_commands.add(commands.add_parser("store", help="look into the node's store: list, get, history, diff"))
+    device_commands.add(
+        commands.add_parser("devices", help="look at the node's devices: list, get, history, set, watch")
+    )
     mesh_commands.add(commands)
     replaying.add_replay(commands.add_parser("replay", help="run today's code on a recorded trace, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
@@ -189,9 +191,13 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
 
 def _add_join(parser: VerbParser) -> None:
     parser.add_argument("--cloud", required=True, metavar="HOST[:PORT]", help="cloudcore's websocket (port 10000)")
-    parser.add_argument("--token", required=True, metavar="T|-", help="of the cloud; - reads it from standard input")
-    parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
-    parser.add_argument("--name", metavar="NODE", help="of the node (default: the configured one, or the host's)")
+    parser.add_argument(
+        "--token", required=True, metavar="T|-", help="token of the cloud; - reads it from standard input"
+    )
+    parser.add_argument(
+        "--http-server", metavar="URL", help="URL where the cloud gives certificates (default: https://HOST:10002)"
+    )
+    parser.add_argument("--name", metavar="NODE", help="name of the node (default: the configured one, or the host's)")
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -221,7 +227,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default 0)")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many, from the first on (default 1)")
     parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
-    parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
+    parser.add_argument(
+        "--hours", type=float, default=240 / 3600, metavar="H", help="hours of faults (default 4 minutes)"
+    )
     parser.add_argument(
         "--days",
         type=float,
@@ -256,7 +264,11 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")
     parser.add_argument(
-        "--out", type=Path, default=Path("simulate"), metavar="DIR", help="for plans, logs and traces of failures"
+        "--out",
+        type=Path,
+        default=Path("simulate"),
+        metavar="DIR",
+        help="directory for plans, logs and traces of failures",
     )
     parser.set_defaults(command="modules.lab.simulate.commands:simulate")
 
@@ -264,9 +276,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 def _add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     default = commands.add_parser("default", help="print every key with its default, commented")
-    default.add_argument(
-        "--profile", choices=("saver",), help="with the settings of a purpose: saver for metered links"
-    )
+    default.add_argument("--profile", choices=("saver",), help="add the settings of a purpose: saver for metered links")
     default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
     minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
     minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")

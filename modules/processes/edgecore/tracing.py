@@ -17,6 +17,7 @@ from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
+from beehive.trace.secret_forms import without_secrets
 from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream_recorder import StreamRecorder, Waiting
 from beehive.trace.writer import keep_newest, new_part, open_writer
@@ -160,6 +161,10 @@ class Tracing:
     def links(self, make: LinkFactory) -> LinkFactory:
         """Wrap a link factory so that its links are recorded."""
         return RecordingLinks(make, self.sink)
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text for people without the secrets that the process has seen. Thread-safe."""
+        return without_secrets(text, self._redactor)
 
     def add(self, entry: AnyEntry) -> None:
         """Record an entry from outside of the bus."""

@@ -13,9 +13,11 @@ from beehive.http.responses import Reply, Response, Stream
 from beehive.http.router import HttpRoute, Router
 from beehive.simulation import Simulation
 from beehive.slot import Readiness, State
+from beehive.trace.secret_forms import without_forms
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import NotFoundError, UnavailableError
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from edged.server.container_logs import MOST_REDACTED
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
@@ -199,6 +201,20 @@ def test_the_log_of_a_container(node: Node) -> None:
     log(node, "two")
     assert shown(node.ask("/containerLogs/ns/p/app")) == "one\ntwo\n"
     assert shown(node.ask("/containerLogs/ns/p/app?tailLines=1")) == "two\n"
+
+
+def test_a_log_without_secrets_is_short_and_whole(node: Node) -> None:
+    """Values that the process knows, and secrets by their form, also in a line that is cut."""
+    node.snapshots.without_secrets = lambda text: without_forms(text.replace("hunter22", "redacted:1"))
+    for line in ("connecting to https://u:p@db", "refused: hunter22"):
+        log(node, line)
+    asked = "/containerLogs/ns/p/app?redact=true"
+    shown_lines = "connecting to https://(left out)@db\nrefused: redacted:1\n"
+    assert node.answer(f"{asked}&follow=true") == (200, shown_lines)
+    assert node.answer(f"{asked}&limitBytes=40")[1] == "connecting to https://(left out)@db\n"
+    for _ in range(5):
+        log(node, "x" * 16_000)
+    assert len(node.answer(f"{asked}&limitBytes=999999")[1]) <= MOST_REDACTED
 
 
 def test_a_log_is_followed_until_the_container_ends(node: Node) -> None:

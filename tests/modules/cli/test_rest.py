@@ -94,10 +94,10 @@ def test_nobody_there(tmp_path: Path) -> None:
         (
             http(
                 b'{"kind": "Status", "reason": "Invalid", "message": "long", "details": {"kind": "Pod", "name": "w",'
-                b' "causes": [{"field": "spec.a", "message": "Required"}, {"message": "other"}, 7]}}',
+                b' "causes": [{"field": "spec.a", "message": "Required"}, {"message": "other\\nin two lines"}, 7]}}',
                 "422 Unprocessable",
             ),
-            'The Pod "w" is invalid: spec.a: Required; <nil>: other',
+            'The Pod "w" is invalid: spec.a: Required; <nil>: other; in two lines',
         ),
         (
             http(b'{"kind": "Status", "reason": "Invalid", "message": "m", "details": {"kind": "Pod"}}', "422 U"),

@@ -242,6 +242,63 @@ def test_the_steps_of_an_earlier_pod_of_the_name_are_not_its(capsys: pytest.Capt
     assert "Failed" not in capsys.readouterr().out
 
 
+ENDED = {
+    "startTime": "2027-01-15T07:58:20Z",
+    "containerStatuses": [{
+        "name": "app", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2027-01-15T07:58:30Z"}},
+    }],
+}  # fmt: skip
+
+
+class _Crashed(_Refusing):
+    """A server with a pod that crashes, and its log or the refusal of it."""
+
+    def __init__(self, log: bytes | StatusError) -> None:
+        super().__init__({})
+        self._log = log
+
+    def get(self, path: str, _query: Any = ()) -> JsonObject:
+        """Return the pod."""
+        found = super().get(path)
+        return {**found, "status": ENDED} if path.endswith("/pods/web") else found
+
+    def raw(self, method: str, path: str, query: Any = (), **limits: int) -> bytes:
+        """Return the log."""
+        if not path.endswith("/pods/web/log"):
+            return super().raw(method, path, query, **limits)
+        assert dict(query)["redact"] == dict(query)["previous"] == "true"
+        if isinstance(self._log, StatusError):
+            raise self._log
+        return self._log
+
+
+@pytest.mark.parametrize("program", ["edgecore", "cloudcore"])
+def test_the_last_lines_of_a_container_that_crashed(capsys: pytest.CaptureFixture[str], program: str) -> None:
+    """From both sides; a node is not trusted to leave out what has the form of a secret, or escape sequences."""
+    log = b"early\n" * 20 + b"connect postgres://u:p@db\n\n\x1b[31mno route\n"
+    assert run(Session(program, _Crashed(log)), _Asked()) == 0  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    shown = out.partition("The last lines of container app:\n")[2].partition("\n\n")[0].split("\n")
+    assert shown == ["  early"] * 8 + ["  connect postgres://(left out)@db", "  \\x1b[31mno route"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "notes"),
+    [
+        (StatusError(403, "Forbidden", "no right"), ["(not known: the last lines of container app: no right)"]),
+        (StatusError(400, "BadRequest", "no previous container"), []),
+        (b"", []),
+    ],
+)
+def test_last_lines_that_cannot_be_read(
+    capsys: pytest.CaptureFixture[str], refusal: StatusError | bytes, notes: list[str]
+) -> None:
+    assert run(Session("cloudcore", _Crashed(refusal)), _Asked()) == 0  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert [line for line in out.split("\n") if "last lines" in line] == notes
+
+
 class _Known(_Journalling):
     """A cloudcore that knows the link of the node."""
 

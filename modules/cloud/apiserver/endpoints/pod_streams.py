@@ -36,7 +36,8 @@ PROXY: Final = "proxy"
 _READS: Final = ("GET", "HEAD")
 _BEGINS: Final = ("GET", "POST")
 _PATHS: Final = {LOG: "containerLogs", "exec": "exec", "attach": "attach", "portforward": "portForward"}
-_FLAGS: Final = ("follow", "previous", "timestamps")
+_FLAGS: Final = ("follow", "previous", "timestamps", "redact")
+"""The last one is of edgecore: without secrets."""
 _VALUES: Final = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream")
 _CONNECTED: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 """Names of an API's query, and a kubelet's."""

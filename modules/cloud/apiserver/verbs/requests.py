@@ -49,7 +49,7 @@ def is_of(request: ApiCall, kind: Kind) -> bool:
 
 def is_event(request: ApiCall) -> bool:
     """Return whether a request is about an Event of events.k8s.io, whose errors and rules are that group's."""
-    return is_of_events(request.api_version, request.plural)
+    return request.api_version == EVENTS_VERSION and is_of_events(request.api_version, request.plural)
 
 
 def stored_version(request: ApiCall) -> str:

@@ -19,16 +19,16 @@ def _add_logs(parser: VerbParser) -> None:
     _add_namespace(parser)
     add_selector(parser)
     _add_container(parser)
-    parser.flag("--all-containers", text="of all containers of the pod")
+    parser.flag("--all-containers", text="the logs of all containers of the pod")
     parser.flag("--prefix", text="each line with its pod and container")
     parser.flag("-f", "--follow", text="go on until the container ends")
-    parser.flag("-p", "--previous", text="of the container before the present one")
+    parser.flag("-p", "--previous", text="the log of the container before the present one")
     parser.flag("--timestamps", text="each line with its time")
     parser.flag("--ignore-errors", text="go on with the other containers where one has no log")
     parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines (-1: all; with -l: 10)")
     parser.add_argument("--since", metavar="AGE", help="only younger lines: 10m, 1h30m")
     parser.add_argument("--since-time", metavar="TIME", help="only younger lines: 2026-11-20T05:42:16Z")
-    parser.add_argument("--limit-bytes", type=_positive, metavar="N", help="at most N bytes of each log")
+    parser.add_argument("--limit-bytes", type=_positive, metavar="N", help="show N bytes of each log at most")
     parser.add_argument(
         "--max-log-requests",
         type=_positive,
@@ -68,7 +68,9 @@ def _add_port_forward(parser: VerbParser) -> None:
 
 
 def _add_namespace(parser: VerbParser) -> None:
-    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="of the pod (default: default)")
+    parser.add_argument(
+        "-n", "--namespace", default="", metavar="NAMESPACE", help="namespace of the pod (default: default)"
+    )
 
 
 def add_selector(parser: VerbParser) -> None:
@@ -82,7 +84,7 @@ def _add_container(parser: VerbParser) -> None:
 
 def _add_streams(parser: VerbParser) -> None:
     parser.flag("-i", "--stdin", text="pass standard input on")
-    parser.flag("-t", "--tty", text="with a terminal")
+    parser.flag("-t", "--tty", text="give the command a terminal")
     parser.flag("-q", "--quiet", text="without remarks")
 
 

@@ -1,7 +1,8 @@
 """The support bundle of edgecore and of cloudcore: what somebody else needs to see of a machine, without secrets.
 
-`cleaning` removes secrets from texts, `machine` reads the parts that both programs have, `bundle` gathers the parts and
-writes the file. This module has only the arguments, because the command line is parsed before anything else is loaded.
+`cleaning` removes values from objects, `machine` reads the parts that both programs have, `bundle` gathers the parts
+and writes the file. This module has only the arguments, because the command line is parsed before anything else is
+loaded.
 """
 
 import argparse
@@ -15,7 +16,7 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="to write, a tar.gz that its owner alone can read (default: a new one in the current directory)",
+        help="file to write, a tar.gz that its owner alone can read (default: a new one in the current directory)",
     )
     parser.add_argument(
         "--since", default="24h", metavar="DURATION", help="how far back logs go, such as 30m or 24h (default 24h)"

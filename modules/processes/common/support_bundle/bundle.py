@@ -14,6 +14,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.trace.redact import Redactor
+from beehive.trace.secret_forms import without_secrets
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.at_once import at_once
 from modules.processes.common.backup.archive import Part, check_room, write_archive
@@ -21,7 +22,6 @@ from modules.processes.common.backup.commands import head_of
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.durations import parse_duration
 from modules.processes.common.support_bundle import machine
-from modules.processes.common.support_bundle.cleaning import without_secrets
 from modules.processes.common.version_command import versions
 
 SECONDS: Final = 60.0

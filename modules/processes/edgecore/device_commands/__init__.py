@@ -21,12 +21,14 @@ _DEVICE: Final = "NAMESPACE/NAME, as `list` shows it: default/thermo"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the commands of `edgecore devices`."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listing = commands.add_parser("list", help="the devices, with their states")
+    listing = commands.add_parser("list", help="list the devices, with their states")
     _read_database(listing, "list_devices")
-    get = commands.add_parser("get", help="one device: expected and reported values, and what the cloud does not know")
+    get = commands.add_parser(
+        "get", help="show one device: expected and reported values, and what the cloud does not know"
+    )
     get.add_argument("device", metavar="DEVICE", help=_DEVICE)
     _read_database(get, "get")
-    history = commands.add_parser("history", help="the last values, reported and expected")
+    history = commands.add_parser("history", help="show the last values, reported and expected")
     history.add_argument("device", metavar="DEVICE", help=_DEVICE)
     history.add_argument("property", nargs="?", default="", metavar="PROPERTY", help="only of this one (default: all)")
     _read_database(history, "history")
@@ -41,12 +43,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     _ask_agent(watch, "watch")
     call = commands.add_parser("call", help="call a method of a device at its mapper; without a method, list them")
     call.add_argument("device", metavar="DEVICE", help=_DEVICE)
-    call.add_argument("method", nargs="?", default="", metavar="METHOD", help="of the Device's spec.methods")
+    call.add_argument("method", nargs="?", default="", metavar="METHOD", help="one of the Device's spec.methods")
     call.add_argument(
         "arguments", nargs="*", default=[], metavar="PROPERTY=VALUE", help="VALUE for a method of a single property"
     )
     call.add_argument(
-        "--port", type=int, default=MAPPER_PORT, metavar="N", help="of the mapper on this machine (default %(default)s)"
+        "--port",
+        type=int,
+        default=MAPPER_PORT,
+        metavar="N",
+        help="port of the mapper on this machine (default %(default)s)",
     )
     _read_database(call, "call", _CALLS)
 
@@ -66,7 +72,7 @@ def _ask_agent(parser: argparse.ArgumentParser, function: str) -> None:
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for programs; changes one a line")
+    form.add_argument("--json", action="store_true", help="print JSON for programs, a change a line")
     form.add_argument("-o", "--output", dest="json", type=_json, metavar="json", help="likewise")
 
 

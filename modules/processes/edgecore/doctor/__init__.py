@@ -15,5 +15,5 @@ from modules.processes.edgecore.location import add_location
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `edgecore doctor`."""
     add_location(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.set_defaults(command="modules.processes.edgecore.doctor.commands:doctor")

@@ -87,9 +87,9 @@ def _add_top(parser: VerbParser) -> None:
     parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="namespace (default: default)")
     parser.flag("-A", "--all-namespaces", text="all namespaces")
     add_selector(parser)
-    parser.flag("--containers", text="of each container")
+    parser.flag("--containers", text="show each container")
     parser.add_argument("--sort-by", choices=("cpu", "memory"), default="", help="the greatest first")
-    parser.flag("--sum", text="with a line of sums")
+    parser.flag("--sum", text="add a line of sums")
     parser.flag("--no-headers", text="without the line of titles")
     parser.add_argument(
         "--live",
@@ -100,7 +100,11 @@ def _add_top(parser: VerbParser) -> None:
         help="the whole node on the screen, with keys to look closer",
     )
     parser.add_argument(
-        "--interval", type=_interval, default=2.0, metavar="DURATION", help="of --live, between two looks (default 2s)"
+        "--interval",
+        type=_interval,
+        default=2.0,
+        metavar="DURATION",
+        help="pause of --live between two looks (default 2s)",
     )
 
 

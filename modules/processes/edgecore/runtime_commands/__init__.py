@@ -19,9 +19,11 @@ _SERVE: Final = f"{__name__}.serve"
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
-    _add_containers(commands.add_parser("containers", help="the containers that the container runtime has"))
-    _add_inspect(commands.add_parser("inspect", help="the container runtime's state of a container, pod or image"))
-    images = commands.add_parser("images", help="the container runtime's images: list, pull, import, export, remove")
+    _add_containers(commands.add_parser("containers", help="list the containers that the container runtime has"))
+    _add_inspect(commands.add_parser("inspect", help="show the container runtime's state of a container, pod or image"))
+    images = commands.add_parser(
+        "images", help="look after the container runtime's images: list, pull, import, export, remove"
+    )
     _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
     _add_serve(commands.add_parser("runtime", help="serve CRI alone, for crictl, critest or a kubelet, without a node"))
     reset = commands.add_parser("reset", help="remove everything that the runtime inside edgecore has made")
@@ -30,7 +32,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--kind",
         choices=("oci", "processes", "docker", "all"),
         default="",
-        help="of this kind (default: the configured one), such as an earlier one whose pods still run",
+        help="kind of runtime (default: the configured one), such as an earlier one whose pods still run",
     )
     reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_location(reset)
@@ -42,11 +44,16 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=f"{_SERVE}:serve")
 
 
-def _add_runtime(parser: argparse.ArgumentParser, socket: str = "of `edgecore runtime` (default: the node's)") -> None:
+def _add_runtime(
+    parser: argparse.ArgumentParser, socket: str = "socket of `edgecore runtime` (default: the node's)"
+) -> None:
     """Add the options that say which runtime is meant."""
     parser.add_argument("--socket", type=Path, metavar="PATH", help=socket)
     parser.add_argument(
-        "--kind", choices=("oci", "processes", "docker"), default="", help="of this kind (default: the configured one)"
+        "--kind",
+        choices=("oci", "processes", "docker"),
+        default="",
+        help="kind of runtime (default: the configured one)",
     )
     add_location(parser)
 
@@ -77,7 +84,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_images(commands: argparse._SubParsersAction[Any]) -> None:
-    listing = commands.add_parser("list", help="the images on this machine")
+    listing = commands.add_parser("list", help="list the images on this machine")
     pull = commands.add_parser("pull", help="fetch an image from its registry")
     remove = commands.add_parser("remove", help="remove a name of an image, and with its last one the image")
     pull.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25")

@@ -15,17 +15,17 @@ _COMMANDS: Final = "modules.processes.edgecore.store_commands.commands"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the commands of `edgecore store`."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listing = commands.add_parser("list", help="the stored objects")
+    listing = commands.add_parser("list", help="list the stored objects")
     listing.add_argument("kind", nargs="?", default="", metavar="KIND", help="pod, configmap, secret, … (default: all)")
     listing.add_argument("-n", "--namespace", default="", help="only of this namespace")
     _finish(listing, "list_objects")
-    get = commands.add_parser("get", help="one object, as YAML")
+    get = commands.add_parser("get", help="print one object, as YAML")
     _add_key(get)
     _finish(get, "get", secrets=True)
-    history = commands.add_parser("history", help="the last changes, with time, cause and message")
-    history.add_argument("key", nargs="?", default="", metavar="KEY", help="of one object (default: of all)")
+    history = commands.add_parser("history", help="show the last changes, with time, cause and message")
+    history.add_argument("key", nargs="?", default="", metavar="KEY", help="key of one object (default: all)")
     _finish(history, "history")
-    diff = commands.add_parser("diff", help="one change, as a unified diff of YAML")
+    diff = commands.add_parser("diff", help="print one change, as a unified diff of YAML")
     _add_key(diff)
     diff.add_argument("old", nargs="?", type=int, metavar="OLD", help="number of a change, as `history` shows it")
     diff.add_argument(
@@ -43,9 +43,9 @@ def _add_key(parser: argparse.ArgumentParser) -> None:
 
 def _finish(parser: argparse.ArgumentParser, function: str, *, json: bool = True, secrets: bool = False) -> None:
     if json:
-        parser.add_argument("--json", action="store_true", help="for programs")
+        parser.add_argument("--json", action="store_true", help="print JSON for programs")
     if secrets:
-        parser.add_argument("--show-secrets", action="store_true", help="as they are, instead of marks")
+        parser.add_argument("--show-secrets", action="store_true", help="show secrets as they are, instead of marks")
     where = add_location(parser)
     where.add_argument(
         "--database", type=Path, metavar="FILE", help="an SQLite file, for instance one that was set aside"

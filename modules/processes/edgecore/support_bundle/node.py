@@ -15,11 +15,12 @@ from beehive.decoding import decode_json
 from beehive.errors import TraceError
 from beehive.names import Operation
 from beehive.trace.redact import Redactor
+from beehive.trace.secret_forms import CUT
 from metamanager.store import sqlite_path
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.support_bundle import machine
 from modules.processes.common.support_bundle.bundle import LARGEST_TEXT, SupportPart, as_json
-from modules.processes.common.support_bundle.cleaning import CUT, without_values
+from modules.processes.common.support_bundle.cleaning import without_values
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.config.section import Section, keys_of

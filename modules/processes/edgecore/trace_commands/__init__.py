@@ -39,15 +39,15 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         nargs="?",
         default="",
-        help="for example pod, configmap, node, device; also KIND/NAME, as in pod/nginx",
+        help="kind, such as pod, configmap, node, device; also KIND/NAME, as in pod/nginx",
     )
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default="", help="NAMESPACE/NAME, or NAME of a pod in the namespace default"
     )
     parser.add_argument("--all", action="store_true", help="also steps that repeat others")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
     where = add_location(parser)
-    where.add_argument("--database", type=Path, metavar="FILE", help="of a device: an SQLite file")
+    where.add_argument("--database", type=Path, metavar="FILE", help="an SQLite file, to explain a device")
     parser.set_defaults(command=f"{COMMANDS}:explain")
 
 
@@ -55,7 +55,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     forms = parser.add_mutually_exclusive_group(required=True)
     forms.add_argument("--perfetto", action="store_true", help="JSON for ui.perfetto.dev and chrome://tracing")
     forms.add_argument("--mermaid", action="store_true", help="a sequence diagram in Mermaid's language")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many arrows (Mermaid; default 200)")
+    parser.add_argument("--limit", type=int, metavar="N", help="the most arrows of a Mermaid diagram (default 200)")
     _add_range(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
     parser.set_defaults(command=f"{COMMANDS}:export")

@@ -29,12 +29,16 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="of a user who may drain and delete the node; without it that is left to do in the cloud",
+        help="kubeconfig of a user who may drain and delete the node; without it that is left to do in the cloud",
     )
-    leaving.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
+    leaving.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
+    )
     leaving.add_argument(
         "--force", action="store_true", help="also where pods are lost: no controller makes them again, or emptyDir"
     )
-    leaving.add_argument("--timeout", default="10m", metavar="DURATION", help="to drain (default 10m)")
+    leaving.add_argument(
+        "--timeout", default="10m", metavar="DURATION", help="how long draining may take (default 10m)"
+    )
     add_location(leaving)
     leaving.set_defaults(command=f"{__name__}.leave:leave", stop=True, keep_data=False)

@@ -45,12 +45,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     rollback = commands.add_parser("rollback", help="run the version before the current one again")
     rollback.add_argument("version", nargs="?", default="", metavar="VERSION", help="another one, see `versions`")
     _finish(rollback, "rollback", replay_seconds=0)
-    versions = commands.add_parser("versions", help="the versions beside each other, and the last upgrade")
-    versions.add_argument("--json", action="store_true", help="for programs")
+    versions = commands.add_parser("versions", help="list the versions beside each other, and the last upgrade")
+    versions.add_argument("--json", action="store_true", help="print JSON for programs")
     _finish(versions, "versions")
-    job = commands.add_parser("job", help="the job of the cloud that is under way on this node")
+    job = commands.add_parser("job", help="show or confirm the job of the cloud that is under way on this node")
     job.add_argument("--confirm", action="store_true", help="let the job that waits for it go on")
-    job.add_argument("--json", action="store_true", help="for programs")
+    job.add_argument("--json", action="store_true", help="print JSON for programs")
     add_location(job)
     job.set_defaults(command=f"{_JOB_COMMAND}:job")
 
@@ -59,10 +59,18 @@ def add_config_set(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `edgecore config set`."""
     parser.add_argument(
         "settings",
-        nargs="+",
+        nargs="*",
         metavar="KEY VALUE",
         help="such as modules.edgeHub.heartbeat 20; a value as in the file, - reads it from standard input",
     )
+    parser.add_argument(
+        "--from",
+        dest="from_file",
+        type=Path,
+        metavar="FILE",
+        help='has settings as {"KEY": "VALUE"}; - is standard input',
+    )
+    parser.add_argument("--only-check", action="store_true", help="check the settings, and change nothing")
     _add_limits(parser)
     add_location(parser)
     parser.set_defaults(command="modules.processes.edgecore.upgrade.configuration:set_settings")
@@ -78,7 +86,10 @@ def launcher() -> list[str]:
 
 def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int | None = None) -> None:
     parser.add_argument(
-        "--installation", type=Path, metavar="DIR", help="with the versions (default: the one of this program)"
+        "--installation",
+        type=Path,
+        metavar="DIR",
+        help="directory with the versions (default: the one of this program)",
     )
     if replay_seconds is not None:
         _add_limits(parser)
@@ -87,7 +98,7 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
             type=whole_seconds_option,
             default=replay_seconds,
             metavar="DURATION",
-            help=f"to replay what the node has recorded, with the version (default {replay_seconds}s; 0: do not)",
+            help=f"how long a replay with the version may take (default {replay_seconds}s; 0: do not)",
         )
         parser.add_argument(
             "--allow-difference",
@@ -111,5 +122,5 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--steady",
         type=whole_seconds_option,
         metavar="DURATION",
-        help="for so long without a break (default: upgrade.steady, 2m)",
+        help="how long the node must be well without a break (default: upgrade.steady, 2m)",
     )

@@ -79,3 +79,22 @@ assert deadline.is_open()
 signal.raise_signal(signal.SIGINT)
 assert not deadline.is_open()
 """)
+
+
+def test_a_signal_before_there_are_events_ends_the_process_without_a_traceback() -> None:
+    """While the code is imported; afterwards also the trial of isolation is cleaned up."""
+    _alone(
+        "from modules.processes.demo import __main__, command\n"
+        "found = []\n"
+        "command.main = lambda: found.append(signal.getsignal(signal.SIGINT)) or 0\n"
+        "assert __main__.main() == 0 and found == [signal.SIG_DFL], found\n"
+    )
+    _alone(
+        "from modules.processes.demo import command\n"
+        "[signal.signal(each, signal.SIG_DFL) for each in SIGNALS]\n"
+        "found = []\n"
+        "command._is_isolated = lambda _: found.extend(map(signal.getsignal, SIGNALS)) or False\n"
+        "command.read_examples = lambda _: exit('the examples')\n"
+        "try:\n    command.main([])\nexcept SystemExit: pass\n"
+        "assert len(found) == 4 and signal.SIG_DFL not in found, found\n"
+    )

@@ -11,10 +11,11 @@ import yaml
 
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
-from beehive.http.responses import Response
+from beehive.http.responses import Response, Stream
 from modules.cloud.apiserver.endpoints import yaml_answers
 from modules.cloud.apiserver.endpoints.requests import manager_of_agent
 from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
+from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 
 V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -164,6 +165,23 @@ def entries(resource: dict[str, Any]) -> Iterator[tuple[str, tuple[str, list[str
     yield name, (resource["responseKind"]["kind"], resource["verbs"], short, is_namespaced)
     for one in resource.get("subresources", ()):
         yield f"{name}/{one['subresource']}", (one["responseKind"]["kind"], one["verbs"], [], is_namespaced)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(None, "devices.example.io/v1 Device is deprecated"), ("take v2", "take v2")]
+)
+def test_a_deprecated_version_of_a_custom_resource_says_so(api: Serving, words: str | None, told: str) -> None:
+    """Each answer, as kubectl shows it; a watch in its head."""
+    wanted = definition()
+    wanted["spec"]["versions"][0] |= {"deprecated": True} | ({"deprecationWarning": words} if words else {})
+    api.ask("POST", DEFINITIONS, wanted)
+    answers = [api.ask("POST", DEVICES, device()), api.ask("GET", f"{DEVICES}/pump"), api.ask("GET", DEVICES)]
+    assert [[value for name, value in one.headers if name == "Warning"] for one in answers] == [[f'299 - "{told}"']] * 3
+    stream = api.reply("GET", DEVICES, watch="true")
+    assert isinstance(stream, Stream)
+    assert stream.begin is not None
+    assert stream.begin(Watcher()).headers == (("Content-Type", "application/json"), ("Warning", f'299 - "{told}"'))
+    stream.done()
 
 
 def test_who_names_no_field_manager_is_its_program(api: Serving) -> None:

@@ -1,0 +1,36 @@
+"""Removes what is a secret by its form from texts for people: credentials in URLs and headers, private keys, JSON Web
+Tokens, and values beside a name such as `password=`.
+
+Values of secrets that the process knows are replaced wherever they are, see `beehive.trace.redact`.
+"""
+
+import re
+from typing import Final
+
+from beehive.trace.redact import Redactor
+
+CUT: Final = "(left out)"
+
+_FORMS: Final = (
+    re.compile(r"(?<=://)[^/@\s\"'<>]{1,400}(?=@)"),
+    re.compile(r"(?<=\b[Bb]earer )[\w.~+/=-]{8,4096}|(?<=\b[Bb]asic )[\w+/=-]{8,4096}"),
+    re.compile(
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
+    ),
+    re.compile(r"\beyJ[\w-]{8,4096}\.[\w-]{2,8192}\.[\w-]{0,2048}"),
+)
+_NAMED: Final = re.compile(
+    r"((?:passw(?:or)?d|token|api_?key)[\"']?\s{0,4}[=:]\s{0,4}[\"']?)[^\s\"',;&(]{1,400}", re.IGNORECASE
+)
+
+
+def without_forms(text: str) -> str:
+    """Return a text without what is a secret by its form."""
+    for form in _FORMS:
+        text = form.sub(CUT, text)
+    return _NAMED.sub(rf"\1{CUT}", text)
+
+
+def without_secrets(text: str, redactor: Redactor) -> str:
+    """Return a text without the secrets that the redactor knows, and without what is a secret by its form."""
+    return redactor.text(without_forms(text))
