@@ -32,6 +32,7 @@ def fail():
 GOOD: Final = "pass"
 DOES_NOT_START: Final = "sys.exit(4)"
 DIES: Final = "import os, threading; timer = threading.Timer(2, os._exit, [1]); timer.daemon = True; timer.start()"
+EATS_MEMORY: Final = "global eaten; eaten = b'x' * (700 << 20)"
 NEVER_CONNECTS: Final = (
     "from modules.processes.edgecore.config import EdgeCoreConfig; "
     'EdgeCoreConfig.websocket_urls = property(lambda config: ("ws://127.0.0.1:1/e/n/events",))'
