@@ -36,7 +36,7 @@ from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import CREATED, ObjectWrite
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.watch_history import ObjectChanged
-from tests.bench.real_node import whole_node, whole_patch
+from modules.lab.load.documents import whole_node, whole_patch
 from tests.bench.rows import Goal, Row, Unit, written
 from tests.counts.cloud import CountedCloud, CountedNode
 from tests.support import postgresql
@@ -61,7 +61,7 @@ _PAGE: Final = 500
 _BOUND: Final = Selector(fields=(FieldTerm("spec.nodeName", frozenset(("",)), equal=False),))
 """Selects the pods that have a node."""
 _LINEAR: Final = (Goal(2.0, of_floor=True),)
-"""Quadratic work costs ten times as much at ten times the number; objects that do not fit into the caches, 1.8 times."""
+"""Quadratic work costs ten times as much at ten times the number; objects that fit into no cache, 1.8 times."""
 
 
 def _rows(what: str, milliseconds: Mapping[int, float]) -> list[Row]:
