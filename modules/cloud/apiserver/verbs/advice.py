@@ -44,8 +44,8 @@ _BYTES: Final = ("memory", "ephemeral-storage")
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
 _FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 _IN_NAMES: Final = "which can result in surprising behavior; a DNS label is recommended"
-_MOST: Final = 50
-"""Warnings of one answer; a pod may have thousands of variables."""
+_MOST: Final = 20
+"""Warnings of one answer, whose head stays below 8 KiB; a pod may have thousands of variables."""
 
 
 def object_advice(custom: Container[tuple[str, str]], request: ApiCall, result: ApiResult) -> tuple[str, ...]:

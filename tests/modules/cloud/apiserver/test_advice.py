@@ -133,4 +133,4 @@ def test_changes_and_nodes() -> None:
 
 
 def test_advice_is_bounded() -> None:
-    assert len(advice(_APPS, container(env=[{"name": "A"}] * 10_000))) == 50
+    assert len(advice(_APPS, container(env=[{"name": "A"}] * 10_000))) == 20
