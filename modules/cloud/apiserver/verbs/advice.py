@@ -1,7 +1,7 @@
 """Advice about the fields of an object that is taken: what is deprecated, without effect, or not as it seems.
 
 After the warnings of kube-apiserver 1.32 (`GetWarningsForPod` in pkg/api/pod, and those of the other kinds), with its
-words; without those about volumes and features that are not there.
+words; without those about paths in volumes, and about IP addresses.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -35,6 +35,16 @@ _OF_VOLUMES: Final = {
     "volume.beta.kubernetes.io/storage-class": 'deprecated since v1.8; use "storageClassName" attribute instead',
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
+_GONE: Final = "deprecated in v1.22, non-functional in v1.25+"
+_OF_TYPES: Final = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    **dict.fromkeys(("flocker", "storageOS", "quobyte"), _GONE),
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    **dict.fromkeys(("cephfs", "rbd"), "deprecated in v1.28, non-functional in v1.31+"),
+}
+"""Types of volumes."""
 _SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _OF_CONTAINERS: Final = (
     ("container.seccomp.security.alpha.kubernetes.io/", "seccompProfile", "non-functional in v1.27+"),
@@ -44,8 +54,8 @@ _BYTES: Final = ("memory", "ephemeral-storage")
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
 _FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 _IN_NAMES: Final = "which can result in surprising behavior; a DNS label is recommended"
-_MOST: Final = 50
-"""Warnings of one answer; a pod may have thousands of variables."""
+_MOST: Final = 20
+"""Warnings of one answer, whose head stays below 8 KiB; a pod may have thousands of variables."""
 
 
 def object_advice(custom: Container[tuple[str, str]], request: ApiCall, result: ApiResult) -> tuple[str, ...]:
@@ -107,6 +117,8 @@ def _pod_advice(pod: Mapping[str, Any], path: str) -> Iterator[str]:
         if each.get("labelSelector") is None:
             yield f"{at}.labelSelector: {_NULL_SELECTOR}"
     yield from _of_annotations(annotations, _ANNOTATIONS, path)
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        yield from (f"{path}spec.volumes[{index}].{each}: {why}" for each, why in _OF_TYPES.items() if each in volume)
     yield from _of_repeated(spec.get("hostAliases") or (), "ip", f"{path}spec.hostAliases")
     yield from _of_secrets(spec.get("imagePullSecrets") or (), f"{path}spec.imagePullSecrets")
     context = spec.get("securityContext") or {}

@@ -63,6 +63,7 @@ def container(**fields: Any) -> JsonObject:
         (deployment({"container.apparmor.security.beta.kubernetes.io/c": ""}, containers=[{"name": "c"}]),
          "metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]",
          'deprecated since v1.30; use the "appArmorProfile" field instead'),
+        (deployment(volumes=[{"name": "a", "gitRepo": {}}]), "spec.volumes[0].gitRepo", "deprecated in v1.11"),
         (deployment(hostAliases=[{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]), "spec.hostAliases[1].ip",
          'duplicate ip "1.2.3.4"'),
         (deployment(imagePullSecrets=[{"name": "s"}, {"name": "s"}]), "spec.imagePullSecrets[1].name",
@@ -133,4 +134,4 @@ def test_changes_and_nodes() -> None:
 
 
 def test_advice_is_bounded() -> None:
-    assert len(advice(_APPS, container(env=[{"name": "A"}] * 10_000))) == 50
+    assert len(advice(_APPS, container(env=[{"name": "A"}] * 10_000))) == 20
