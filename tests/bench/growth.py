@@ -61,7 +61,7 @@ _PAGE: Final = 500
 _BOUND: Final = Selector(fields=(FieldTerm("spec.nodeName", frozenset(("",)), equal=False),))
 """Selects the pods that have a node."""
 _LINEAR: Final = (Goal(2.0, of_floor=True),)
-"""Quadratic work costs ten times as much at ten times the number; objects that do not fit into the caches, 1.8 times."""
+"""Quadratic work costs ten times as much at ten times the number; objects beyond the caches, 1.8 times."""
 
 
 def _rows(what: str, milliseconds: Mapping[int, float]) -> list[Row]:
