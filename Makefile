@@ -8,7 +8,7 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow flaky chaos lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb quick
+.PHONY: slow flaky chaos upgrades lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,920 times, and its memory; hours"
+	@echo "make upgrades   1,000 upgrades of an installed node with pods, killed at random steps, and 100 power cuts (COUNT=20 SEED=7)"
 	@echo "make lives      random lives of real nodes, recorded and replayed (ARGS='--lives 50 --runtime oci')"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
@@ -31,6 +32,7 @@ help:
 	@echo "make release    wheels, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
 	@echo "make bundle     what make release made, and all that it needs, signed for edgecore upgrade (KEY=FILE: Ed25519, PEM)"
 	@echo "make deb        what make release made as a Debian package for this machine's Python, in dist/"
+	@echo "make chart      a Helm chart of cloudcore, made of deploy/, in dist/"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -104,6 +106,9 @@ bundle: install
 deb: install
 	$(BIN)/python -m tests.packaging.deb dist
 
+chart: install
+	$(BIN)/python -m tests.packaging.chart dist
+
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
 EXTRAS := --extra postgresql --extra tui --extra docs --extra dev
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
@@ -135,6 +140,11 @@ mutants: install
 
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+COUNT ?= 1000
+SEED ?= 1
+upgrades: install
+	$(BIN)/python -m tests.chaos.upgrades --count $(COUNT) --seed $(SEED) $(ARGS)
 
 lives: install
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.lives --seed $$(date +%s) $(ARGS)

@@ -192,6 +192,8 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         Raises:
             ContentError: the content is not a `kind`; the text names the path inside it and never quotes a value.
         """
+        if type(self.content) is kind:
+            return self.content
         if not isinstance(self.content, msgspec.Raw) and _is_a(self.content, kind):
             return cast("T", self.content)
         raw = self.content_raw()

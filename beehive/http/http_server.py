@@ -157,8 +157,7 @@ class HttpServer(ConnectionServer):
             if is_stranger or reply.status in _REFUSED:
                 self._hold_back(connection)
             return connection.send(reply, keeps=self._idle_seconds > 0)
-        self._send_long(connection, reply, client)
-        return False
+        return self._send_long(connection, reply, client)
 
     def _hold_back(self, connection: "_Connection") -> None:
         """Wait before an answer to a client without rights, if there were too many."""
@@ -192,20 +191,21 @@ class HttpServer(ConnectionServer):
         except HttpStatusError as error:
             return self._refusal(error)
 
-    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> None:
+    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> bool:
+        """Serve a stream or a takeover; return whether the connection can carry another request."""
         with contextlib.ExitStack() as stack:
             stack.callback(reply.done)
             if not self._streams.acquire(client):
                 attempt = f"of {self._streams.most} streams too many are open already"
                 connection.send(self._refusal(HttpStatusError(503, attempt, hint="close one")))
-                return
+                return False
             stack.callback(self._streams.release, client)
             self._open.enter(connection.open, Phase.STREAM)
             if isinstance(reply, Takeover):
                 connection.open.is_upgraded = True
                 reply.carry_on(connection.socket)
-            else:
-                connection.send_stream(reply)
+                return False
+            return connection.send_stream(reply, keeps=self._idle_seconds > 0)
 
 
 def _guarded(handler: Callable[[Request], _Result], request: Request) -> _Result:
@@ -301,29 +301,28 @@ class _Connection:
         whole = memoryview(head + self._exchange.data(response.body) + self._exchange.end())
         for at in range(0, len(whole), _PIECE_BYTES):
             self.socket.sendall(whole[at : at + _PIECE_BYTES])
-        if keeps and self._exchange.next_request():
-            return True
-        self._end()
-        return False
+        return self._keeps(keeps)
 
-    def send_stream(self, stream: Stream) -> None:
-        """Send a response in pieces; when the pieces raise, the connection closes without the last chunk."""
+    def send_stream(self, stream: Stream, *, keeps: bool = False) -> bool:
+        """Send a response in pieces; when the pieces raise, the connection closes without the last chunk. Return
+        whether another request can come: clients that follow something, such as Python's of Kubernetes, let go of the
+        socket of an answer with `Connection: close`, and could not end their watch.
+        """
         peer = _SocketPeer(self.socket)
         head: StreamHead | Response = StreamHead(200, (("Content-Type", stream.content_type),))
         if stream.begin is not None:
             head = stream.begin(peer)
         if isinstance(head, Response):
-            self.send(head)
-            return
+            return self.send(head, keeps=keeps)
         self.socket.settimeout(STREAM_SECONDS)
         headers = [*head.headers, ("X-Content-Type-Options", "nosniff")]
-        self.socket.sendall(self._exchange.response(head.status, headers))
+        self.socket.sendall(self._exchange.response(head.status, headers, keeps=keeps))
         if not self._exchange.is_head:
             with contextlib.closing(stream.pieces(peer)) as pieces:
                 for piece in pieces:
                     self.socket.sendall(self._exchange.data(piece))
-            self.socket.sendall(self._exchange.end())
-        self._end()
+        self.socket.sendall(self._exchange.end())
+        return self._keeps(keeps)
 
     def _receive(self) -> bytes:
         left = self._seconds_left()
@@ -335,11 +334,15 @@ class _Connection:
     def _seconds_left(self) -> float:
         return self._deadline - self._clock.monotonic()
 
-    def _end(self) -> None:
+    def _keeps(self, keeps: bool) -> bool:
+        """Prepare for another request, if the connection is kept; else end its sending side."""
+        if keeps and self._exchange.next_request():
+            return True
         self.is_unread = self._exchange.is_unread
         if not self.is_unread:
             with contextlib.suppress(OSError):
                 self.socket.shutdown(socket.SHUT_WR)
+        return False
 
 
 def _name_of(listening: socket.socket) -> str:

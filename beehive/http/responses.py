@@ -75,5 +75,5 @@ def text(status: int, body: str) -> Response:
 
 
 def json(body: bytes) -> Response:
-    """Return a response with status 200 in JSON."""
-    return Response(200, "application/json", body)
+    """Return a response with status 200 in JSON, which a line break ends, as Go's encoder does it."""
+    return Response(200, "application/json", body + b"\n")

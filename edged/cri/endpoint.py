@@ -109,7 +109,8 @@ class Endpoint:
         self._leaving: set[Callable[[], None]] = set()
         """Leave the calls to a runtime in this process."""
         self._left = False
-        self._ended = threading.Condition()
+        self._lock = threading.RLock()
+        self._ended = threading.Condition(self._lock)
 
     def call(
         self,
@@ -131,7 +132,7 @@ class Endpoint:
 
         Raises CriError.
         """
-        version = self._known_version()
+        version = self._api_version or self._known_version()
         try:
             return self.call_version(version, request, answer, timeout, subject=subject, secrets=secrets)
         except UnimplementedError as error:
@@ -172,10 +173,14 @@ class Endpoint:
         """Make a call as `call` does, in a given version of CRI."""
         service, operation = _METHODS[request.DESCRIPTOR.full_name]
         try:
-            with self._finished(operation, subject):
-                path = f"/{api_version}.{service}/{operation}"
-                make = self._call_local if path in self._local else self._call_remote
-                response: Answer = make(path, request, answer, timeout)
+            path = f"/{api_version}.{service}/{operation}"
+            make = self._call_local if path in self._local else self._call_remote
+            if operation in _FINISHED:
+                with self._finished(operation, subject):
+                    return make(path, request, answer, timeout)
+            if self._closed:
+                raise _closed_error(operation, subject)
+            return make(path, request, answer, timeout)
         except CallError as failure:
             # without its cause, whose text was not redacted
             raise self._error_of(failure, operation, subject, secrets) from None
@@ -183,7 +188,6 @@ class Endpoint:
             if not self._closed:
                 raise
             raise _closed_error(operation, subject) from None
-        return response
 
     def close(self) -> None:
         """Close the connection, as soon as no container is being started or `FINISH_SECONDS` have passed. Later calls
@@ -202,19 +206,17 @@ class Endpoint:
 
     @contextmanager
     def _finished(self, operation: str, subject: str) -> Iterator[None]:
-        """Enter a call; `close` waits for it if its operation must finish. Raises ConnectionClosedError."""
-        waited_for = operation in _FINISHED
-        with self._ended:
+        """Enter a call that `close` waits for. Raises ConnectionClosedError."""
+        with self._lock:
             if self._closed:
                 raise _closed_error(operation, subject)
-            self._under_way += waited_for
+            self._under_way += 1
         try:
             yield
         finally:
-            if waited_for:
-                with self._ended:
-                    self._under_way -= 1
-                    self._ended.notify_all()
+            with self._lock:
+                self._under_way -= 1
+                self._ended.notify_all()
 
     def _read(
         self,
@@ -236,7 +238,7 @@ class Endpoint:
     def _read_local(self, path: str, request: Message, opened: Callable[[], None], each: Callable[[Any], None]) -> None:
         """Read a stream of a runtime in this process. Raises ConnectionClosedError when `close` has ended it."""
         endings: list[Callable[[], None]] = []
-        with self._ended:
+        with self._lock:
             if self._closed:
                 raise _closed_error(path.rpartition("/")[2], "")
             messages = self._local[path](request, endings.append)
@@ -247,7 +249,7 @@ class Endpoint:
                 for message in messages:
                     each(message)
         finally:
-            with self._ended:
+            with self._lock:
                 self._endings.difference_update(endings)
         if self._closed:
             raise _closed_error(path.rpartition("/")[2], "")
@@ -286,7 +288,7 @@ class Endpoint:
         registered: list[Callable[[], None]] = []
 
         def on_leave(leave: Callable[[], None]) -> None:
-            with self._ended:
+            with self._lock:
                 registered.append(leave)
                 self._leaving.add(leave)
                 if self._left:
@@ -295,15 +297,16 @@ class Endpoint:
         try:
             response: Answer = self._local[path](request, timeout=timeout, on_leave=on_leave)
         finally:
-            with self._ended:
-                self._leaving.difference_update(registered)
+            if registered:
+                with self._lock:
+                    self._leaving.difference_update(registered)
         return response
 
     def _connected(self, path: str) -> Channel:
         """Return the channel, which is made for the first call. Raises ConnectionClosedError after `close`."""
         from edged.cri.channel import Channel  # noqa: PLC0415 - 21 MB, see the module's text
 
-        with self._ended:
+        with self._lock:
             if self._channel is None:
                 if self._closed:
                     raise _closed_error(path.rpartition("/")[2], "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import msgspec
@@ -57,7 +58,7 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Approximate bytes of memory."""
-        return 1000 + sum(map(_bytes_in, self.arguments.values())) + (0 if self.again else _bytes_in(self.answer))
+        return 1000 + _bytes_in((*self.arguments.values(), None if self.again else self.answer))
 
     def record(self, time: float, redactor: Redactor) -> CriCall:
         """Return the entry in the form of a trace, without secrets."""
@@ -95,7 +96,7 @@ def packed(value: Any) -> Any:
     """Return the stored form of an argument or an answer."""
     if isinstance(value, Message):
         return _Packed(type(value), (value.SerializeToString(deterministic=True),), alone=True)
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    if isinstance(value, (str, bytes, int, NoneType)) or not isinstance(value, Sequence):
         return value
     if value and isinstance(value[0], Message):
         parts = tuple(item.SerializeToString(deterministic=True) for item in value)
@@ -103,13 +104,17 @@ def packed(value: Any) -> Any:
     return value if value else ()  # an empty list of protobuf's would keep its whole answer alive
 
 
-def _bytes_in(value: object) -> int:
-    """Return the approximate bytes of a stored value."""
-    if isinstance(value, _Packed):
-        return sum(50 + len(part) for part in value.parts)
-    if isinstance(value, (str, bytes)):
-        return 50 + len(value)
-    return sum(map(_bytes_in, value)) if isinstance(value, Sequence) else 0
+def _bytes_in(values: Sequence[object]) -> int:
+    """Return the approximate bytes of stored values."""
+    size = 0
+    for value in values:
+        if isinstance(value, _Packed):
+            size += 50 * len(value.parts) + sum(map(len, value.parts))
+        elif isinstance(value, (str, bytes)):
+            size += 50 + len(value)
+        elif isinstance(value, (tuple, list)):
+            size += _bytes_in(value)
+    return size
 
 
 class RecordingRuntime:

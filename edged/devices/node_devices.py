@@ -186,7 +186,7 @@ class NodeDevices:
         plugin = self._transport.connect(endpoint)
         try:
             self.manager.connect(resource, plugin)
-        except (PluginError, RegistrationError):
+        except BaseException:
             plugin.close()
             raise
 

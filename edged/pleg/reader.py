@@ -4,7 +4,7 @@ A snapshot costs two calls for any number of pods; full facts are read only of p
 just changed. An object that disappears between two calls is left out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from edged.cri.contract import SandboxId as CriSandboxId
 from edged.cri.errors import NotFoundError
 from edged.pleg.termination_message import with_termination_message
 from edged.pods import labels
-from edged.pods.facts import read_pod
+from edged.pods.facts import listed_pod, read_pod
 from edged.pods.model import PodFacts, PodRef, PodUid, RunState, SandboxId
 from protos.cri.v1 import api_pb2 as cri
 
@@ -78,12 +78,13 @@ class RuntimeReader:
         snapshot = self.snapshot(ref)
         return self.facts(snapshot) if snapshot is not None else PodFacts(ref)
 
+    def list_pod(self, ref: PodRef) -> PodFacts:
+        """Return the facts of one pod in two calls, as far as the lists have them: enough to stop and to remove it."""
+        return listed_pod(ref, *self._lists(ref))
+
     def snapshot(self, ref: PodRef) -> PodSnapshot | None:
         """Return the snapshot of one pod; None when the runtime does not have it."""
-        selector = {labels.POD_UID: ref.uid}
-        sandboxes = self._runtime.list_pod_sandboxes(cri.PodSandboxFilter(label_selector=selector))
-        containers = self._runtime.list_containers(cri.ContainerFilter(label_selector=selector))
-        return _snapshots(sandboxes, containers).get(ref.uid)
+        return _snapshots(*self._lists(ref)).get(ref.uid)
 
     def facts(self, snapshot: PodSnapshot) -> PodFacts:
         """Return the facts of the pod of a snapshot."""
@@ -93,6 +94,13 @@ class RuntimeReader:
             self._container_statuses(snapshot.containers),
         )
         return replace(facts, containers=tuple(with_termination_message(container) for container in facts.containers))
+
+    def _lists(self, ref: PodRef) -> tuple[Sequence[cri.PodSandbox], Sequence[cri.Container]]:
+        selector = {labels.POD_UID: ref.uid}
+        return (
+            self._runtime.list_pod_sandboxes(cri.PodSandboxFilter(label_selector=selector)),
+            self._runtime.list_containers(cri.ContainerFilter(label_selector=selector)),
+        )
 
     def _sandbox_statuses(self, ids: Iterable[str]) -> Iterable[cri.PodSandboxStatus]:
         for sandbox in ids:

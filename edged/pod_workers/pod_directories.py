@@ -3,7 +3,7 @@
 import errno
 import glob
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from beehive import Clock
@@ -155,7 +155,7 @@ class PodDirectories:
         return path
 
 
-def _remove_tree(path: Path, mounted: Iterable[Path]) -> None:
+def _remove_tree(path: Path, mounted: Sequence[Path]) -> None:
     """Remove a file or a directory with its content, unless one of the given points is below it."""
     try:
         found = path.lstat()
@@ -163,7 +163,7 @@ def _remove_tree(path: Path, mounted: Iterable[Path]) -> None:
         if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
             return
         raise
-    if stat.S_ISDIR(found.st_mode):
+    if mounted and stat.S_ISDIR(found.st_mode):
         _refuse_mounts(path.resolve(), mounted)
     remove_tree(path)
 

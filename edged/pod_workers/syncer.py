@@ -45,6 +45,8 @@ class _Progress(Struct):
     replaced: set[ContainerId] = set()
     pending: bool = False
     terminated: bool = False
+    removed: bool = False
+    """Whether the runtime has nothing of the pod any more."""
     told: bool = False
     """Whether an Event tells why the job failed."""
     inspected: tuple[float, PodFacts] | None = None
@@ -62,10 +64,10 @@ class ContainerParts(Struct, frozen=True):
 class PodSyncer:
     """Carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
 
-    A job begins by reading the pod from the runtime, so that it acts on the present state. It ends by reading the pod
-    again, so that its result is reported immediately. The second reading is left out if the job had nothing to do, as
-    most syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides on the steps. Used by several
-    workers at once, by each for another pod.
+    A job begins by reading the pod from the runtime, so that it acts on the present state; one that ends the pod reads
+    the lists only. It ends by reading the pod again, so that its result is reported immediately. The second reading is
+    left out if the job had nothing to do, as most syncs, which come every minute (kubelet's syncFrequency), or has
+    removed the pod. `edged.pods` decides on the steps. Used by several workers at once, by each for another pod.
 
     Args:
         clock: the current time.
@@ -126,7 +128,7 @@ class PodSyncer:
             if job.pod is not None:
                 self._events.sync_failed(job.pod, failure)
         inspected = progress.inspected if error is None else None
-        at, facts = (self._clock.monotonic(), None) if inspected is None else inspected
+        at, facts = inspected or (self._clock.monotonic(), PodFacts(job.ref) if progress.removed else None)
         return Done(
             job,
             self._final_facts(job, facts),
@@ -178,7 +180,7 @@ class PodSyncer:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
         containers stay, for status and logs.
         """
-        self._kill_pod(pod, self._reader.read_pod(job.ref), progress)
+        self._kill_pod(pod, self._reader.list_pod(job.ref), progress)
         progress.terminated = True
         self._resources.release(job.ref)
 
@@ -186,16 +188,17 @@ class PodSyncer:
         """Stop the running containers of a pod, and remove everything of it from the node, except perhaps its last
         containers.
         """
-        facts = self._reader.read_pod(job.ref)
+        facts = self._reader.list_pod(job.ref)
         if job.pod is not None:
             self._kill_pod(job.pod, facts, progress)
         else:
             self._killer.kill_orphan(facts)
         progress.terminated = True
         if job.keeps_last:
-            self._pruner.prune(self._reader.read_pod(job.ref))
+            self._pruner.prune(self._reader.list_pod(job.ref))
         else:
             self._killer.remove_pod(facts)
+            progress.removed = True
         self._resources.remove(job.ref)
         self._starter.forget_pod(job.ref.uid)
 

@@ -47,6 +47,34 @@ def read_pod(
     )
 
 
+def listed_pod(ref: PodRef, sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> PodFacts:
+    """Return the facts of one pod from CRI's lists: identities and states, without addresses, ends and messages. What
+    is not the pod's by its labels is left out, because a runtime may list more than it was asked for.
+    """
+    return pod_facts(
+        ref,
+        (
+            SandboxFacts(
+                SandboxId(each.id), each.metadata.attempt, each.state == cri.SANDBOX_READY, Nanoseconds(each.created_at)
+            )
+            for each in sandboxes
+            if _is_of(ref, each)
+        ),
+        (
+            ContainerFacts(
+                ContainerId(each.id),
+                SandboxId(each.pod_sandbox_id),
+                _name(each),
+                _attempt(each),
+                _state(each),
+                Nanoseconds(each.created_at),
+            )
+            for each in containers
+            if _is_of(ref, each)
+        ),
+    )
+
+
 def read_sandbox(status: cri.PodSandboxStatus) -> SandboxFacts:
     """Return the facts of one sandbox. An address that the runtime reports as empty becomes an empty tuple."""
     ips = None
@@ -71,9 +99,9 @@ def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> Container
     return ContainerFacts(
         id=ContainerId(status.id),
         sandbox_id=sandbox,
-        name=status.labels.get(labels.CONTAINER_NAME, status.metadata.name),
+        name=_name(status),
         attempt=_attempt(status),
-        state=_STATES.get(status.state, RunState.UNKNOWN),
+        state=_state(status),
         created_at=Nanoseconds(status.created_at),
         started_at=Nanoseconds(status.started_at),
         finished_at=Nanoseconds(status.finished_at),
@@ -89,6 +117,19 @@ def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> Container
     )
 
 
-def _attempt(status: cri.ContainerStatus) -> int:
+def _is_of(ref: PodRef, listed: cri.PodSandbox | cri.Container) -> bool:
+    found = labels.ref_from_labels(listed.labels)
+    return found is not None and found.uid == ref.uid
+
+
+def _name(container: cri.Container | cri.ContainerStatus) -> str:
+    return container.labels.get(labels.CONTAINER_NAME, container.metadata.name)
+
+
+def _state(container: cri.Container | cri.ContainerStatus) -> RunState:
+    return _STATES.get(container.state, RunState.UNKNOWN)
+
+
+def _attempt(status: cri.Container | cri.ContainerStatus) -> int:
     noted = status.annotations.get(labels.RESTART_COUNT, "")
     return int(noted) if noted.isascii() and noted.isdecimal() and len(noted) < 10 else status.metadata.attempt

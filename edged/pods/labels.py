@@ -49,9 +49,8 @@ def ref_of(pod: Pod) -> PodRef:
 
 def ref_from_labels(labels: Mapping[str, str]) -> PodRef | None:
     """Return the pod of a sandbox or container with these labels, None when it is not a pod's."""
-    if not all(labels.get(key) for key in (POD_UID, POD_NAMESPACE, POD_NAME)):
-        return None
-    return PodRef(PodUid(labels[POD_UID]), labels[POD_NAMESPACE], labels[POD_NAME])
+    uid, namespace, name = labels.get(POD_UID), labels.get(POD_NAMESPACE), labels.get(POD_NAME)
+    return PodRef(PodUid(uid), namespace, name) if uid and namespace and name else None
 
 
 def identity_labels(pod: Pod) -> dict[str, str]:

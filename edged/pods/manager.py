@@ -228,7 +228,7 @@ class PodManager:
 
     def by_name(self, namespace: str, name: str, *, static: bool = False) -> list[PodRecord]:
         """Return the records of the cloud's or the static pods of that name, the newest last."""
-        named = (r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name))
+        named = [r for r in self._records.values() if r.facts.ref.name == name and r.facts.ref.namespace == namespace]
         return [r for r in named if is_static(r.pod) is static]
 
     def put(self, pod: Pod) -> PodRecord:

@@ -101,7 +101,7 @@ class StatusGenerator:
 
     def publish(self) -> None:
         """Publish the pods with their statuses for the local HTTP server."""
-        self._snapshots.pods = tuple(record.pod for record in self._pods)
+        self._snapshots.pods = tuple([record.pod for record in self._pods])
 
     def _can_generate(self, record: PodRecord) -> bool:
         """Return whether enough is known for a status, and whether the cloud still accepts one, which it does not for a

@@ -11,7 +11,7 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 | event | effects |
 |---|---|
 | `AddPod` | TakeStatus, UpdateStatus, CorrectStatus, Enqueue; of a pod that is not admitted RecordEnd too |
-| `UpdatePod` | the same; during a removal Hold |
+| `UpdatePod` | the same, without Enqueue after the end of a deleted pod's job; during a removal Hold |
 | `ReconcilePod`: an echo of the reported status | TakeStatus, Publish or UpdateStatus, CorrectStatus |
 | `RemovePod` | StopStatus, Enqueue |
 | `KillPod` (eviction, deadline, rejection, shutdown) | Enqueue, RecordEnd; Kill if the pod is ending already |
@@ -392,8 +392,10 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Sy
         case AddPod(new, rejection):
             return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
         case UpdatePod(new, _, rejection):
+            is_done = pod.terminated and pod.deletion_requested and record.retry is None
             pod.update(new)
-            return (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus(), *_enqueue(pod))
+            effects = (SetCloudStatus(new), *_reject(pod, rejection), UpdateStatus(), CorrectStatus())
+            return effects if is_done else (*effects, *_enqueue(pod))
         case ReconcilePod(new):
             before = pod.pod.status
             pod.update(new)

@@ -1,6 +1,7 @@
 """All volumes of a pod: set up or updated, mounted into containers, and removed."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from edged.volumes.claims import (
 from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume
 from edged.volumes.csi.mounter import CsiMounter, CsiSources
-from edged.volumes.mounting import KernelMounts, Mounts, is_mounted, points_below
+from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.mounts import SubPaths
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from edged.volumes.payload import VolumeSources
@@ -100,10 +101,10 @@ class PodVolumes:
         Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
         directories. Raises the first PluginError or VolumeError when all were tried.
         """
-        pod = self._paths.pod(uid).resolve()
+        pod = self._pods / self._paths.pod(uid).name
         volumes, sub_paths = pod / self._paths.volumes(uid).name, pod / self._paths.sub_paths(uid).name
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
-        problem = self._unmount(points_below(self.mounts, sub_paths)) if sub_paths.exists() else None
+        problem = self._unmount(self.mounts.below(sub_paths)[::-1]) if sub_paths.exists() else None
         try:
             if problem is None:
                 self._csi.tear_down(uid)
@@ -111,7 +112,7 @@ class PodVolumes:
             problem = error
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
-        points = points_below(self.mounts, pod, *others)
+        points = self.mounts.below(pod, *(each.resolve() for each in others))[::-1]
         ours = [point for point in points if point.is_relative_to(volumes)]
         if problem is not None:
             of_drivers = volumes / self._paths.volume_kind(uid, "csi").name
@@ -120,6 +121,11 @@ class PodVolumes:
             if failure is not None:
                 raise failure
         return [point for point in points if not point.is_relative_to(volumes)]
+
+    @cached_property
+    def _pods(self) -> Path:
+        """The directory of all pods, as the kernel's table has it: without links."""
+        return self._paths.pods.resolve()
 
     def _unmount(self, points: list[Path]) -> AttemptError | None:
         """Unmount all the points; return the first error: memory must not wait for a point that a process uses."""

@@ -6,7 +6,7 @@ out then calls them by `computed`, with `Results.used`, and gets the results for
 
 Such a request has a large body, or its object is large, or it becomes large by the defaults and rules of its kind, or
 by copies in a patch. The last is seen on the way: functions count such steps with `charge_steps`, and in the context
-`few_steps` too many of them end the request.
+`in_few_steps` too many of them end the request.
 """
 
 import threading
@@ -98,22 +98,22 @@ def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return function(*args, **kwargs) if results is None else results.of(function, args, kwargs)
 
 
-@contextmanager
-def few_steps(most: int) -> Iterator[None]:
-    """Let this thread take so many steps in the context, each of about a microsecond or a few, and not more.
+def in_few_steps(most: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function returns for its arguments, and let it take so many steps, each of about a microsecond or
+    a few, and not more.
 
     Raises:
         ManyStepsError: by `charge_steps`, before the step that is too many.
     """
     before, _thread.steps_left = _thread.steps_left, most
     try:
-        yield
+        return function(*args, **kwargs)
     finally:
         _thread.steps_left = before
 
 
 def charge_steps(steps: int) -> None:
-    """Count steps that do not follow from the size of a request, before they are taken; see `few_steps`."""
+    """Count steps that do not follow from the size of a request, before they are taken; see `in_few_steps`."""
     left = _thread.steps_left
     if left is None:
         return

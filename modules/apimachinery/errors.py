@@ -47,7 +47,7 @@ class ApiStatusError(Exception):
 
     def response(self) -> Response:
         """Return the Status as a response."""
-        return Response(self.code, "application/json", msgspec.json.encode(self.status()))
+        return Response(self.code, "application/json", msgspec.json.encode(self.status()) + b"\n")
 
 
 class CloudRefusalError(ApiStatusError):

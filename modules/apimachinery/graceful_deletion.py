@@ -106,8 +106,9 @@ def without_finalizer(obj: JsonObject, name: str) -> JsonObject:
 
 def is_deletion_over(obj: JsonObject) -> bool:
     """Return whether an object that was changed is to be removed (ShouldDeleteDuringUpdate)."""
-    grace = obj["metadata"].get("deletionGracePeriodSeconds")
-    return is_being_deleted(obj) and not grace and not finalizers_of(obj) and not content_finalizers_of(obj)
+    if not obj["metadata"].get("deletionTimestamp") or obj["metadata"].get("deletionGracePeriodSeconds"):
+        return False
+    return not finalizers_of(obj) and not content_finalizers_of(obj)
 
 
 def content_finalizers_of(obj: JsonObject) -> list[str]:

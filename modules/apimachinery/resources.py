@@ -90,6 +90,8 @@ class Resource(msgspec.Struct, frozen=True):
     """The kind in the API server's keys; empty: the kind."""
     stored_version: str = ""
     """The apiVersion of its stored objects; empty: none are stored."""
+    deprecation: str = ""
+    """What clients of a deprecated version of a custom resource are told."""
 
     @property
     def is_custom(self) -> bool:

@@ -228,10 +228,9 @@ def is_status_only(old: _Object, new: _Object) -> bool:
         if name not in (_STATUS, _METADATA) and (before := old.get(name)) is not value and before != value:
             return False
     before, after = old[_METADATA], new[_METADATA]
-    return len(old) == len(new) and (
-        before is after or (all(name in _OWN_METADATA or before.get(name) == value for name, value in after.items())
-        and before.keys() - _OWN_METADATA == after.keys() - _OWN_METADATA)
-    )  # fmt: skip
+    if len(old) != len(new) or (before is not after and before.keys() - _OWN_METADATA != after.keys() - _OWN_METADATA):
+        return False
+    return not [name for name, value in after.items() if name not in _OWN_METADATA and before[name] != value]
 
 
 def changed_fields(kind: str, old: _Object, new: _Object, *, status: bool = False) -> tuple[tuple[str, ...], bool]:

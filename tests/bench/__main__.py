@@ -22,6 +22,7 @@ from tests.bench import (
     crowd,
     devices,
     full,
+    growth,
     ingest,
     link,
     mesh,
@@ -32,6 +33,7 @@ from tests.bench import (
     page_day,
     pleg,
     recorder,
+    rootless,
     slow_disk,
     store,
     view,
@@ -110,11 +112,13 @@ SECTIONS: Final = (
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
     Section("crowd-20", "a thousand nodes with 20 pods each", lambda _rounds: crowd.measure(pods=20)),
+    Section("growth", "what one more costs cloudcore; floor: the same among few", lambda _rounds: growth.measure()),
     Section("cloud", "cloudcore at a cluster; floor: the same write's answer", lambda _rounds: cloud.measure()),
     Section("devices", "devices and MQTT; floor: paho-mqtt alone", devices.measure, devices.missing),
     Section("embedded", "node on the process runtime; floor: the same CRI calls made bare", node.embedded),
     Section("oci", "node on the OCI runtime; floor: the same CRI calls made bare", node.oci, oci.missing),
     Section("runtime", "OCI runtime beside containerd", oci.measure, oci.missing),
+    Section("rootless", "OCI runtime by its calls, as root or as an ordinary user", rootless.measure, rootless.missing),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
     Section("offline", "50 stored pods without a cloud; floor: the same pods from the cloud", offline.measure),
     Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
@@ -137,7 +141,7 @@ SECTIONS: Final = (
 )
 
 ON_REQUEST: Final = (
-    "cloud", "crowd-20", "devices", "slow-disk", "full-embedded", "full-oci", "full-containerd", "page-day",
+    "cloud", "crowd-20", "devices", "growth", "slow-disk", "full-embedded", "full-oci", "full-containerd", "page-day",
 )  # fmt: skip
 """Sections that take minutes and run only when `--only` names them."""
 

@@ -157,8 +157,8 @@ def _rest(machine: Machine) -> list[Row]:
     parents = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "conmon"]
     parents = [each for each in parents if _is_of(each, str(machine.edge.root))]
     own = [agent, *agent.children(recursive=True)]
-    of_parents = sum(map(_proportional, parents))
-    whole = sum(map(_proportional, {each.pid: each for each in (*own, *parents)}.values()))
+    of_parents = sum(map(proportional, parents))
+    whole = sum(map(proportional, {each.pid: each for each in (*own, *parents)}.values()))
     before, began = _processor(own + parents), time.perf_counter()
     pass_time(_IDLE_SECONDS)
     idle = 100 * (_processor(own + parents) - before) / (time.perf_counter() - began)
@@ -169,7 +169,8 @@ def _rest(machine: Machine) -> list[Row]:
     ]
 
 
-def _proportional(process: psutil.Process) -> float:
+def proportional(process: psutil.Process) -> float:
+    """Return the memory of a process in megabytes, shared pages by halves, thirds … (PSS); 0 if it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -238,7 +239,7 @@ def _watching_workers() -> Iterator[Callable[[], float]]:
                 workers = [
                     each for each in this.children(recursive=True) if "images/worker" in " ".join(each.cmdline())
                 ]
-                found.append(sum(map(_proportional, workers)))
+                found.append(sum(map(proportional, workers)))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -1,19 +1,21 @@
 """`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, 100 of one of three
 cloudcores on PostgreSQL, 50 of three at one cluster and 50 of three at one cluster with their state on PostgreSQL, with
 restarts of the API server and of PostgreSQL between them, 1,000 of the OCI runtime at points of its calls and 100 of
-conmon, a tenth of that with each other program that it can use, 100 of edgecore whose pods are OCI containers, ten of
+conmon, a tenth of that with each other program that it can use (without root: 1,000 of the runtime, slirp4netns, the
+holder of the namespaces or all of them, and 100 of conmon), 100 of edgecore whose pods are OCI containers, ten of
 edgecore in a minute of 1,000 MQTT messages a second both ways, and 300 configmaps that change for five minutes while
 the agent's memory is measured, and five minutes of rest. The invariants are asserted on the way; the results are
 printed.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos import campaign, kills, memory, mqtt, oci, several
+from tests.chaos import campaign, kills, memory, mqtt, oci, rootless, several
 from tests.chaos.oci_node import with_own_image
 from tests.chaos.oci_server import CONMON, KINDS, RUNC
 from tests.modules.edge.eventbus.broker import MOSQUITTO
@@ -76,9 +78,13 @@ def _kill_several(seed: int, kills: int) -> None:
 
 
 def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> None:
-    """With crun and conmon; a tenth of the kills each with edgecore's shim in the place of conmon, and with runc. Then
-    whole agents on this runtime.
+    """As an ordinary user what a node without root consists of. As root with crun and conmon; a tenth of the kills each
+    with edgecore's shim in the place of conmon, and with runc. Then whole agents on this runtime.
     """
+    if os.geteuid():
+        missing = rootless.reason_missing()
+        _say(f"OCI runtime: left out: {missing}" if missing else rootless.run(seed, calls, conmons))
+        return
     if missing := reason_missing():
         _say(f"OCI runtime: left out: {missing}")
         return

@@ -14,9 +14,22 @@ import grpc
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.chaos.oci_calls import ECHOES, HAS_VOLUME, Client, Peers
-from tests.chaos.oci_model import CREATED, EXITED, KINDS, RUNNING, Box, Call, Known, Pod, check_change, expected_traces
+from tests.chaos.oci_model import (
+    CREATED,
+    EXITED,
+    KINDS,
+    POD_KINDS,
+    RUNNING,
+    Box,
+    Call,
+    Known,
+    Pod,
+    check_change,
+    check_loss,
+    expected_traces,
+)
 from tests.chaos.oci_node import OWN, Death, KilledOciNode
-from tests.chaos.oci_server import CONMON, RUNC, SHIM
+from tests.chaos.oci_server import CONMON, HOLDER, ROOTLESS, RUNC, SHIM, SLIRP, kill_helper
 from tests.chaos.oci_sessions import CutOffError
 from tests.modules.runtimes.process.node import eventually
 
@@ -40,7 +53,14 @@ _LONGEST_DELAY: Final = 20_000
 _VICTIMS: Final = ("start", "exec", "update", "reopen", "stop", "remove", "exec session", "attach session")
 
 
-_PROGRAMS: Final = {CONMON: "crun and conmon", SHIM: "crun and edgecore's shim", RUNC: "runc and conmon"}
+_PROGRAMS: Final = {
+    CONMON: "crun and conmon", SHIM: "crun and edgecore's shim", RUNC: "runc and conmon", ROOTLESS: "crun without root",
+}  # fmt: skip
+_ALL: Final = "all"
+_HELPERS: Final = {HOLDER: 0.3, SLIRP: 0.6, _ALL: 0.7}
+"""Without root: the share of rounds in which it dies, added up. With the holder edgecore dies, and with all everything
+that keeps the namespaces."""
+_ENDING: Final = ("stop", "remove", *POD_KINDS)
 
 
 class Survived(NamedTuple):
@@ -114,13 +134,23 @@ class _Campaign:
                 return
             self._perform(self._next_step())
             self._compare(answered=True)
+        helper = self._helper() if not on_conmon else ""
         victim = self._choose(_VICTIMS) if on_conmon else None
         self._begin(victim or self._choose(KINDS) or Call("run pod"))
         if victim:
             self._with_dying_conmon(victim)
+        elif helper == _ALL:
+            self._with_all_dead()
+        elif helper == SLIRP:
+            self._with_dying_network()
         else:
-            self._with_dying_runtime(self.call)
+            self._with_dying_runtime(self.call, helper if self.call.kind not in _ENDING else "")
         self._look_at_machine()
+
+    def _helper(self) -> str:
+        """What dies besides the runtime, or in its place; empty for nothing."""
+        drawn = self._draw.random() if self._node.maps_users else 1.0
+        return next((name for name, limit in _HELPERS.items() if drawn < limit), "")
 
     def _next_step(self) -> Call:
         """The call that brings a container nearer to running."""
@@ -143,17 +173,45 @@ class _Campaign:
         assert self._client.known == Known({}, {}, self._client.known.pulled)
         self._look_at_machine()
 
-    def _with_dying_runtime(self, call: Call) -> None:
+    def _with_all_dead(self) -> None:
+        """Nobody can enter the namespaces any more: their pods have ended, as after a restart of the machine."""
+        self._node.kill_all()
+        self.kills[_ALL] += 1
+        self._node.serve()
+        after = self._listed()
+        check_loss(self._client.known, after)
+        self._client.known, self._adopted = after, frozenset(after.of(CREATED))
+
+    def _with_dying_network(self) -> None:
+        """The call may fail then; the next look of edgecore at its network brings it back."""
+        self._node.arm(Death(self._points(), victim=SLIRP))
+        answered = True
+        try:
+            self._perform(self.call)
+        except CutOffError:
+            answered = False
+        except grpc.RpcError as error:
+            assert isinstance(error, grpc.Call)
+            assert error.code() is not grpc.StatusCode.UNAVAILABLE, error.details()
+            answered = False
+        self._node.disarm()
+        if not self._node.has_killed:
+            kill_helper(SLIRP, self._node.server)
+        self.kills[SLIRP] += 1
+        self._node.cri.Status(cri.StatusRequest())
+        self._compare(answered=answered)
+
+    def _with_dying_runtime(self, call: Call, helper: str = "") -> None:
         delay = self._draw.choice((0, 0, self._draw.randint(1, _LONGEST_DELAY)))
         if self._draw.random() < _HELD:
             self._node.hold(self._draw.randint(1, _POINTS_OF_START // 2))
-        self._node.arm(Death(self._points(), delay))
+        self._node.arm(Death(self._points(), delay, helper))
         answered = self._is_answered()
         was_killed = self._node.disarm()
         assert was_killed or answered, "the call was cut off, but the runtime was not killed"
         if was_killed:
             self._node.wait_for_end()
-            self.kills[self.call.kind] += 1
+            self.kills[helper or self.call.kind] += 1
             self._start_again()
         self._node.release()
         self._compare(answered=answered)
@@ -192,7 +250,7 @@ class _Campaign:
             assert isinstance(error, grpc.Call)
             assert error.code() is not grpc.StatusCode.UNAVAILABLE, error.details()
         self._node.disarm()
-        if self._node.has_killed_conmon:
+        if self._node.has_killed:
             self.conmons[call.kind] += 1
             eventually(lambda: self._node.states().get(call.target) != RUNNING)
         self._compare(answered=True, victim=call.target)

@@ -107,7 +107,7 @@ class Client:
         shape = Shape(
             own_network,
             shares_processes=self._draw.random() < 0.3,
-            own_users=own_network and self._has_users and self._draw.random() < 0.4,
+            own_users=self._node.maps_users or (own_network and self._has_users and self._draw.random() < 0.4),
             host_port=self._node.free_port(self._number) if own_network and self._draw.random() < 0.4 else 0,
         )
         self.asked[name] = self._node.shape = shape

@@ -105,6 +105,18 @@ def check_change(call: Call, before: Known, after: Known, *, answered: bool, vic
             assert now_box.ended == box.ended, f"container {name} has ended twice"
 
 
+def check_loss(before: Known, after: Known) -> None:
+    """Assert that all sandboxes and containers have ended, and are still there."""
+    assert after.pods.keys() == before.pods.keys(), "a sandbox is lost, or new"
+    assert not any(pod.ready for pod in after.pods.values()), "a sandbox is ready in lost namespaces"
+    assert after.boxes.keys() == before.boxes.keys(), "a container is lost, or new"
+    assert not after.of(RUNNING), "a container runs in lost namespaces"
+    assert after.pulled == before.pulled, "an image is lost, or new"
+    for name, box in before.boxes.items():
+        if box.state == EXITED:
+            assert after.boxes[name].ended == box.ended, f"container {name} has ended twice"
+
+
 def _check_images(call: Call, before: frozenset[str], after: frozenset[str], *, answered: bool) -> None:
     """Assert that a pull has added its image, a removal has removed it, and that all others are as they were."""
     meant = before

@@ -5,14 +5,16 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from modules.runtimes.oci.crun.conmon import find_conmon
+from beehive.node_namespaces import DIRECTORY
 from modules.runtimes.oci.leftovers import mount_points
 from modules.runtimes.oci.mapped_roots import MappedRoots
+from modules.runtimes.oci.rootless.node_network import NodeNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.chaos.oci_server import (
     CONMON,
@@ -20,14 +22,19 @@ from tests.chaos.oci_server import (
     DELAY,
     DIGITS,
     HELD,
+    HELPERS,
+    HOLDER,
     LIMIT,
     REACHED,
+    ROOTLESS,
     VICTIM,
     countdown,
     is_parent,
+    kill_helper,
     number_of,
 )
 from tests.modules.runtimes.oci.node import control_groups
+from tests.modules.runtimes.oci.rootless.node import enter_network
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS, Node, alive
 from tests.support.images import busybox_image, docker_archive
 
@@ -110,6 +117,10 @@ class KilledOciNode(Node):
         self.first_port = _FIRST_PORT + number_of(directory) % _NODES * _PORTS
         self._ports = range(self.first_port, self.first_port + _PORTS)
         self._second = MappedRoots(self.state).directory
+        self.maps_users = kind == ROOTLESS
+        """Whether all pods have users of their own without asking, as an ordinary user's."""
+        if self.maps_users:
+            self._second = DIRECTORY / "roots" / self._second.name
 
     def free_port(self, number: int) -> int:
         """One of the ports of the machine that this node's pods may have, by a number."""
@@ -130,7 +141,7 @@ class KilledOciNode(Node):
 
     def _choose_namespaces(self, options: cri.NamespaceOption) -> None:
         options.network, options.pid = cri.POD if self.shape.own_network else cri.NODE, cri.CONTAINER
-        if self.shape.own_users:
+        if self.shape.own_users and not self.maps_users:
             user = options.userns_options
             user.mode = cri.POD
             for each in (user.uids, user.gids):
@@ -160,7 +171,7 @@ class KilledOciNode(Node):
         shared[LIMIT] = shared[REACHED] = 0
         self._armed_at = shared[COUNTED]
         shared[DELAY] = death.delay if death else 0
-        shared[VICTIM] = int(death.victim[:DIGITS], 16) if death and death.victim else 0
+        shared[VICTIM] = _number_of(death.victim) if death else 0
         shared[LIMIT] = self._armed_at + death.points if death else 0
 
     def hold(self, points: int) -> None:
@@ -195,9 +206,18 @@ class KilledOciNode(Node):
         return self._countdown[COUNTED] - self._armed_at
 
     @property
-    def has_killed_conmon(self) -> bool:
-        """Whether the runtime has killed a conmon there."""
+    def has_killed(self) -> bool:
+        """Whether the runtime has killed a conmon, or a helper, there."""
         return self._countdown[VICTIM] < 0
+
+    def kill_all(self) -> None:
+        """Kill the runtime and whatever else keeps its namespaces."""
+        member = self.server
+        for each in _processes():
+            if self._runs(each):
+                os.kill(each.number, 9)
+        kill_helper(HOLDER, member)
+        self.kill()
 
     def wait_for_end(self) -> None:
         """Note that the runtime is dead."""
@@ -242,33 +262,39 @@ class KilledOciNode(Node):
         """Look at the machine."""
         processes = _processes()
         below = [path for each in ("containers", "sandboxes") for path in (self.state / each).iterdir()]
-        points = mount_points(Path("/proc/self/mountinfo").read_text())
-        containers, name = self.state / "containers", self.directory.name
-        leases = (self.directory / "leases").glob("edgecore/*.*.*.*")
+        points = mount_points(Path(f"/proc/{self.server}/mountinfo").read_text())
+        containers = self.state / "containers"
+        leases = self._there(DIRECTORY / "cni" if self.maps_users else self.directory / "leases")
         return Traces(
             conmons=_sorted(each.arguments[each.arguments.index("-c") + 1] for each in processes if self._runs(each)),
-            processes=_sorted(group for each in processes for group in _groups_below(name, each.groups)),
-            groups=_sorted({each.name for each in control_groups(name)} - {name}),
+            processes=_sorted(group for each in processes for group in self._container_of(each)),
+            groups=_sorted(self._groups(processes)),
             roots=_sorted(path.parent.name for path in points if path.parent.parent == containers),
-            second_roots=_sorted({each.name for each in _listed(self._second)} | _owners(points, self._second)),
+            second_roots=_sorted(
+                {each.name for each in _listed(self._there(self._second))} | _owners(points, self._second)
+            ),
             volumes=_sorted(_owners([each.parent.parent for each in points], containers)),
             states=_sorted(path.name for path in self._in_runtime() if path.parent.name != _BUNDLES),
-            namespaces=_sorted(path.name for path in (self.state / "namespaces").iterdir()),
-            leases=_sorted(path.read_text().split()[0] for path in leases),
-            ports=_sorted(pod for pod, port in _RULE.findall(_host_port_rules()) if int(port) in self._ports),
+            namespaces=_sorted(path.name for path in self._there(self.state / "namespaces").iterdir()),
+            leases=_sorted(path.read_text().split()[0] for path in leases.glob("edgecore/*.*.*.*")),
+            ports=_sorted(pod for pod, port in self._host_ports() if int(port) in self._ports),
             directories=_sorted(path.name for path in below if not path.name.startswith(".")),
             other=_sorted(
-                map(str, (*self._unaccounted(below), *self._lost_inits(processes), *self._workers(processes)))
+                map(
+                    str,
+                    (
+                        *self._unaccounted(below),
+                        *self._lost_inits(processes),
+                        *self._workers(processes),
+                        *(self._beside(processes) if self.maps_users else ()),
+                    ),
+                )
             ),
         )
 
     def has_conmon(self, container: str) -> bool:
         """Whether the conmon of a container lives."""
-        process = find_conmon(self.state / "containers" / container)
-        if process is None:
-            return False
-        os.close(process)
-        return True
+        return any(self._runs(each) and container in each.arguments for each in _processes())
 
     def _runs(self, process: "_Process") -> bool:
         """Whether a process is a conmon of this node."""
@@ -284,7 +310,49 @@ class KilledOciNode(Node):
 
     def _in_runtime(self) -> list[Path]:
         """Return crun's states of containers, and their bundles."""
-        return list((self.state / "runtime").glob("*/*"))
+        return list(self._there(self.state / "runtime").glob("*/*"))
+
+    def _there(self, path: Path) -> Path:
+        """Return a path as the runtime has it."""
+        return Path(f"/proc/{self.server}/root{path}")
+
+    def _container_of(self, process: "_Process") -> set[str]:
+        """The container of a process: by its control group or, as an ordinary user has none, its root file system."""
+        if not self.maps_users:
+            return _groups_below(self.directory.name, process.groups)
+        with suppress(OSError):
+            mounts = Path(f"/proc/{process.number}/mountinfo").read_text()
+            root = next((line for line in mounts.splitlines() if line.split()[4] == "/"), "")
+            found = re.search(rf"upperdir={self.state}/containers/([0-9a-f]+)/", root)
+            return {found[1]} if found else set()
+        return set()
+
+    def _groups(self, processes: "list[_Process]") -> set[str]:
+        if self.maps_users:
+            return {each for process in processes for each in self._container_of(process)}
+        return {each.name for each in control_groups(self.directory.name)} - {self.directory.name}
+
+    def _host_ports(self) -> list[tuple[str, str]]:
+        """The sandboxes that portmap leads ports to, which are as many as slirp4netns has."""
+        if not self.maps_users:
+            return _RULE.findall(_host_port_rules())
+        found = _RULE.findall(_host_port_rules(enter_network(self.server)))
+        forwards = NodeNetwork(self._there(DIRECTORY)).forwards()
+        inner = sorted(str(each.inner) for each in forwards)
+        same = inner == sorted(port for _, port in found)
+        return found if same else [*found, (f"slirp4netns has {inner}", str(self.first_port))]
+
+    def _beside(self, processes: "list[_Process]") -> list[str]:
+        """What is missing or too many of the processes of the namespaces that belong to no container."""
+        users = Path(f"/proc/{self.server}/ns/user").readlink()
+        names: Counter[str] = Counter()
+        for each in processes:
+            with suppress(OSError):
+                is_member = Path(f"/proc/{each.number}/ns/user").readlink() == users
+                if is_member and each.number != self.server and not self._runs(each):
+                    names[Path(f"/proc/{each.number}/comm").read_text().strip()] += 1
+        wanted = Counter(HELPERS)
+        return [f"{sign}{name}" for sign, more in (("+", names - wanted), ("-", wanted - names)) for name in more]
 
     def _lost_inits(self, processes: "list[_Process]") -> list[int]:
         """The first processes of pods that share their processes, without a pinned namespace."""
@@ -351,9 +419,14 @@ def _listed(directory: Path) -> list[Path]:
     return list(directory.iterdir()) if directory.exists() else []
 
 
-def _host_port_rules() -> str:
+def _number_of(victim: str) -> int:
+    """What stands for a victim among the shared numbers: a helper's place, or the first digits of a container."""
+    return HELPERS.index(victim) + 1 if victim in HELPERS else int(victim[:DIGITS] or "0", 16)
+
+
+def _host_port_rules(prefix: Sequence[str] = ()) -> str:
     """The rules of portmap for ports of the machine; none where it never ran."""
-    command = ["iptables", "-w", "-t", "nat", "-S", "CNI-HOSTPORT-DNAT"]
+    command = [*prefix, "/usr/sbin/iptables", "-w", "-t", "nat", "-S", "CNI-HOSTPORT-DNAT"]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 

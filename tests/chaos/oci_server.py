@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 from beehive.clock import Clock, RealClock
+from beehive.files.removal import remove_tree
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
@@ -25,6 +26,8 @@ from modules.runtimes.oci.images.worker.kernel import die_with_parent
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.programs import find_programs
+from modules.runtimes.oci.rootless.entering import end_namespaces, enter
+from modules.runtimes.oci.rootless.settings import rootless_settings
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 
 LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)
@@ -39,10 +42,17 @@ DIGITS: Final = 15
 
 CONMON, SHIM, RUNC = "conmon", "shim", "runc"
 KINDS: Final = (CONMON, SHIM, RUNC)
-"""Of the runtime: crun and conmon; crun and edgecore's shim, as without conmon; runc and conmon."""
+"""Of root's runtime: crun and conmon; crun and edgecore's shim, as without conmon; runc and conmon."""
+ROOTLESS: Final = "rootless"
+"""An ordinary user's, with crun and conmon."""
+SLIRP, HOLDER = "slirp4netns", "sleep"
+HELPERS: Final = (SLIRP, HOLDER)
+"""Programs that die in the place of a conmon; with the holder of the namespaces the runtime dies, too."""
 
 _BYTES: Final = 40
 _PLUGINS: Final = ("bridge", "portmap")
+NAMESPACES: Final = "namespaces"
+"""File with the secret name of an ordinary user's namespaces."""
 HELD: Final = "held"
 """File that holds up crun and the CNI plug-ins."""
 
@@ -74,16 +84,18 @@ def network_of(directory: Path, clock: Clock) -> DefaultNetwork:
 
 def settings_of(directory: Path, clock: Clock, kind: str) -> OciSettings:
     """The settings of a runtime of one of the `KINDS` whose files are all in one directory."""
-    network = PodNetwork(directory / "net.d", [directory / "bin", PLUGINS], clock, default=network_of(directory, clock))
     programs = find_programs()
     if kind == RUNC:
         programs = programs._replace(runtime=_found(RUNC))
     programs = programs._replace(runtime=_holdable(directory, programs.runtime))
+    if kind == ROOTLESS:
+        return rootless_settings(programs, clock, (), directory / "certs.d", directory / "archives", keep_blobs=False)
     if kind == SHIM:
         programs = programs._replace(conmon=None)
     for plugin in _PLUGINS:
         if (PLUGINS / plugin).exists():
             _holdable(directory, PLUGINS / plugin)
+    network = PodNetwork(directory / "net.d", [directory / "bin", PLUGINS], clock, default=network_of(directory, clock))
     return OciSettings(programs, network, directory / "certs.d", directory / "archives")
 
 
@@ -123,8 +135,13 @@ class _Death:
             self._die()
 
     def _die(self) -> None:
-        if self._shared[VICTIM]:
-            self._shared[VICTIM] = -_kill_conmon(f"{self._shared[VICTIM]:0{DIGITS}x}")
+        victim = self._shared[VICTIM]
+        if 0 < victim <= len(HELPERS):
+            self._shared[VICTIM] = -kill_helper(HELPERS[victim - 1], os.getpid())
+            if HELPERS[victim - 1] == HOLDER:
+                os.kill(os.getpid(), signal.SIGKILL)
+        elif victim:
+            self._shared[VICTIM] = -_kill_conmon(f"{victim:0{DIGITS}x}")
         elif self._shared[DELAY]:
             signal.setitimer(signal.ITIMER_REAL, self._shared[DELAY] / 1e6)
         else:
@@ -149,7 +166,23 @@ def _kill_conmon(digits: str) -> int:
     return killed
 
 
+def kill_helper(name: str, member: int) -> int:
+    """Kill the processes of this name in the user namespace of one; return how many."""
+    users = Path(f"/proc/{member}/ns/user").readlink()
+    killed = 0
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
+        if entry.isdecimal():
+            with suppress(OSError):
+                process = Path("/proc", entry)
+                if (process / "comm").read_text().strip() == name and (process / "ns/user").readlink() == users:
+                    os.kill(int(entry), signal.SIGKILL)
+                    killed += 1
+    return killed
+
+
 def _serve(directory: Path, kind: str) -> None:
+    if kind == ROOTLESS:
+        enter(directory / NAMESPACES)
     die_with_parent(signal.SIGKILL)
     death = _Death(countdown(directory))
     threading.setprofile(death)
@@ -173,9 +206,15 @@ def _main(directory: Path, kind: str) -> None:
                 os._exit(1)
         _, status = os.waitpid(pid, 0)
         os.write(1, f"ended {os.waitstatus_to_exitcode(status)}\n".encode())
+    if kind == ROOTLESS:
+        enter(directory / NAMESPACES)
     clock = RealClock()
     purge(directory / "state", clock, settings_of(directory, clock, kind))
-    network_of(directory, clock).remove()
+    if kind == ROOTLESS:
+        remove_tree(directory / "state")
+        end_namespaces()
+    else:
+        network_of(directory, clock).remove()
     clock.close()
 
 

@@ -35,7 +35,8 @@ def main() -> None:
         numbers = ", ".join(f"{number:g} {name} ({before.get(name, 0):g})" for name, number in counted.numbers.items())
         sys.stdout.write(f"{step}: {numbers}\n")
     if chosen.write:
-        TABLE.write_text(with_counts(TABLE.read_text(), steps))
+        kept = {step: Counted(numbers) for step, numbers in table.items() if chosen.area}
+        TABLE.write_text(with_counts(TABLE.read_text(), kept | steps))
 
 
 if __name__ == "__main__":

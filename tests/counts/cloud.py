@@ -40,6 +40,10 @@ from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from tests.counts.calls import Calls
 
 _PROJECT: Final = "e632"
+_SILENCE: Final = 86_400.0
+"""Seconds that nodes may be silent where nothing is counted."""
+_UNREAD: Final = 1 << 20
+"""Bytes that a node may send at once."""
 
 
 class CountedCloud:
@@ -48,14 +52,17 @@ class CountedCloud:
     Args:
         bee: an empty harness.
         directory: an empty one.
+        url: of an empty database; "" is a file in the directory.
+        is_counted: whether calls are counted, which takes more time than they do.
     """
 
-    def __init__(self, bee: Harness, directory: Path) -> None:
+    def __init__(self, bee: Harness, directory: Path, url: str = "", *, is_counted: bool = True) -> None:
         self.bee = bee
-        self.calls = Calls(bee.simulation, commits=Database._make_durable)
+        if is_counted:
+            self.calls = Calls(bee.simulation, commits=Database._make_durable)
         self.path = str(directory / "nodes")
         """Of the socket for nodes."""
-        config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
+        config = CloudCoreConfig(control_socket=directory / "control", database=url or str(directory / "cloud.db"))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")
         identities, counters = known_identities(hive), Counters(refusals, known)
@@ -69,7 +76,8 @@ class CountedCloud:
         hive.add(IdentitiesModule, identities, server.cluster.connect, config.lease.namespace)
         hive.add(EdgeController, server.cluster, database, refusals, None, known, NodeWatches())
         hive.add(Journal, lambda: JournalDatabase(config.database_url, turn), "cloud")
-        hive.add(CloudHub, CloudHubSettings(), self._make_server, {}, refusals)
+        settings = CloudHubSettings() if is_counted else CloudHubSettings(keepalive_interval=_SILENCE)
+        hive.add(CloudHub, settings, self._make_server, {}, refusals)
         hive.add(DynamicController)
         hive.add(DeviceController, refusals, known, is_embedded=True)
         bee.start()
@@ -168,6 +176,7 @@ class CountedNode:
         self.name = name
         self._cloud = cloud
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)  # the cloud reads when it is polled
         self._socket.connect(cloud.path)
         url = f"ws://127.0.0.1/{_PROJECT}/{name}/events"
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
@@ -199,9 +208,10 @@ class CountedNode:
         for data in self._protocol.data_to_send():
             self._socket.sendall(data)
 
-    def uid_of_pod(self) -> str:
-        """Return the uid of the pod that it has got last."""
-        pod = next(each for each in reversed(self.received) if "/pod/" in each.route.resource and not each.parent_id)
+    def uid_of_pod(self, name: str = "") -> str:
+        """Return the uid of the pod that it has got last, or of the one with a name."""
+        of = f"/pod/{name}"
+        pod = next(each for each in reversed(self.received) if of in each.route.resource and not each.parent_id)
         return str(pod.content_as(dict)["metadata"]["uid"])
 
     def receive(self) -> bool:

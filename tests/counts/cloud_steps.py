@@ -11,6 +11,8 @@ from modules.lab.load.documents import lease_of, whole_node, whole_patch
 from tests.counts.calls import Counted
 from tests.counts.cloud import CountedCloud, CountedNode
 
+_JOURNALS_SECONDS: Final = 2.0
+"""After them the journals are written; other work that comes with the time is counted, too."""
 MANY: Final = 32
 """Nodes that report at the same time."""
 
@@ -50,6 +52,12 @@ class _Fleet:
             ask(node)
         with self._cloud.calls.counted() as counted:
             self.settle()
+        return counted.shared(len(self.nodes))
+
+    def journals(self) -> Counted:
+        """Return what it costs for each node that the journals keep what it has done."""
+        with self._cloud.calls.counted() as counted:
+            self._cloud.bee.run_for(_JOURNALS_SECONDS)
         return counted.shared(len(self.nodes))
 
     def settle(self) -> None:
@@ -104,6 +112,7 @@ def _measure(directory: Path, count: int, words: str) -> dict[str, Counted]:
             f"cloud: a node registers, {words}": fleet.counted(
                 lambda node: node.ask(f"null/node/{node.name}", "insert", whole_node(node.name))
             ),
+            f"cloud: the journals keep a registration, {words}": fleet.journals(),
             f"cloud: a lease begins, {words}": fleet.counted(
                 lambda node: node.ask(f"kube-node-lease/lease/{node.name}", "insert", lease_of(node.name))
             ),

@@ -7,6 +7,7 @@ run of the kernel than this one.
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,16 +23,23 @@ from tests.support.leftovers import recorded_process, unmount_under
 _EARLIER: Final = BootId("an earlier run of the kernel")
 
 
-def lose_power(machine: Machine) -> None:
-    """The node loses its power; its cloud, a machine of its own, does not. Start edgecore again to boot it."""
+def lose_power(machine: Machine, lose: Callable[[], None] = lambda: None) -> None:
+    """The node loses its power; its cloud, a machine of its own, does not. Start edgecore again to boot it.
+
+    Args:
+        machine: with the node.
+        lose: what the disk loses.
+    """
     machine.edge.kill()
     state = machine.edge.root / "edged" / "embedded"
     _kill_containers(state, machine.edge.root)
     for mounted in ("pods", "plugins"):
         unmount_under(machine.edge.root / "edged" / mounted)
+    lose()
     for record in state.glob("sandboxes/*/record.json"):
-        known = decode_json(record.read_bytes(), SandboxRecord)
-        record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, boot_id=_EARLIER)))
+        with suppress(msgspec.DecodeError):  # the disk may have lost its content
+            known = decode_json(record.read_bytes(), SandboxRecord)
+            record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, boot_id=_EARLIER)))
 
 
 def _kill_containers(state: Path, root: Path) -> None:

@@ -31,6 +31,7 @@ from tests.end_to_end.processes import REPOSITORY, processes_of, wait_until
 from tests.modules.processes.edgecore.upgrade.releases import (
     DIES,
     DOES_NOT_START,
+    EATS_MEMORY,
     GOOD,
     KEY,
     NEVER_CONNECTS,
@@ -226,6 +227,19 @@ def test_a_version_that_dies_and_a_way_back_by_hand(node: InstalledNode) -> None
     assert node.wait_running(connected=False).version == "1.0.1"
     back = node.rollback("1.0.0")
     assert back.returncode == 0, back.stderr
+    seen = node.wait_running(connected=False)
+    assert (seen.version, seen.containers) == ("1.0.0", before.containers)
+
+
+@pytest.mark.slow
+def test_a_version_that_eats_memory(node: InstalledNode) -> None:
+    bundles = node.directory / "b"
+    assert node.upgrade(make_bundle(bundles, "1.0.0")).returncode == 0
+    node.start()
+    before = node.wait_running(connected=False)
+    bad = node.upgrade(make_bundle(bundles, "1.0.1", EATS_MEMORY), "--within", "20")
+    assert bad.returncode == ExitCode.NOT_DONE
+    assert "MiB of memory" in bad.stderr
     seen = node.wait_running(connected=False)
     assert (seen.version, seen.containers) == ("1.0.0", before.containers)
 

@@ -146,6 +146,7 @@ def test_a_log_that_cannot_be_truncated_fails_no_commit(store: SqliteStore, path
     store.put(row("s", kind="secret"))
     store.commit()
     assert log_size(path) > 0
+    assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
     heal(store)
     store.put(row("c"))
     store.commit()

@@ -1,5 +1,6 @@
 """A wheel that is built from a later commit is newer, whatever state the version in the sources is in."""
 
+import re
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -113,3 +114,14 @@ def test_the_changes_are_by_version() -> None:
     ours = Version(VERSION)
     assert ours > versions[0] if ours.is_devrelease else ours == versions[0]
     assert "\n## [Unreleased]\n" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_the_manifests_have_the_image_of_the_newest_release() -> None:
+    """As the page that says how it is built."""
+    named = {
+        tag
+        for path in [*(REPOSITORY / "deploy").iterdir(), REPOSITORY / "docs" / "in-a-cluster.md"]
+        if path.is_file()
+        for tag in re.findall(r"cloudcore:(\d+\.\d+\.\d+)", path.read_text())
+    }
+    assert named == {released()[0]}

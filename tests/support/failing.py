@@ -6,9 +6,10 @@
 
     assert fail_at_each_call(make) > 3
 
-The doubles of an operation are wrapped; its n-th call raises, for n = 1, 2, ... until it passes. After a failure the
-process has the descriptors and threads that it had before, and no container that the operation's owners keep is larger;
-then the operation is tried again, and passes. Mounts and files, which others change, too, are told by `left`.
+The doubles of an operation are wrapped; its n-th call raises, for n = 1, 2, ... until it passes. After a failure, also
+one that the operation handles, the process has the descriptors and threads that it had before; after one that it
+passes on, no container that the operation's owners keep is larger either, and it is tried again, and passes. Mounts and
+files, which others change, too, are told by `left`.
 """
 
 import errno
@@ -259,6 +260,9 @@ def fail_at_each_call(make: Callable[[Failing], Attempt], error: BaseException |
             attempt.undo()
             if not failing.has_failed:
                 return at
+            failing.forget()
+            more = census().more_than(before)
+            assert not more, f"in spite of a failure of call {at + 1} it passed, and left: {'; '.join(more)}"
             continue
         failing.forget()
         more = census(attempt.owners).more_than(before)

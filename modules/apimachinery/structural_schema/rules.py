@@ -168,7 +168,7 @@ def _structure_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield forbidden(f"{path}.uniqueItems", why)
-    if schema.get("properties") and "additionalProperties" in schema:
+    if schema.get("properties") and schema.get("additionalProperties", True) is not True:
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
 
 

@@ -253,9 +253,13 @@ _NUMBERS: Final = {
 }
 _GRACE: Final = on_nodes(pointer(at_least(1, "must be greater than 0")))
 _PROBE_OF_LIFE: Final = Fields(
-    {**_NUMBERS, "successThreshold": on_nodes(_must_be_one, seconds), "terminationGracePeriodSeconds": _GRACE}, _HANDLER
+    {},
+    _HANDLER,
+    Fields({**_NUMBERS, "successThreshold": on_nodes(_must_be_one, seconds), "terminationGracePeriodSeconds": _GRACE}),
 )
-_READINESS: Final = Fields({**_NUMBERS, "terminationGracePeriodSeconds": pointer(_not_of_readiness)}, _HANDLER)
+_READINESS: Final = Fields(
+    {}, _HANDLER, Fields({**_NUMBERS, "terminationGracePeriodSeconds": pointer(_not_of_readiness)})
+)
 _LIFE: Final[dict[str, Rule | Row]] = {
     "lifecycle": _LIFECYCLE,
     "livenessProbe": _PROBE_OF_LIFE,

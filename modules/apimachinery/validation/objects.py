@@ -122,7 +122,8 @@ def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None =
     check = rule or STATUS_RULES.get(kind.name)
     if check is not None:
         check(obj, live, found)
-    _refuse(obj, kind, found)
+    if found:
+        _refuse(obj, kind, found)
 
 
 def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:

@@ -134,7 +134,8 @@ def _only_adds(term: JsonObject, before: JsonObject) -> bool:
 
 def annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that a mirror pod stays one, and that no other pod becomes one."""
-    wanted, before = ((each["metadata"].get("annotations") or {}).get(MIRROR) for each in (new, live))
+    wanted = (new["metadata"].get("annotations") or {}).get(MIRROR)
+    before = (live["metadata"].get("annotations") or {}).get(MIRROR)
     if wanted != before:
         why = (
             "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation"

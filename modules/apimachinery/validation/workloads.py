@@ -6,7 +6,16 @@ from typing import Any, Final
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
+from modules.apimachinery.validation.causes import (
+    Cause,
+    Causes,
+    contradictory,
+    forbidden,
+    invalid,
+    required,
+    shown,
+    unsupported,
+)
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
 from modules.apimachinery.validation.labels import label_selector, labels
 from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
@@ -107,8 +116,13 @@ def _matches_template(value: Mapping[str, Any], path: str, found: Causes) -> Non
     """Check that a selector matches the labels of the template; none matches nothing."""
     selector, labels = value.get("selector"), ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if not selector or not matcher_of(selector)(labels):
-        why = "`selector` does not match template `labels`"
-        found.append(invalid(f"{path}.template.metadata.labels", labels, why))
+        found.append(_unmatched(f"{path}.template.metadata.labels", labels))
+
+
+def _unmatched(path: str, of_pods: Mapping[str, Any]) -> Cause:
+    """Return the cause for labels of pods that a selector does not match."""
+    why = "`selector` does not match template `labels`"
+    return invalid(path, of_pods, why) if of_pods else contradictory(path, f"map[string]string(nil): {why}")
 
 
 def _restarts(*policies: str) -> Rule:
@@ -169,33 +183,33 @@ def _deadline(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 _ROLLING: Final = Fields({"maxUnavailable": pointer(_at_most_all), "maxSurge": pointer(_number_or_percent)})
 _ALWAYS: Final = _restarts("Always")
-_COMMON: Final[dict[str, Rule | Row]] = {
-    "replicas": pointer(non_negative),
-    "minReadySeconds": non_negative,
-    "selector": needed(label_selector),
-    "template": or_zero(_TEMPLATE, {}),
-    "revisionHistoryLimit": pointer(non_negative),
-}
+_NUMBERS: Final[dict[str, Rule | Row]] = {"replicas": pointer(non_negative), "minReadySeconds": non_negative}
+_SELECTOR: Final = needed(label_selector)
+_OF_PODS: Final = Fields({"template": or_zero(_TEMPLATE, {})})
+_HISTORY: Final[dict[str, Rule | Row]] = {"revisionHistoryLimit": pointer(non_negative)}
+_OF_REPLICA_SET: Final = (_OF_PODS, _ALWAYS, _without_deadline("ReplicaSet"))
 
 deployment = Fields(
     {
         "spec": needed(
             Fields(
-                {
-                    **_COMMON,
-                    "strategy": Fields({"rollingUpdate": _ROLLING}, _of_deployment),
-                    "progressDeadlineSeconds": pointer(non_negative),
-                },
+                {**_NUMBERS, "selector": _SELECTOR},
                 _selector_of("deployment"),
-                _ALWAYS,
-                _without_deadline("ReplicaSet"),
+                *_OF_REPLICA_SET,
+                Fields(
+                    {
+                        **_HISTORY,
+                        "strategy": Fields({"rollingUpdate": _ROLLING}, _of_deployment),
+                        "progressDeadlineSeconds": pointer(non_negative),
+                    }
+                ),
                 _deadline,
             )
         )
     }
 )
 replica_set = Fields(
-    {"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS, _without_deadline("ReplicaSet")))}
+    {"spec": needed(Fields({**_NUMBERS, "selector": _SELECTOR}, _selector_of("replicaset"), *_OF_REPLICA_SET))}
 )
 
 
@@ -204,8 +218,7 @@ def _of_controller(value: Mapping[str, Any], path: str, found: Causes) -> None:
     selector = value.get("selector") or {}
     of_template = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if any(of_template.get(name) != text for name, text in selector.items()):
-        why = "`selector` does not match template `labels`"
-        found.append(invalid(f"{path}.template.metadata.labels", of_template, why))
+        found.append(_unmatched(f"{path}.template.metadata.labels", of_template))
 
 
 replication_controller = Fields(
@@ -231,14 +244,18 @@ daemon_set = Fields(
     {
         "spec": needed(
             Fields(
-                {
-                    **_COMMON,
-                    "selector": label_selector,
-                    "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
-                },
+                {"selector": label_selector},
                 _selector_of("daemonset"),
+                _OF_PODS,
                 _ALWAYS,
                 _without_deadline("DaemonSet"),
+                Fields(
+                    {
+                        "minReadySeconds": non_negative,
+                        "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
+                        **_HISTORY,
+                    }
+                ),
             )
         )
     }
@@ -268,8 +285,10 @@ stateful_set = Fields(
         "spec": needed(
             Fields(
                 {
-                    **_COMMON,
+                    **_NUMBERS,
+                    "selector": _SELECTOR,
                     "template": anything,
+                    **_HISTORY,
                     "podManagementPolicy": or_zero(_management, ""),
                     "updateStrategy": Fields({"rollingUpdate": Fields({"partition": pointer(non_negative)})}),
                     "ordinals": Fields({"start": non_negative}),
@@ -417,7 +436,7 @@ def job_creation(obj: JsonObject, found: Causes) -> None:
         found.append(required("spec.selector"))
     of_pods = {**(((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}), **own}
     if not matcher_of(selector)(of_pods):
-        found.append(invalid("spec.template.metadata.labels", of_pods, "`selector` does not match template `labels`"))
+        found.append(_unmatched("spec.template.metadata.labels", of_pods))
 
 
 _OF_JOB: Final = (

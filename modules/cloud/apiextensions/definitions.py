@@ -151,6 +151,8 @@ def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]
         yield required("spec")
         return
     group, names, versions = spec.get("group"), spec.get("names"), spec.get("versions")
+    if isinstance(names, dict) and obj["metadata"]["name"] != f"{names.get('plural')}.{group}":
+        yield invalid("metadata.name", obj["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
     if not isinstance(group, str) or len(group) > 253 or not _GROUP.fullmatch(group):
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     if not spec.get("scope"):
@@ -162,8 +164,6 @@ def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]
         return
     yield from _approval_faults(obj, str(group))
     yield from _name_faults(names)
-    if obj["metadata"]["name"] != f"{names.get('plural')}.{group}":
-        yield invalid("metadata.name", obj["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
     yield from _option_faults(spec)
     if not isinstance(versions, list) or not versions or len(versions) > _MOST_VERSIONS:
         yield invalid("spec.versions", None, f"must have one version at least and {_MOST_VERSIONS} at most")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -96,8 +97,15 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
         stored_version=f"{group}/{stored}",
+        deprecation=_deprecation(kind, version),
     )
     return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))
+
+
+def _deprecation(kind: Kind, version: JsonObject) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{kind.api_version} {kind.name} is deprecated"
 
 
 def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
@@ -138,7 +146,7 @@ class ServedKinds:
     def custom(self) -> Mapping[tuple[str, str], CustomKind]:
         """Return the custom kinds by apiVersion and plural."""
         present, found = list(self._definitions.values()), self._custom
-        if len(present) != len(found.definitions) or any(map(_is_other, present, found.definitions)):
+        if len(present) != len(found.definitions) or any(map(is_not, present, found.definitions)):
             read = {id(each): kinds for each, kinds in zip(found.definitions, found.kinds, strict=True)}
             kinds = [read[id(each)] if id(each) in read else readable_kinds_of(each) for each in present]
             by_path = {(one.kind.api_version, one.kind.plural): one for each in kinds for one in each}
@@ -198,10 +206,6 @@ class ServedKinds:
     def of_key(self, key: ObjectKey) -> Kind:
         """Return the kind of a key."""
         return self.named(key.kind)
-
-
-def _is_other(one: JsonObject, other: JsonObject) -> bool:
-    return one is not other
 
 
 def readable_kinds_of(definition: JsonObject) -> list[CustomKind]:

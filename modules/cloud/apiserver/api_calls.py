@@ -19,6 +19,7 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.scale_subresource import serve_scale
+from modules.cloud.apiserver.verbs.advice import object_advice
 from modules.cloud.apiserver.verbs.creation import create
 from modules.cloud.apiserver.verbs.deletion import collection_to_delete, delete, delete_collection
 from modules.cloud.apiserver.verbs.patching import UntypedPatchError, apply, patch, with_ephemeral_containers
@@ -102,13 +103,15 @@ def serve(
         return ApiResult(refusal=error.status(), warnings=() if isinstance(error, UntypedPatchError) else warnings)
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    warnings = (
-        *warnings,
-        *placement_warnings(cluster, request, result),
-        *kind_warnings(cluster, request, result),
-        *definition_warnings(request, result),
-        *deletion_warnings(request, result),
-    )
+    if not request.node:  # who would not read them
+        warnings = (
+            *warnings,
+            *placement_warnings(cluster, request, result),
+            *kind_warnings(cluster, request, result),
+            *definition_warnings(request, result),
+            *object_advice(cluster.storage.kinds.custom(), request, result),
+            *deletion_warnings(request, result),
+        )
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:

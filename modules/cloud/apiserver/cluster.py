@@ -350,9 +350,7 @@ class Cluster:
         """Return an object; a Service has its addresses and node ports."""
         if key_kind(obj) != _SERVICE.name:
             return obj
-        key = key_of(obj)
-        others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
-        return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
+        return with_addresses(obj, live, self.storage.service_numbers, self._service_ranges, uid or uid_of(obj))
 
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""
@@ -374,12 +372,20 @@ class Cluster:
         Raises:
             ApiError: as there, or the change is not admitted.
         """
-        live = self.storage.get(key_of(obj), uid_of(obj))
+        key = key_of(obj)
+        return self._replace(key, self.storage.get(key, uid_of(obj)), obj, is_checked=is_checked)
+
+    def _replace(self, key: ObjectKey, live: JsonObject, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
+        """Store a new state of a stored object, as `replace` does. Nothing is asked about metadata that are the stored
+        object's own.
+        """
         self._admit(live, obj)
-        check_finalizers(live, obj)
-        return self._without_finalizers(
-            self.storage.replace(_with_kept_times(self._track(live, obj), live), is_checked=is_checked)
-        )
+        if obj["metadata"] is not live["metadata"]:
+            check_finalizers(live, obj)
+        new = self._track(live, obj)
+        if new["metadata"] is not live["metadata"]:
+            new = _with_kept_times(new, live)
+        return self._without_finalizers(self.storage.change(key, live, new, is_checked=is_checked))
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Remove an object that is being deleted and has lost its last finalizer; return its state."""
@@ -414,7 +420,9 @@ class Cluster:
         changed = with_changed_status(merged, live)
         computed(validate_status, changed, live)
         self._check_room_of_user(changed, live)
-        stored = self.replace(changed, is_checked=True)
+        if uid_of(changed) != uid_of(live):
+            return self.replace(changed)  # a conflict
+        stored = self._replace(key, live, changed, is_checked=True)
         self._custom.changed(stored)
         return stored
 

@@ -10,7 +10,7 @@ import msgspec
 
 from beehive.message import Message
 from beehive.module import Module
-from modules.apimachinery.computed import ManyStepsError, Results, few_steps
+from modules.apimachinery.computed import ManyStepsError, Results, in_few_steps
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
@@ -92,8 +92,7 @@ class Previews:
             carry_out(message)
             return
         try:
-            with few_steps(_FEW):
-                carry_out(message)
+            in_few_steps(_FEW, carry_out, message)
         except ManyStepsError:
             (instead or self._put)(message)
 
@@ -115,6 +114,8 @@ class Previews:
                 return True
         except (TypeError, ValueError, OverflowError):
             return False  # it has no JSON form, and is refused
+        if not self._cluster.storage.has_large:
+            return False
         key = self._key_of(call)
         return key is not None and self._cluster.storage.is_large(key)
 

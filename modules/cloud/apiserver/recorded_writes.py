@@ -1,7 +1,6 @@
 """What the API server records of its writes for the change journal."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from modules.apimachinery.kinds import is_being_deleted, uid_of
 from modules.apimachinery.printing.fields import text_at
@@ -31,14 +30,16 @@ class RecordedWrites:
         self._writer = _NO_WRITER
         self._writes: list[ObjectWrite] = []
 
-    @contextmanager
-    def by(self, writer: ObjectWriter) -> Iterator[None]:
-        """Name the writer of the changes that are noted in the context; others are cloudcore's own."""
+    def by(self, writer: ObjectWriter) -> Self:
+        """Name the writer of the changes that are noted in the returned context; others are cloudcore's own."""
         self._writer = writer
-        try:
-            yield
-        finally:
-            self._writer = _NO_WRITER
+        return self
+
+    def __enter__(self) -> None:
+        """Begin the context; a class of its own would cost each request more."""
+
+    def __exit__(self, *_: object) -> None:
+        self._writer = _NO_WRITER
 
     def write_of(self, event: ObjectEvent, now: float) -> ObjectWrite | None:
         """Return the write that a change is; None if the journal does not keep it.

@@ -12,9 +12,11 @@ from typing import Final, NamedTuple
 
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.api_errors import InternalError, InvalidError
-from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.causes import shown
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.validation.causes import Cause, invalid, shown
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.service_defaults import DEFAULT_PORTS, DEFAULT_RANGE
+from modules.cloud.storage.service_numbers import ServiceNumbers
 
 HEADLESS: Final = "None"
 API_SERVER: Final = ("default", "kubernetes")
@@ -72,7 +74,8 @@ def api_server_address(ranges: ServiceRanges) -> str:
 
 def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return a new state of a Service with the addresses and node ports of the stored one where it names none. Fields
-    that a type does not have go when the type changes (`patchAllocatedValues`, `dropTypeDependentFields`).
+    that a type does not have go when the type changes, and a changed address is the first one of a list that was not
+    changed (`patchAllocatedValues`, `normalizeClusterIPs`, `dropTypeDependentFields`).
     """
     spec, before = dict(new.get("spec") or {}), live.get("spec") or {}
     if spec.get("type") == _EXTERNAL_NAME != before.get("type"):
@@ -81,6 +84,8 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
                 spec.pop(field, None)
     elif before.get("type") != _EXTERNAL_NAME:
         spec = {**{field: before[field] for field in _OF_ADDRESSES if before.get(field)}, **_without_empty(spec)}
+        if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
     had_ports = before.get("type") in _WITH_PORTS
     if had_ports and spec.get("ports"):
         has_ports = spec.get("type") in _WITH_PORTS
@@ -143,14 +148,14 @@ def _without_known_ports(ports: Sequence[JsonObject], before: JsonObject) -> lis
 
 
 def with_addresses(
-    service: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], ranges: ServiceRanges, seed: str
+    service: JsonObject, live: JsonObject | None, known: ServiceNumbers, ranges: ServiceRanges, seed: str
 ) -> JsonObject:
     """Return a valid Service with the addresses and node ports that it lacks.
 
     Args:
         service: the Service.
         live: its stored state, whose addresses and ports it may keep; None: it is new.
-        others: the other Services.
+        known: the addresses and ports of all Services.
         ranges: to choose from.
         seed: chooses among free ones; a uid, for instance.
 
@@ -163,17 +168,40 @@ def with_addresses(
     if spec.get("type") == _EXTERNAL_NAME:
         return service
     own = (live or {}).get("spec") or {}
-    taken = [other.get("spec") or {} for other in others]
-    metadata = service["metadata"]
-    name = str(metadata.get("name"))
-    if (metadata.get("namespace"), name) != API_SERVER:
-        taken.append({"clusterIPs": [api_server_address(ranges)]})
-    completed = _with_cluster_ips(name, _with_families(name, spec, ranges), own, taken, ranges, seed)
+    key = key_of(service)
+    used = _Used(known, key, [] if (key.namespace, key.name) == API_SERVER else [api_server_address(ranges)])
+    completed = _with_cluster_ips(key.name, _with_families(key.name, spec, ranges), own, used, ranges, seed)
     if spec.get("type") in _WITH_PORTS:
-        completed = _with_node_ports(name, completed, own, taken, ranges.ports, seed)
+        completed = _with_node_ports(key.name, completed, own, used, ranges.ports, seed)
     if _has_health_check(spec):
-        completed = _with_health_check(completed, own, taken, ranges.ports, seed)
+        completed = _with_health_check(completed, own, used, ranges.ports, seed)
     return {**service, "spec": completed}
+
+
+class _Used:
+    """What a Service may not get: the addresses and ports of others, and what is reserved.
+
+    Args:
+        known: of all Services.
+        key: of the Service.
+        reserved: beside those.
+    """
+
+    def __init__(self, known: ServiceNumbers, key: ObjectKey, reserved: Iterable[object] = ()) -> None:
+        self._known = known
+        self._key = key
+        self._reserved = set(reserved)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._reserved or self._known.others_have(number, self._key)
+
+    def beside(self, numbers: Iterable[int]) -> "_Used":
+        """Return the same with further ports."""
+        return _Used(self._known, self._key, {*self._reserved, *numbers})
+
+    def add(self, number: int) -> None:
+        """Reserve a port."""
+        self._reserved.add(number)
 
 
 def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonObject:
@@ -186,8 +214,9 @@ def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonO
             if len(values) > 1:
                 why = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
                 raise _invalid(name, "spec.ipFamilyPolicy", policy, why)
-    elif policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
-        raise _invalid(name, "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    wrong: list[Cause] = []
+    if policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
+        wrong.append(invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"))
     others = [address for address in addresses[len(families) :] if address != HEADLESS]
     families += [FAMILY[ip_address(address).version] for address in others]
     families = families or [next(iter(ranges.networks))]
@@ -195,17 +224,18 @@ def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonO
         families.append(_OTHER[families[0]])
     for index, family in enumerate(families):
         if family not in ranges.networks and not is_loose:
-            raise _invalid(name, f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+            wrong.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+    if wrong:
+        raise InvalidFieldsError("Service", "", name, wrong)
     return {**given, "ipFamilies": families, "ipFamilyPolicy": policy}
 
 
 def _with_cluster_ips(
-    name: str, spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ranges: ServiceRanges, seed: str
+    name: str, spec: JsonObject, own: JsonObject, used: _Used, ranges: ServiceRanges, seed: str
 ) -> JsonObject:
     addresses = list(spec.get("clusterIPs") or ())
     if addresses == [HEADLESS]:
         return spec
-    used = {address for other in taken for address in other.get("clusterIPs") or ()}
     kept = own.get("clusterIPs") or ()
     for index, family in enumerate(spec["ipFamilies"]):
         network = ranges.networks[family]
@@ -219,7 +249,7 @@ def _with_cluster_ips(
     return {**spec, "clusterIP": addresses[0], "clusterIPs": addresses}
 
 
-def _address_fault(address: str, network: _Network, used: set[str]) -> str:
+def _address_fault(address: str, network: _Network, used: _Used) -> str:
     first, last = network.network_address, network.broadcast_address
     found = ip_address(address)
     if found not in network or found == first or (network.version == 4 and found == last):
@@ -227,7 +257,7 @@ def _address_fault(address: str, network: _Network, used: set[str]) -> str:
     return "provided IP is already allocated" if address in used else ""
 
 
-def _free_address(name: str, network: _Network, used: set[str], seed: str) -> str:
+def _free_address(name: str, network: _Network, used: _Used, seed: str) -> str:
     """Return a free address. The lower band is for Services that name theirs: it is used when no other is free."""
     size = min(network.num_addresses - (2 if network.version == 4 else 1), _MOST_ADDRESSES)
     for offset in _offsets(size, min(max(16, size // 16), 256), seed):
@@ -245,12 +275,10 @@ def _offsets(size: int, band: int, seed: str) -> Iterator[int]:
     yield from range(band)
 
 
-def _with_node_ports(
-    name: str, spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ports: range, seed: str
-) -> JsonObject:
+def _with_node_ports(name: str, spec: JsonObject, own: JsonObject, used: _Used, ports: range, seed: str) -> JsonObject:
     """Return the spec with a node port for each port; TCP and UDP on one number share theirs (`initNodePorts`)."""
     given, kept = spec.get("ports") or (), set(_numbers(own))
-    used = _used_ports(taken) | {number for number in (own.get(_HEALTH_CHECK), spec.get(_HEALTH_CHECK)) if number}
+    used = used.beside(number for number in (own.get(_HEALTH_CHECK), spec.get(_HEALTH_CHECK)) if number)
     numbers: dict[object, int] = {}
     for index, port in enumerate(given):
         number = port.get("nodePort")
@@ -262,7 +290,7 @@ def _with_node_ports(
         numbers.setdefault(port.get("port"), number)
     if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
         return spec
-    used |= set(_numbers(spec))
+    used = used.beside(_numbers(spec))
     completed = []
     for port in given:
         number = port.get("nodePort") or numbers.get(port.get("port"))
@@ -273,12 +301,10 @@ def _with_node_ports(
     return {**spec, "ports": completed}
 
 
-def _with_health_check(
-    spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ports: range, seed: str
-) -> JsonObject:
+def _with_health_check(spec: JsonObject, own: JsonObject, used: _Used, ports: range, seed: str) -> JsonObject:
     """Return the spec with the node port for health checks (`initHealthCheckNodePort`)."""
     number = spec.get(_HEALTH_CHECK)
-    used = _used_ports(taken) | {*_numbers(spec)}
+    used = used.beside(_numbers(spec))
     if not number:
         return {**spec, _HEALTH_CHECK: _free_port(ports, used, seed, "HealthCheck NodePort")}
     why = "" if number == own.get(_HEALTH_CHECK) else _port_fault(number, ports, used)
@@ -287,25 +313,20 @@ def _with_health_check(
     return spec
 
 
-def _used_ports(taken: Iterable[JsonObject]) -> set[int]:
-    found = {number for spec in taken for number in _numbers(spec)}
-    return found | {spec[_HEALTH_CHECK] for spec in taken if spec.get(_HEALTH_CHECK)}
-
-
 def _numbers(spec: JsonObject) -> Iterator[int]:
     for port in spec.get("ports") or ():
         if port.get("nodePort"):
             yield port["nodePort"]
 
 
-def _port_fault(number: int, ports: range, used: set[int]) -> str:
+def _port_fault(number: int, ports: range, used: _Used) -> str:
     if number not in ports:
         found = f"{ports.start}-{ports.stop - 1}"
         return f"provided port is not in the valid range. The range of valid ports is {found}"
     return "provided port is already allocated" if number in used else ""
 
 
-def _free_port(ports: range, used: set[int], seed: str, what: str = "nodePort") -> int:
+def _free_port(ports: range, used: _Used, seed: str, what: str = "nodePort") -> int:
     for offset in _offsets(len(ports), min(max(16, len(ports) // 32), 128), seed):
         if ports[offset] not in used:
             return ports[offset]

@@ -81,10 +81,12 @@ def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
 
 def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return the stored object with the status of a new state, and with that part of its metadata that a change of the
-    status may change, too.
+    status may change, too; metadata that are the stored object's own stay so.
     """
     kind, metadata, before = live["kind"], new["metadata"], live["metadata"]
-    if kind in _META_KEPT:
+    if metadata is before:
+        pass
+    elif kind in _META_KEPT:
         served = {name: metadata[name] for name in _SERVED if name in metadata}
         metadata = {**{name: value for name, value in before.items() if name not in _SERVED}, **served}
     else:
@@ -93,11 +95,13 @@ def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
             **{name: value for name, value in metadata.items() if name not in kept},
             **{name: value for name, value in before.items() if name in kept},
         }
-    changed = {**{name: value for name, value in live.items() if name != _STATUS}, "metadata": metadata}
-    was = (live.get(_STATUS) or {}).get("qosClass")
+    changed = {**live, "metadata": metadata}
+    was = (changed.pop(_STATUS, None) or {}).get("qosClass")
     if was and isinstance(new.get(_STATUS), dict) and not new[_STATUS].get("qosClass"):
         new = {**new, _STATUS: {**new[_STATUS], "qosClass": was}}
-    return with_first_status({**changed, _STATUS: new[_STATUS]} if _STATUS in new else changed)
+    if _STATUS in new:
+        changed[_STATUS] = new[_STATUS]
+    return with_first_status(changed) if kind in _ZEROS else changed
 
 
 def with_approval(new: JsonObject, live: JsonObject, now: str) -> JsonObject:

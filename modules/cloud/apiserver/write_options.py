@@ -27,6 +27,8 @@ def check_options(request: ApiCall) -> None:
     Raises:
         InvalidFieldsError: an option has a value that no API server takes.
     """
+    if not request.options:
+        return
     deletes = request.verb in _DELETES
     kind = "DeleteOptions" if deletes else _KINDS.get(request.verb, "")
     if not kind:

@@ -49,12 +49,15 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         return f'node "{node}" can only {what} with spec.nodeName set to itself'
     if new is old:
         return ""
-    if new is not None and _labels(old) != _labels(new):
-        return f'node "{node}" cannot update labels through pod status'
-    forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new or old))
-    if forbidden:
-        return f'node "{node}" cannot update annotations through pod status: {_some(forbidden)}'
-    if new is not None and _claims(old) != _claims(new):
+    if new is None:
+        return ""
+    if new["metadata"] is not old["metadata"]:
+        if _labels(old) != _labels(new):
+            return f'node "{node}" cannot update labels through pod status'
+        forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new))
+        if forbidden:
+            return f'node "{node}" cannot update annotations through pod status: {_some(forbidden)}'
+    if _claims(old) != _claims(new):
         return f'node "{node}" cannot update resource claim statuses'
     return ""
 

@@ -72,7 +72,7 @@ def _path_of(call: ApiCall) -> str:
         return _document_path(call.name)
     if call.verb not in _METHODS:
         raise CallError(f"the verb {call.verb[:40]!r} is no verb of the Kubernetes API")
-    return collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
+    return collection_path(call.api_version, call.plural, call.namespace) + _of_one(call)
 
 
 def _body_of(call: ApiCall) -> bytes:
@@ -131,12 +131,11 @@ def _document_path(path: str) -> str:
     return "".join(f"/{_part(each)}" for each in path.removeprefix("/").split("/"))
 
 
-def _of_one(call: ApiCall) -> Iterator[str]:
+def _of_one(call: ApiCall) -> str:
     subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
-    if call.verb not in _OF_COLLECTION or (call.verb == "create" and subresource):
-        yield f"/{_part(call.name)}"
-        if subresource:
-            yield f"/{_part(subresource)}"
+    if call.verb in _OF_COLLECTION and not (call.verb == "create" and subresource):
+        return ""
+    return f"/{_part(call.name)}/{_part(subresource)}" if subresource else f"/{_part(call.name)}"
 
 
 def _part(name: str) -> str:

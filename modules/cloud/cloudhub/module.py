@@ -324,8 +324,11 @@ class CloudHub(Module):
 
     def _has_handler(self, group: Group, message: Message) -> bool:
         """Return whether a module of the group may have a handler for the message; an absent module may."""
-        slots = [self.hive.slot(name) for name in self.hive.members(group)]
-        return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
+        members = self.hive.members(group)
+        for name in members:
+            if self.hive.slot(name).make.handlers.find(message) is not None:
+                return True
+        return not members
 
     def _resolve(self, node: str, answer: Message) -> None:
         """Pass a response to the waiting request, if that was sent to this node; otherwise refuses it."""

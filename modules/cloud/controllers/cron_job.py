@@ -62,7 +62,10 @@ class _Pass:
             else:
                 self._run(schedule)
                 again_at = schedule.next_after(self._since() if schedule.every else self._now)
-                if again_at is not None and again_at <= self._now:
+                if again_at is None:
+                    words = f"invalid schedule: {self._spec.get('schedule')} : no such time comes"
+                    self._events.append(EventNote(WARNING, "InvalidSchedule", words))
+                elif again_at <= self._now:
                     again_at += ((self._now - again_at) // schedule.every + 1) * schedule.every
         status = {name: value for name, value in self._status.items() if value not in (None, [])}
         return ReconcilePlan(

@@ -1,6 +1,8 @@
 """Pauses before objects are made again that were lost soon after their controllers had made them.
 
 An object is lost when it is deleted by somebody else, or has another controller or none, and a pod also when it fails.
+A pod that was ready when somebody deleted it, with its grace period, is replaced at once: people do so, and its start
+and its end have taken their time.
 Without a pause, a workload whose pods are refused, evicted or released at once is an endless loop, which its author can
 wish for: a toleration of zero seconds, a node that has no room, a selector that does not match what admission has made
 of a pod. The same holds for any object that somebody else, the garbage collector for instance, removes each time.
@@ -17,7 +19,7 @@ from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind, m
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.job_pods import INDEX
 from modules.cloud.controllers.plan import WARNING, EventNote
-from modules.cloud.controllers.pods import created_at, has_ended, phase_of
+from modules.cloud.controllers.pods import created_at, has_ended, is_ready, phase_of
 from modules.cloud.controllers.view import controller_of
 
 _YOUNG: Final = 60.0
@@ -77,6 +79,9 @@ class LostObjects:
         if owner is None or key_kind(owner) == _MADE_ONCE or is_meant:
             return
         if (before is not None and _is_over(before)) or now >= created_at(obj) + _YOUNG:
+            return
+        is_given_time = bool(metadata_of(obj).get("deletionGracePeriodSeconds"))
+        if not is_gone and before is not None and is_ready(before) and is_given_time and not has_ended(obj):
             return
         if is_gone or _is_over(obj) or (controller_of(obj) or {}).get("uid") != owner.get("uid"):
             self._lost(_place_of(before or obj, owner), _what_happened(obj, is_gone=is_gone), now)

@@ -109,6 +109,7 @@ def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObje
     suffix = template_hash(template, _collisions(workload))
     label = _OF_STATEFUL_SET if workload["kind"] == "StatefulSet" else HASH
     labels = {**((template.get("metadata") or {}).get("labels") or {}), label: suffix}
+    annotations = workload["metadata"].get("annotations")  # such as what `kubectl rollout history` shows of the change
     return {
         "apiVersion": "apps/v1",
         "kind": _KIND,
@@ -116,6 +117,7 @@ def _made(workload: JsonObject, template: JsonObject, revision: int) -> JsonObje
             "name": f"{workload['metadata']['name']}-{suffix}",
             "namespace": workload["metadata"]["namespace"],
             "labels": labels,
+            **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [owner_reference(workload)],
         },
         "data": {"spec": {"template": _as_go_writes(template)}},

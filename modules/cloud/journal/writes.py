@@ -157,11 +157,17 @@ def _write_accesses(connection: Connection, found: Sequence[ObjectWrite]) -> Non
 
 
 def _trim(connection: Connection, objects: set[tuple[str, str, str]]) -> None:
-    """Delete writes of objects that have too many."""
-    columns = writes.c
+    """Delete writes of objects that have too many. It is asked once for all objects of a kind and namespace: a thousand
+    nodes register together.
+    """
+    columns, names = writes.c, defaultdict[tuple[str, str], list[str]](list)
     for kind, namespace, name in sorted(objects):
-        of_object = and_(columns.kind == kind, columns.namespace == namespace, columns.name == name)
-        _bound(connection, writes, of_object, func.count(), MOST_OF_OBJECT)
+        names[kind, namespace].append(name)
+    for (kind, namespace), some in names.items():
+        place = and_(columns.kind == kind, columns.namespace == namespace)
+        written = select(columns.name).where(place, columns.name.in_(some)).group_by(columns.name)
+        for name in connection.execute(written.having(func.count() > MOST_OF_OBJECT)).scalars().all():
+            _bound(connection, writes, and_(place, columns.name == name), func.count(), MOST_OF_OBJECT)
 
 
 def _forget(connection: Connection, now: float) -> None:

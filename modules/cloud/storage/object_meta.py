@@ -57,11 +57,12 @@ def _generation_of(obj: JsonObject) -> int:
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     """Return whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
-    marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
+    if old["metadata"].get("deletionTimestamp") != new["metadata"].get("deletionTimestamp"):
+        return True
     if is_custom(new) or new["kind"] in _COUNTED_WHOLE:
-        return marks[0] != marks[1] or _counted(old) != _counted(new)
+        return _counted(old) != _counted(new)
     before, after = old.get("spec"), new.get("spec")
-    return marks[0] != marks[1] or (before is not after and before != after)
+    return before is not after and before != after
 
 
 def _counted(obj: JsonObject) -> JsonObject:

@@ -33,10 +33,12 @@ from modules.apimachinery.kinds import (
 )
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.lister import Revision
+from modules.apimachinery.selectors import are_selected_alike
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.storage.past_states import PastStates
+from modules.cloud.storage.service_numbers import ServiceNumbers
 from modules.cloud.storage.unbound_pods import UnboundPods
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _POD = "Pod"
+_SERVICE = "Service"
 _MANAGED = "managedFields"
 LARGE: Final = 32 * 1024
 """An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
@@ -76,6 +79,8 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     """The body without `managedFields`, as nodes get it; empty where it was not made."""
     selectable_fields: frozenset[str] = frozenset()
     """Of an object of a custom kind."""
+    is_selected_alike: bool = False
+    """Whether it is known that each selector selects both states of a changed object, or none."""
 
     @property
     def keeps_spec(self) -> bool:
@@ -112,6 +117,8 @@ class Storage:
         """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
         self.unbound = UnboundPods()
         """The pods without a node, in order."""
+        self.service_numbers = ServiceNumbers()
+        """The addresses and ports of Services."""
         self.sizes = NamespaceSizes()
         """The memory that the objects take."""
         self._nominated = set[ObjectKey]()
@@ -176,6 +183,11 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    @property
+    def has_large(self) -> bool:
+        """Whether any object has `LARGE` bytes or more as JSON."""
+        return bool(self._large)
 
     def is_large(self, key: ObjectKey) -> bool:
         """Return whether there is such an object, and it has `LARGE` bytes or more as JSON."""
@@ -359,10 +371,14 @@ class Storage:
             TooLargeError: the object is too large.
         """
         key = key_of(obj)
-        old = self.get(key, uid_of(obj))
+        return self.change(key, self.get(key, uid_of(obj)), obj, is_checked=is_checked)
+
+    def change(self, key: ObjectKey, old: JsonObject, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
+        """Store a new state of the object of a key, whose present state is given; see `replace`."""
         if not is_checked:
             validate_schema(obj, old)
-        check_version(self.kinds.of_key(key), old, obj)
+        if obj["metadata"] is not old["metadata"]:
+            check_version(self.kinds.of_key(key), old, obj)
         new = prepared_for_update(obj, old)
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
@@ -466,13 +482,16 @@ class Storage:
             self._set(key, new, text)
         self._past.record(int(new["metadata"]["resourceVersion"]), key, old, size)
         selectable = self.kinds.selectable_fields_of(key.kind) if is_custom(new) else frozenset[str]()
-        event = ObjectEvent(change, key, new, old, body, size, bare, selectable)
+        is_alike = change is EventType.MODIFIED and are_selected_alike(key.kind, old or {}, new, selectable)
+        event = ObjectEvent(change, key, new, old, body, size, bare, selectable, is_alike)
         self._events.append(event)
         self._since.append(event)
 
     def _unset(self, key: ObjectKey) -> None:
         if key.kind == _POD:
             self._unindex(key, _node_of(self._objects[key]))
+        elif key.kind == _SERVICE:
+            self.service_numbers.remove(key)
         self._large.discard(key)
         del self._objects[key], self._of_kind[key.kind][key]
         if (keys := self._sorted.get(key.kind)) is not None:
@@ -501,6 +520,8 @@ class Storage:
                 self._nominated.add(key)
             else:
                 self._nominated.discard(key)
+        elif key.kind == _SERVICE:
+            self.service_numbers.put(key, obj)
         self._changed_at[key] = self._clock.monotonic()
         self.sizes.put(key, text)
 

@@ -27,7 +27,7 @@ class StoragePreview(Storage):
         """
         raise PreviewError
 
-    def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:  # noqa: ARG002
+    def change(self, *_: object, **__: object) -> JsonObject:
         """As `create`."""
         raise PreviewError
 

@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, ObjectKey, metadata_of
-from modules.apimachinery.selectors import are_selected_alike
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
@@ -30,8 +29,7 @@ def stored_change(event: ObjectEvent) -> StoredChange:
     version, old, kind = int(event.new["metadata"]["resourceVersion"]), event.old, event.key.kind
     before = None
     if event.type is EventType.MODIFIED and old is not None:
-        is_alike = are_selected_alike(kind, old, event.new, event.selectable_fields)
-        before = None if is_alike else _encoded_without_values(kind, old)
+        before = None if event.is_selected_alike else _encoded_without_values(kind, old)
     if kind == _SECRET:
         body = _encoded_without_values(kind, event.new) if event.type is EventType.DELETED else None
     else:

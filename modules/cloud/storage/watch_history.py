@@ -29,6 +29,8 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     """The object before the change."""
     body: bytes = b""
     """The object as JSON without `managedFields`, if it is at hand; only changes that are just committed have it."""
+    is_selected_alike: bool = False
+    """Whether it is known that each selector selects both states of the object, or none."""
 
     @property
     def kind(self) -> str:
@@ -88,8 +90,10 @@ class WatchHistory:
 
     def record(self, event: ObjectEvent) -> ObjectChanged:
         """Add a committed change, and return it for the running watches."""
-        self._add(event.key.kind, ObjectChanged(event.type, event.new, event.old), event.size)
-        return ObjectChanged(event.type, event.new, event.old, event.bare)
+        alike = event.is_selected_alike
+        kept = ObjectChanged(event.type, event.new, event.old, is_selected_alike=alike)
+        self._add(event.key.kind, kept, event.size)
+        return ObjectChanged(event.type, event.new, event.old, event.bare, alike) if event.bare else kept
 
     def drain_forgotten(self) -> dict[str, int]:
         """Return the kinds with many changes in the database that this history has not, and the last version that

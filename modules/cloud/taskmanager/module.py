@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from http import HTTPStatus
@@ -25,6 +26,7 @@ from modules.apimachinery.node_jobs import (
     JobTargets,
     read_spec,
 )
+from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES
@@ -35,9 +37,10 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 from modules.cloud.taskmanager.deadlines import Deadlines
+from modules.cloud.taskmanager.events import event_call, notes_of
 from modules.cloud.taskmanager.progress import JobLimits, accept, advance, begin
 from modules.cloud.taskmanager.statuses import JobPhase, JobStatus, TaskPhase, read_status
-from modules.cloud.taskmanager.waves import Waves, stop_of
+from modules.cloud.taskmanager.waves import Waves, gate_of, stop_of
 
 _log = logging.getLogger(__name__)
 
@@ -236,7 +239,7 @@ class CloudTaskManager(Module):
         try:
             spec = read_spec(job.kind, job.object.get("spec"))
             limits = JobLimits.of(spec)
-            waves = Waves.of(job.object["metadata"].get("annotations") or {})
+            waves = _waves_of(job)
         except (JobSpecError, ValueError) as error:
             self._write(job, JobStatus(JobPhase.FAILURE, str(error)))
             return
@@ -246,10 +249,43 @@ class CloudTaskManager(Module):
                 job.is_busy = True
                 self._list_nodes(partial(self._begin_job, job, spec))
             return
+        job.deadlines.observe(status, limits, self.clock.monotonic())
+        if waves is not None and status.phase not in _ENDED:
+            _, begun = waves.begun(status.node_status)
+            if 0 < begun < waves.open(status.node_status, self._connected, job.deadlines.quiet):
+                job.is_busy = True
+                self._list_nodes(partial(self._pass_gate, job, limits, waves))
+                return
         self._go_on(job, status, limits, waves)
 
-    def _go_on(self, job: _Job, status: JobStatus, limits: JobLimits, waves: Waves | None) -> None:
-        job.deadlines.observe(status, limits, self.clock.monotonic())
+    def _pass_gate(self, job: _Job, limits: JobLimits, waves: Waves, nodes: list[JsonObject] | None) -> None:
+        """Begin the next wave if the nodes of those before it are well."""
+        job.is_busy = False
+        if nodes is None:
+            self._try_again(job, "the Nodes cannot be listed")
+        elif self._jobs.get(key_of(job.object)) is job:
+            ready = frozenset(str(node["metadata"]["name"]) for node in nodes if is_ready(node))
+            status = job.status
+            job.deadlines.observe(status, limits, self.clock.monotonic())
+            self._go_on(job, status, limits, waves, ready)
+
+    def _go_on(
+        self,
+        job: _Job,
+        status: JobStatus,
+        limits: JobLimits,
+        waves: Waves | None,
+        ready: frozenset[str] | None = None,
+    ) -> None:
+        """Go on with a job.
+
+        Args:
+            job: the job.
+            status: as it is stored.
+            limits: of the job.
+            waves: of the job.
+            ready: the nodes that are ready; without them no further wave begins.
+        """
         taken, job.reports = job.reports, []
         for node, report in taken:
             why = accept(job.kind, status, node, report)
@@ -258,7 +294,12 @@ class CloudTaskManager(Module):
         is_own = self._is_own(job)
         open_nodes = None
         if waves is not None and status.phase not in _ENDED:
-            number = waves.open(status.node_status, self._connected, job.deadlines.quiet)
+            number = waves.open(status.node_status, self._connected | (ready or frozenset()), job.deadlines.quiet)
+            _, begun = waves.begun(status.node_status)
+            if 0 < begun < number:
+                if ready is not None:
+                    status.reason = gate_of(status.node_status[:begun], ready, limits.tolerance)
+                number = begun if status.reason or ready is None else number
             open_nodes = {task.node_name for task in status.node_status[:number]}
             if why := stop_of(status.node_status, limits.tolerance):
                 status.phase, status.reason = JobPhase.FAILURE, why
@@ -326,9 +367,10 @@ class CloudTaskManager(Module):
         def written(result: ApiResult) -> None:
             job.is_busy = False
             if result.object is not None:
-                job.failures = 0
+                job.failures, before = 0, job.status
                 job.put(result.object)
                 self._send(job, nodes or [])
+                self._tell(job, before)
                 self._due(job, DELAY)
                 return
             job.reports[:0] = reports or []
@@ -342,6 +384,14 @@ class CloudTaskManager(Module):
                 self._try_again(job, why)
 
         ask(self, self._call(job, "updatestatus", body), written, _SECONDS)
+
+    def _tell(self, job: _Job, before: JobStatus) -> None:
+        """Store Events about what this cloudcore has written."""
+        waves = None
+        with suppress(ValueError):  # the status says it
+            waves = _waves_of(job)
+        for note in notes_of(job.kind, job.name, before, job.status, waves):
+            ask(self, event_call(job.object, note, self.clock), _told, _SECONDS)
 
     def _read_again(self, job: _Job) -> None:
         """Read a job that somebody else has changed."""
@@ -374,3 +424,14 @@ class CloudTaskManager(Module):
             )
             self.send(ModuleName.CLOUDHUB, message)
             _log.info("%s %s sent to %s", job.kind, job.name, node)
+
+
+def _waves_of(job: _Job) -> Waves | None:
+    """Return the waves of a job. Raises ValueError."""
+    return Waves.of(job.object["metadata"].get("annotations") or {})
+
+
+def _told(result: ApiResult) -> None:
+    """Note an Event that is not stored: the status of the job has it all the same."""
+    if result.object is None:
+        _log.debug("an Event of a job is not stored: %s", (result.refusal or {}).get("message", ""))

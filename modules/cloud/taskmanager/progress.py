@@ -202,7 +202,7 @@ def _has_ended(status: JobStatus, limits: JobLimits) -> bool:
     """Return whether the job has ended, and write how."""
     tasks = status.node_status
     is_over = all(task.phase in FINAL for task in tasks)
-    failed = sum(task.phase in FAILED and (is_over or _has_begun(task)) for task in tasks)
+    failed = sum(task.phase in FAILED and (is_over or has_begun(task)) for task in tasks)
     if round(failed / len(tasks), 2) > limits.tolerance:
         share = f"{failed}/{len(tasks)}"
         status.phase = JobPhase.FAILURE
@@ -212,5 +212,11 @@ def _has_ended(status: JobStatus, limits: JobLimits) -> bool:
     return status.phase in (JobPhase.COMPLETED, JobPhase.FAILURE)
 
 
-def _has_begun(task: NodeTask) -> bool:
-    return bool(task.action_flow) or task.reason == TIMED_OUT
+def has_begun(task: NodeTask) -> bool:
+    """Return whether the node has had its turn: one that is unknown fails without."""
+    return task.phase == TaskPhase.IN_PROGRESS or bool(task.action_flow) or task.reason == TIMED_OUT
+
+
+def why_of(task: NodeTask) -> str:
+    """Return why a task has failed: its own reason, or the one of the action that failed; else ""."""
+    return task.reason or next((each.reason for each in task.action_flow if each.status == "False"), "")

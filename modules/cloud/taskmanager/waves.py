@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from math import ceil
 from typing import Final, NamedTuple
 
+from modules.cloud.taskmanager.progress import has_begun
 from modules.cloud.taskmanager.statuses import FAILED, FINAL, NodeTask, TaskPhase
 
 WAVES: Final = "operations.edgecore.io/waves"
@@ -16,6 +17,8 @@ PAUSE: Final = "operations.edgecore.io/pause"
 _WAVE: Final = re.compile(r"([0-9]{1,6})(%?)|all", re.ASCII)
 _PAUSE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _MOST_WAVES: Final = 100
+_SHOWN: Final = 5
+"""Names in a reason."""
 
 
 class Waves(NamedTuple):
@@ -59,12 +62,38 @@ class Waves(NamedTuple):
         """
         number = 0
         for wave in range(len(self.sizes) + 1):
-            before, number = number, self.number(wave, len(tasks))
-            begun = any(task.phase != TaskPhase.PENDING for task in tasks[before:number])
+            before, number = number, max(number, self.number(wave, len(tasks)))
             is_over = all(task.phase in FINAL or _is_away(task, connected) for task in tasks[:before])
-            if wave and not begun and not (is_over and quiet >= self.pause):
+            if wave and not any(map(has_begun, tasks[before:number])) and not (is_over and quiet >= self.pause):
                 return before
         return number
+
+    def begun(self, tasks: list[NodeTask]) -> tuple[int, int]:
+        """Return how many waves have begun, and how many tasks they have."""
+        waves = number = before = 0
+        for wave in range(len(self.sizes) + 1):
+            start, before = before, max(before, self.number(wave, len(tasks)))
+            if any(map(has_begun, tasks[start:before])):
+                waves, number = wave + 1, before
+        return waves, number
+
+
+def gate_of(tasks: list[NodeTask], ready: Collection[str], tolerance: float) -> str:
+    """Return why the next wave waits: more of the nodes that have had their turn have failed, or are not ready now,
+    than may; else "".
+
+    Args:
+        tasks: in the waves that have begun.
+        ready: nodes that are ready.
+        tolerance: share of the nodes.
+    """
+    ended = [task for task in tasks if task.phase in FINAL and has_begun(task)]
+    lost = [task.node_name for task in ended if task.phase not in FAILED and task.node_name not in ready]
+    failed = sum(task.phase in FAILED for task in ended)
+    if not lost or failed + len(lost) <= tolerance * len(ended):
+        return ""
+    shown = ", ".join(lost[:_SHOWN]) + (", …" if len(lost) > _SHOWN else "")
+    return f"the next wave waits: of the nodes that succeeded {len(lost)} are not ready now: {shown}"
 
 
 def _is_away(task: NodeTask, connected: Collection[str]) -> bool:

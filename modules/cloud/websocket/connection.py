@@ -250,6 +250,7 @@ class WebsocketConnection:
 
     def keep(self, frame: bytes) -> None:
         """Queue a received message for dispatching."""
+        self.link.is_held_back = True  # until the connection is updated
         self.unread.append(frame)
         self.unread_bytes += len(frame)
 
@@ -307,8 +308,10 @@ class WebsocketConnection:
         self._outgoing += self.wire.to_send()
         if plain:
             yield from self._messages(plain)
-            self._flush_protocol()
-        self.write(now)
+        if self._outgoing or self._is_ending:
+            self.write(now)
+        else:
+            self._moved_at = now
         if self.wire.is_ended:
             raise ConnectionError(self._reason())
 
@@ -417,6 +420,7 @@ class WebsocketConnection:
                 self._protocol.receive_data(data)
                 self._is_talking = self._protocol.state is OPEN
                 yield from self._put_together()
+                self._flush_protocol()
 
     def _asked(self, plain: bytes) -> bytes:
         """Handle the bytes of the request for the upgrade, and return those after it."""
@@ -430,6 +434,7 @@ class WebsocketConnection:
         for event in self._protocol.events_received():
             if isinstance(event, Request):
                 self._upgrade(event)
+        self._flush_protocol()
         return plain[size:]
 
     def _put_together(self) -> Iterator[bytes]:

@@ -50,9 +50,8 @@ class IncomingFrames:
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
         connection.keep(frame)
-        if connection in self._budget:
-            self._budget.finish(connection)
-        if not _is_keepalive(frame):
+        self._budget.finish(connection)
+        if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame or not _is_keepalive(frame):
             return
         connection.pass_last()
         if now - connection.alive_at >= _KEEPALIVE_PERIOD:
@@ -61,8 +60,12 @@ class IncomingFrames:
         else:
             connection.link.handled(len(frame))
 
-    def count(self, connection: WebsocketConnection, now: float) -> bool:
-        """Count the bytes of the connection's messages, and return whether they are within the budget."""
+    def received(self, connection: WebsocketConnection, now: float) -> bool:
+        """Queue the connection if it has a frame to deliver, and return whether its messages' bytes are within the
+        budget.
+        """
+        if connection.has_to_pass:
+            self._waiting.add(connection)
         unfinished, waiting = connection.unfinished_bytes, connection.unread_bytes
         if unfinished + waiting <= FREE_BYTES and connection not in self._budget:
             return True
@@ -70,7 +73,7 @@ class IncomingFrames:
 
     def is_quiet(self, connection: WebsocketConnection) -> bool:
         """Return whether there is nothing to do for a connection until it is read or written again."""
-        return connection.is_quiet and not connection.link.is_held_back and connection not in self._budget
+        return connection.is_quiet and connection not in self._budget
 
     def resumable(self) -> list[WebsocketConnection]:
         """Return the connections that were not read because of the budget, and may be now."""
@@ -82,20 +85,16 @@ class IncomingFrames:
 
     def update(self, connection: WebsocketConnection, now: float) -> bool:
         """Queue the connection if it has a frame to deliver, and return whether its socket may be read."""
-        if connection.has_to_pass:
-            self._waiting.add(connection)
-        self.count(connection, now)
+        self.received(connection, now)
         may_be_read = connection.may_be_read
         if connection in self._budget:
             may_be_read = self._budget.may_grow(connection) and may_be_read
         connection.link.is_held_back = bool(connection.unread) or not may_be_read
         return may_be_read
 
-    def dispatch(self, delivered: Callable[[WebsocketConnection], None]) -> None:
-        """Deliver a portion of the waiting frames in fair shares; none while the inboxes are full.
-
-        Args:
-            delivered: called with each connection of delivered frames.
+    def dispatch(self) -> dict[WebsocketConnection, None]:
+        """Deliver a portion of the waiting frames in fair shares; none while the inboxes are full. Return the
+        connections that sent them, to be updated.
         """
         cost = 0
         served: dict[WebsocketConnection, None] = {}
@@ -109,8 +108,7 @@ class IncomingFrames:
             served[connection] = None
             if connection.has_to_pass:
                 self._waiting.add(connection)
-        for connection in served:
-            delivered(connection)
+        return served
 
     def end(self, connection: WebsocketConnection) -> None:
         """Deliver the remaining frames of a closed connection: the node may know that they arrived, and not repeat
@@ -133,8 +131,6 @@ class IncomingFrames:
 
 
 def _is_keepalive(frame: bytes) -> bool:
-    if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame:
-        return False
     try:
         return decode(frame).route.operation == Operation.KEEPALIVE
     except FrameError:

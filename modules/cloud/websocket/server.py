@@ -144,6 +144,8 @@ class WebsocketServer:
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
         """Links that another thread has used or closed."""
+        self._received: dict[WebsocketConnection, None] = {}
+        """Connections that were read in this poll; each is updated once, after its messages were dispatched."""
         self._waker, self._woken = socket.socketpair()
         self._is_woken = False
         self._stopping = False
@@ -241,8 +243,9 @@ class WebsocketServer:
         if self._is_recheck_due:
             self._end_refused()
         self._serve_signalled()
-        self._incoming.dispatch(self._update)
-        for connection in self._incoming.resumable():
+        served = self._incoming.dispatch()
+        received, self._received = self._received, {}
+        for connection in (*(received | served), *self._incoming.resumable()):
             self._update(connection)
 
     def _close_listening(self) -> None:
@@ -256,7 +259,10 @@ class WebsocketServer:
 
     def _update(self, connection: WebsocketConnection) -> None:
         """Register a connection for the events it waits for now, and for its share of the dispatching."""
-        if connection.link not in self._connections or self._incoming.is_quiet(connection):
+        if connection.link not in self._connections:
+            return
+        if self._incoming.is_quiet(connection):
+            connection.link.is_held_back = False
             return
         may_be_read = self._incoming.update(connection, self._clock.monotonic())
         wanted = selectors.EVENT_READ if may_be_read else 0
@@ -334,12 +340,14 @@ class WebsocketServer:
             if happened & selectors.EVENT_READ:
                 for frame in connection.read(now):
                     self._incoming.keep(connection, frame, now)
-                if not self._incoming.count(connection, now):
+                if not self._incoming.received(connection, now):
                     self._cut_off(connection, _BEYOND_BUDGET, CloseCode.TRY_AGAIN_LATER)
                     return
+                self._received[connection] = None
             if happened & selectors.EVENT_WRITE:
                 connection.write(now)
-            self._opening.update(connection)
+            if self._opening:
+                self._opening.update(connection)
         except OSError as error:
             self._drop(connection, str(error))
             return
@@ -347,7 +355,8 @@ class WebsocketServer:
             _log.exception("node %s: its connection failed", connection.node or connection.peer)
             self._drop(connection, "it failed")
             return
-        self._update(connection)
+        if connection not in self._received:
+            self._update(connection)
 
     def _serve_signalled(self) -> None:
         links = dict.fromkeys(self._signalled.popleft() for _ in range(len(self._signalled)))

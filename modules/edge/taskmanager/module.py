@@ -18,6 +18,7 @@ from modules.apimachinery.node_jobs import (
     LONGEST_REASON,
     Action,
     ActionReport,
+    ConfigSpec,
     JobAddress,
     JobSpec,
     JobSpecError,
@@ -32,6 +33,7 @@ from modules.edge.taskmanager.owner import OWNER, JobShown, OwnerVerb
 from modules.edge.taskmanager.pulls import ImagePulls, OpenRuntime, PullOutcome
 from modules.edge.taskmanager.record import JobRecord, read_record
 from modules.edge.taskmanager.refusals import refusal_of
+from modules.edge.taskmanager.settings_updates import SettingsCommands, SettingsUpdates
 from modules.edge.taskmanager.upgrades import NodeUpgrades, UpgradeCommands
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ _MOST_EARLY: Final = 16
 """Messages that wait until the record is read."""
 _AGAIN: Final = 5.0
 """Seconds until the record is read again, when the store does not answer."""
+REPORT_GAP: Final = 0.5
+"""Seconds between two reports: KubeEdge's cloud takes two that come together in any order, and a job whose last report
+it has taken first stays in progress on the node."""
 _ROW: Final = ("", "job")
 
 
@@ -51,6 +56,8 @@ class TaskManagerSettings(msgspec.Struct, frozen=True):
     node: str
     allowed: tuple[str, ...] = ()
     """The kinds of jobs that the owner of the node allows."""
+    allowed_keys: tuple[str, ...] = ()
+    """The settings that a ConfigUpdateJob may change."""
 
 
 class TaskManager(Module):
@@ -65,6 +72,7 @@ class TaskManager(Module):
         machine: of the node, for checks.
         open_runtime: connects to the container runtime; None without one.
         upgrades: changes the version of edgecore; None where no job may.
+        configuration: changes the configuration of edgecore; None where no job may.
     """
 
     name = ModuleName.TASKMANAGER
@@ -75,6 +83,7 @@ class TaskManager(Module):
         machine: CheckedMachine,
         open_runtime: OpenRuntime | None = None,
         upgrades: UpgradeCommands | None = None,
+        configuration: SettingsCommands | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -83,6 +92,8 @@ class TaskManager(Module):
         self._calls = BoundedCalls(self, 1, 1)
         self._pulls = ImagePulls(self, self._calls, self._meta, open_runtime) if open_runtime is not None else None
         self._upgrades = NodeUpgrades(self, upgrades) if upgrades is not None else None
+        keys = settings.allowed_keys
+        self._updates = SettingsUpdates(self, configuration, keys) if configuration is not None else None
         self._job: JobRecord | None = None
         """The job under way."""
         self._is_read = False
@@ -183,6 +194,8 @@ class TaskManager(Module):
         def stored(result: bytes | CallError | None) -> None:
             if isinstance(result, CallError):
                 self._finish(ActionEnd(f"the job cannot be stored: {result}"[:LONGEST_REASON]))
+            elif not job.is_waiting and job.reports:
+                self.after(REPORT_GAP, self._run)
             elif not job.is_waiting:
                 self._run()
 
@@ -200,7 +213,9 @@ class TaskManager(Module):
             return
         if isinstance(spec, UpgradeSpec) and self._upgrades is not None:
             self._run_upgrade(job, spec, self._upgrades, is_resumed=is_resumed)
-        elif job.action is Action.CHECK and not isinstance(spec, UpgradeSpec):
+        elif isinstance(spec, ConfigSpec) and self._updates is not None:
+            self._run_update(job, spec, self._updates, is_resumed=is_resumed)
+        elif isinstance(spec, PrePullTemplate) and job.action is Action.CHECK:
             self._check(spec, self._ended)
         elif isinstance(spec, PrePullTemplate) and job.action is Action.PULL:
             self._pull(spec)
@@ -222,6 +237,18 @@ class TaskManager(Module):
                 upgrades.upgrade(spec, self._ended, is_resumed=is_resumed)
             case _:
                 upgrades.roll_back(spec, self._ended)
+
+    def _run_update(self, job: JobRecord, spec: ConfigSpec, updates: SettingsUpdates, *, is_resumed: bool) -> None:
+        match job.action:
+            case Action.CHECK:
+                found = partial(updates.check, spec, self._ended)
+                self._check(spec, lambda end: self._ended(end) if end.reason else found())
+            case Action.BACK_UP:
+                self._ended(ActionEnd())
+            case Action.UPDATE:
+                updates.update(spec, self._ended, is_resumed=is_resumed)
+            case _:
+                updates.roll_back(spec, self._ended)
 
     def _wait_for_confirmation(self, job: JobRecord) -> None:
         """Report that the job waits; `edgecore job --confirm` on the node lets it go on."""

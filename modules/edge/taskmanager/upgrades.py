@@ -5,15 +5,13 @@ version and nothing else. Neither an image nor a digest in it is read, and no jo
 """
 
 import re
-from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from beehive import Module
-from modules.apimachinery.node_jobs import LONGEST_REASON, UpgradeSpec
+from modules.apimachinery.node_jobs import UpgradeSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
+from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
 
-EVERY: Final = 2.0
-"""Seconds between two looks at a program or an upgrade under way."""
 _VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore upgrade` makes one, on the node"
 INTERRUPTED: Final = "the upgrade was interrupted before the switch"
@@ -30,14 +28,6 @@ class UpgradeState(NamedTuple):
     """Versions of the last upgrade."""
     report: str = ""
     """What the last upgrade has found."""
-
-
-class ProgramEnd(NamedTuple):
-    """How `edgecore upgrade` has ended."""
-
-    status: int
-    said: str
-    """Its last words."""
 
 
 class UpgradeCommands(Protocol):
@@ -118,21 +108,14 @@ class NodeUpgrades:
 
         look()
 
-    def _run(self, version: str, done: Callable[[ActionEnd], None], *, only_check: bool = False) -> None:
-        try:
-            self._commands.begin(version, only_check=only_check)
-        except OSError as error:
-            done(ActionEnd(f"`edgecore upgrade` does not start: {error}"[:LONGEST_REASON]))
-            return
-
-        def look() -> None:
-            end = self._commands.end()
-            if end is None:
-                self._module.after(EVERY, look)
-            else:
-                done(ActionEnd("" if end.status == 0 else end.said or f"exit status {end.status}"))
-
-        look()
+    def _run(self, version: str, done: Done, *, only_check: bool = False) -> None:
+        run_program(
+            self._module,
+            lambda: self._commands.begin(version, only_check=only_check),
+            self._commands.end,
+            done,
+            "edgecore upgrade",
+        )
 
 
 def version_of(spec: UpgradeSpec) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
+from beehive.files.durable import replace_file
 from beehive.sockets.ports import ListenError
 
 SHORTEST: Final = 16
@@ -52,9 +53,5 @@ def is_allowed(token: bytes, header: str) -> bool:
 
 
 def _make(path: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{secrets.token_urlsafe(32)}\n")
+    if not os.path.lexists(path):
+        replace_file(path, f"{secrets.token_urlsafe(32)}\n".encode())

@@ -32,8 +32,6 @@ TOGETHER: Final = 60.0
 _LEAST_TOGETHER: Final = 3
 _RENEWED_DAYS: Final = 3
 """A connected node should have renewed its certificate so many days before its end."""
-_PENDING: Final = 300.0
-"""Seconds after which a pod without a node is a finding."""
 _ASK_DOCTOR: Final = "`edgecore doctor` there says more"
 _SILENT: Final = "is edgecore running there, and does it reach this cloud? `edgecore doctor` there says"
 _HINDERED: Final = "is its disk full, or its link slower than its changes? `edgecore doctor` there says"
@@ -42,7 +40,7 @@ _NAMED: Final = 3
 """Names that a finding has before it counts the rest."""
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
 _STARTING_SECONDS: Final = 120.0
-"""Seconds that a pod has to start before that is a finding."""
+"""Seconds that a pod has to get a node and to start before that is a finding."""
 OLDER: Final = 1
 """Minor versions that an edgecore may be older than its cloudcore; it must not be newer."""
 _OF_NODE: Final = re.compile(r"-edgecore-(\d{1,4})\.(\d{1,4})\.")
@@ -265,7 +263,7 @@ def _failing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
         if not pod.is_troubled or states.get(pod.node) in (AWAY, NEVER):
             continue
         age = fleet.now - (seconds_of(pod.created) or fleet.now)
-        if age > (_STARTING_SECONDS if pod.node else _PENDING) or pod.status not in _STARTING:
+        if age > _STARTING_SECONDS or pod.status not in _STARTING:
             groups[pod.namespace if pod.owner else "", pod.owner, _word(pod)].append(pod)
     for (_, owner, word), rows in groups.items():
         sentence, detail = _of_pods(owner, word, rows)

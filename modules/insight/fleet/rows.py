@@ -7,6 +7,7 @@ import msgspec
 
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.apimachinery.printing.pods import pod_status, pod_summary
+from modules.insight.ends import end_of
 from modules.insight.fleet.states import NodeLinkState
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -20,6 +21,7 @@ _DAY: Final = 86_400.0
 _RUNS: Final = ("Running", "Completed", "Succeeded")
 LONGEST: Final = 500
 """Characters of a text of a node or a pod: a table of all needs no more, and a hostile one sends megabytes."""
+_LAST_END: Final = "lastState.terminated"
 _CLOCK: Final = 60
 """A clock that is wrong by so many seconds is called so: a message takes its time."""
 _LONGEST_WHY: Final = 200
@@ -140,10 +142,8 @@ def _why(pod: JsonObject) -> str:
     found = [text_at(pod, "status.message")]
     for each in (*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")):
         said = text_at(each, "state.waiting.message")
-        code, reason = (text_at(each, f"lastState.terminated.{field}") for field in ("exitCode", "reason"))
-        if text_at(each, "state.waiting.reason") == "CrashLoopBackOff" and code:
-            also = f" ({reason})" if reason not in ("", "Error") else ""
-            said = f"container {text_at(each, 'name')} ended with exit code {code}{also}"
+        if text_at(each, "state.waiting.reason") == "CrashLoopBackOff" and text_at(each, f"{_LAST_END}.exitCode"):
+            said = f"container {text_at(each, 'name')} {end_of(each, _LAST_END)}"
         found.append(said.partition(": ErrImagePull: ")[2] or said)
     found += [text_at(each, "message") for each in objects_at(pod, "status.conditions") if _is_unscheduled(each)]
     text = " ".join(next((each for each in found if each), "").split())

@@ -7,14 +7,12 @@ from typing import Annotated, Final
 import msgspec
 
 from edged.chains.model import ChainStep
-from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, objects_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
 
 NEVER_BEGAN: Final = ("StartError", "ContainerCannotRun")
 """Reasons of an end without a log: the program was never run."""
-_LONGEST: Final = 400
-"""Characters of a message."""
 
 
 class NodeChain(msgspec.Struct, frozen=True):
@@ -87,17 +85,6 @@ def statuses(pod: JsonObject) -> list[JsonObject]:
 def condition(obj: JsonObject, kind: str) -> JsonObject:
     """Return a condition of an object; an empty one without it."""
     return next((each for each in objects_at(obj, "status.conditions") if each.get("type") == kind), {})
-
-
-def message(obj: JsonObject, path: str) -> str:
-    """Return a text of an object on one line."""
-    return one_line(text_at(obj, path))
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line, cut where it is very long."""
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def rfc3339(seconds: float) -> str:

@@ -14,11 +14,21 @@ import msgspec
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.printing.ages import ago, human_duration, seconds_of
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
+from modules.insight.ends import OUT_OF_MEMORY, end_of, message
 from modules.insight.fleet.sentences import certificate_words, clock_words, link_words
 from modules.insight.fleet.states import BEHIND, NEVER, REFUSED, UNLINKED
-from modules.insight.why.facts import NEVER_BEGAN, LastLines, PodFacts, condition, message, statuses
+from modules.insight.why.facts import NEVER_BEGAN, LastLines, PodFacts, condition, statuses
 from modules.insight.why.references import PULL, Missing
-from modules.insight.why.steps import PodStep, ReportedStep, cause_of, kill_of, reported_steps, steps_of, warning_of
+from modules.insight.why.steps import (
+    PodStep,
+    ReportedStep,
+    cause_of,
+    kill_of,
+    last_kill_of,
+    reported_steps,
+    steps_of,
+    warning_of,
+)
 
 MAX_STEPS: Final = 32
 """Steps of an answer; older ones are left out, and counted."""
@@ -30,14 +40,6 @@ _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
 _OF_MACHINE: Final = ("cgroup", "control group", "no space left")
 """Words of an end before the start that name a fault of the machine, and not of the container."""
-_OUT_OF_MEMORY: Final = "OOMKilled"
-_EXIT_CODES: Final = {
-    126: "the command cannot be executed",
-    127: "the command does not exist in the image",
-    137: "killed, by SIGKILL",
-    139: "it crashed, by SIGSEGV",
-    143: "ended by SIGTERM",
-}
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]+)")
 _MOST_ASKED: Final = 3
 """Parts of a pod that an answer names beside the scheduler's words."""
@@ -412,17 +414,9 @@ def _away(facts: PodFacts) -> str:
 
 
 def _end(case: Case, status: JsonObject, path: str) -> str:
-    """Return how a container ended, as a clause: `ended with exit code 1 (Error)`, or why it was ended."""
-    code, reason = text_at(status, f"{path}.exitCode"), text_at(status, f"{path}.reason")
-    if not code:
-        return "has ended, and how is not known"
-    kill = "" if reason == _OUT_OF_MEMORY else kill_of(case.told, status, path)
-    if kill:
-        return f"was ended, because {kill}"
-    said = message(status, f"{path}.message")
-    known = _EXIT_CODES.get(whole_number(code) or 0, "") if reason in ("", "Error") else ""
-    why = ", ".join(part for part in (reason if reason != "Error" else "", known, said) if part)
-    return f"ended with exit code {code}" + (f" ({why})" if why else "")
+    """Return how a container ended, as a clause, with what Events and its node tell of it."""
+    told = case.told
+    return end_of(status, path, kill_of(told, status, path), last_kill_of(told, status, path))
 
 
 def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]:
@@ -437,7 +431,7 @@ def _remedy_of_end(case: Case, status: JsonObject, path: str) -> tuple[str, ...]
             f"if the reason is not the container's, see `edgecore doctor` on {node}",
         )
     log = _log(case, status, " --previous" if path.startswith("lastState") else "")
-    if reason != _OUT_OF_MEMORY:
+    if reason != OUT_OF_MEMORY:
         return (log,)
     spec = next((each for each in objects_at(case.pod, "spec.containers") if text_at(each, "name") == name), {})
     limit = text_at(spec, "resources.limits.memory")

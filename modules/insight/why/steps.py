@@ -8,7 +8,8 @@ import msgspec
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.printing.ages import seconds_of
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
-from modules.insight.why.facts import PodFacts, condition, message, one_line, rfc3339
+from modules.insight.ends import message, one_line
+from modules.insight.why.facts import PodFacts, condition, rfc3339
 
 _CONDITIONS: Final = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 _COMPARED: Final = 300
@@ -102,11 +103,36 @@ def kill_of(told: Sequence[ReportedStep], status: JsonObject, path: str) -> str:
     if ended is None:
         return ""
     began = ended if began is None else began
-    name = text_at(status, "name")
-    of_life = [each for each in told if each.container == name and each.first <= ended + 1 and each.last >= began - 1]
-    if not any(_is_kill_for_failure(each) or each.reason == _HOOK for each in of_life):
+    return _kill_in([each for each in _about(told, status) if each.first <= ended + 1 and each.last >= began - 1])
+
+
+def last_kill_of(told: Sequence[ReportedStep], status: JsonObject, path: str) -> str:
+    """Return why the agent has ended an earlier life of a container, if nothing is known of the one after it; as a
+    clause, empty if that life ended by itself.
+
+    A node sends few Events of a pod that fails often, and keeps the others; away or without a tunnel nobody reads them.
+    """
+    ended = seconds_of(text_at(status, f"{path}.finishedAt"))
+    earlier = [each for each in _about(told, status) if ended is not None and each.last < ended]
+    ends = [number for number, each in enumerate(earlier) if _is_end(each)]
+    if not ends or earlier[ends[-1]].reason == _ENDED:
         return ""
-    for step in reversed(of_life):
+    return _kill_in(earlier)
+
+
+def _about(told: Sequence[ReportedStep], status: JsonObject) -> list[ReportedStep]:
+    return [each for each in told if each.container == text_at(status, "name")]
+
+
+def _is_end(step: ReportedStep) -> bool:
+    return step.reason in (_ENDED, _HOOK) or _is_kill_for_failure(step)
+
+
+def _kill_in(steps: Sequence[ReportedStep]) -> str:
+    """Return why the agent has ended a container in these steps, as a clause; empty if it has not."""
+    if not any(_is_kill_for_failure(each) or each.reason == _HOOK for each in steps):
+        return ""
+    for step in reversed(steps):
         if step.reason == _HOOK:
             return "its postStart hook failed"
         if step.reason == _UNHEALTHY and step.message.startswith(_KILLS):

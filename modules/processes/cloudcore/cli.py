@@ -25,6 +25,7 @@ from modules.processes.cloudcore import (
     nodes_command,
     page_command,
     revocation_commands,
+    rollout_commands,
     run_command,
     support_command,
     token_command,
@@ -139,6 +140,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     revocation_commands.add(commands)
     _add_metrics(commands)
     nodes_command.add(commands)
+    rollout_commands.add(commands)
     changes_command.add(commands)
     devices_command.add(commands)
     page_command.add(commands)

@@ -268,6 +268,14 @@ class ControlClient:
             except (OSError, BeehiveError) as error:
                 raise ControlError("cannot talk to cloudcore", str(self._path), str(error)) from error
 
+    def call(self, method: str, path: str, obj: JsonObject | None = None) -> JsonObject:
+        """Return the object with which the Kubernetes API answers a request. Raises ControlError for a refusal."""
+        status, body = self.request(method, path, b"" if obj is None else msgspec.json.encode(obj))
+        if status not in _OK:
+            raise ControlError("the API server refuses", path, _message_in(body))
+        answer: JsonObject = decode_json(body)
+        return answer
+
     def _apply(self, document: Any, namespace: str) -> CommandItem:
         try:
             kind, place, name = _address(document, namespace)

@@ -62,6 +62,7 @@ from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import print_remark, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.machine_usage import MachineUsage
+from modules.processes.edgecore.node_settings import LocalSettingsCommands
 from modules.processes.edgecore.node_upgrades import LocalUpgradeCommands
 from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.owner_routes import DeviceRoutes, JobRoutes, MeshRoutes, chain_route
@@ -228,8 +229,10 @@ def _add_modules(
     if not modules.edge_hub.enable:
         return None
     if modules.meta_manager.enable:
-        upgrades = LocalUpgradeCommands() if JobKind.NODE_UPGRADE in config.modules.task_manager.allowed_jobs else None
-        hive.add(TaskManager, task_settings(config), MachineUsage(config), _runtime_opener(config, local), upgrades)
+        settings, opener = task_settings(config), _runtime_opener(config, local)
+        upgrades = LocalUpgradeCommands() if JobKind.NODE_UPGRADE in settings.allowed else None
+        updates = LocalSettingsCommands() if JobKind.CONFIG_UPDATE in settings.allowed else None
+        hive.add(TaskManager, settings, MachineUsage(config), opener, upgrades, updates)
     return _install_hub(hive, config, registry, tracing)
 
 

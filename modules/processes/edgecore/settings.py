@@ -161,7 +161,7 @@ def twin_settings(config: EdgeCoreConfig) -> TwinSettings:
 def task_settings(config: EdgeCoreConfig) -> TaskManagerSettings:
     """Return taskmanager's settings."""
     tasks = config.modules.task_manager
-    return TaskManagerSettings(config.node_name, tasks.allowed_jobs if tasks.enable else ())
+    return TaskManagerSettings(config.node_name, tasks.allowed_jobs if tasks.enable else (), tasks.allowed_keys)
 
 
 def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:

@@ -265,12 +265,13 @@ class Sandboxes(Generic[ContainerT]):
     def stop(self, sandbox_id: str) -> None:
         """Kill its running containers, and let none start from now on."""
         sandbox = self._registry.find_sandbox(sandbox_id)
-        if sandbox is None:
+        if sandbox is None or sandbox.is_released:
             return
-        was_ready = sandbox.mark_stopped()
+        was_ready, is_made = sandbox.mark_stopped(), not sandbox.is_being_made
         for container in self._registry.containers(sandbox.id):
             self._containers.settle_and_kill(container)
         self._driver.stop_sandbox(sandbox)
+        sandbox.is_released = is_made
         if was_ready:
             self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 

@@ -31,6 +31,8 @@ class Sandbox:
         self._was_stopped = False
         self.is_being_made = False
         """Whether `Sandboxes.run` has yet to make it ready or to remove it."""
+        self.is_released = False
+        """Whether it was stopped by this edgecore, with all its containers, and has no network or namespaces."""
 
     @property
     def config(self) -> cri.PodSandboxConfig:

@@ -9,7 +9,7 @@ from protos.cri.v1 import api_pb2 as cri
 def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
     """Return the full status of a sandbox."""
     config = sandbox.config
-    return cri.PodSandboxStatus(
+    status = cri.PodSandboxStatus(
         id=sandbox.id,
         metadata=config.metadata,
         state=sandbox.state,
@@ -20,29 +20,30 @@ def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
         linux=cri.LinuxPodSandboxStatus(
             namespaces=cri.Namespace(options=config.linux.security_context.namespace_options)
         ),
-        labels=config.labels,
-        annotations=config.annotations,
         runtime_handler=sandbox.request.runtime_handler,
     )
+    _describe(status, config)
+    return status
 
 
 def sandbox_listing(sandbox: Sandbox) -> cri.PodSandbox:
     """Return the sandbox's item in ListPodSandbox."""
-    return cri.PodSandbox(
+    config = sandbox.config
+    item = cri.PodSandbox(
         id=sandbox.id,
-        metadata=sandbox.config.metadata,
+        metadata=config.metadata,
         state=sandbox.state,
         created_at=sandbox.record.created_at,
-        labels=sandbox.config.labels,
-        annotations=sandbox.config.annotations,
         runtime_handler=sandbox.request.runtime_handler,
     )
+    _describe(item, config)
+    return item
 
 
 def container_status(container: RuntimeContainer) -> cri.ContainerStatus:
     """Return the full status of a container."""
     config, run, exit_ = container.config, container.run, container.exit
-    return cri.ContainerStatus(
+    status = cri.ContainerStatus(
         id=container.id,
         metadata=config.metadata,
         state=container.state,
@@ -55,20 +56,20 @@ def container_status(container: RuntimeContainer) -> cri.ContainerStatus:
         image=cri.ImageSpec(image=_image_name(config)),
         image_ref=container.image_ref,
         image_id=container.image_id,
-        labels=config.labels,
-        annotations=config.annotations,
         mounts=container.mounts,
         log_path=container.log_path,
         resources=cri.ContainerResources(linux=config.linux.resources),
         stop_signal=config.stop_signal,
         user=container.user,
     )
+    _describe(status, config)
+    return status
 
 
 def container_listing(container: RuntimeContainer) -> cri.Container:
     """Return the container's item in ListContainers."""
     config = container.config
-    return cri.Container(
+    item = cri.Container(
         id=container.id,
         pod_sandbox_id=container.sandbox_id,
         metadata=config.metadata,
@@ -77,9 +78,18 @@ def container_listing(container: RuntimeContainer) -> cri.Container:
         image_id=container.image_id,
         state=container.state,
         created_at=container.record.created_at,
-        labels=config.labels,
-        annotations=config.annotations,
     )
+    _describe(item, config)
+    return item
+
+
+def _describe(
+    message: cri.PodSandboxStatus | cri.PodSandbox | cri.ContainerStatus | cri.Container,
+    config: cri.PodSandboxConfig | cri.ContainerConfig,
+) -> None:
+    """Copy labels and annotations; a constructor of protobuf's would take them key by key."""
+    message.labels.MergeFrom(config.labels)
+    message.annotations.MergeFrom(config.annotations)
 
 
 def pod_in(selector: Mapping[str, str]) -> str | None:

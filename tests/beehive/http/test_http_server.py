@@ -772,10 +772,17 @@ def test_requests_that_come_together_are_answered_in_order(keeping: HttpServer) 
     assert answer.index(b"\r\n\r\na ") < answer.index(b"\r\n\r\nb ")
 
 
-def test_a_stream_ends_a_kept_connection(keeping: HttpServer) -> None:
+def test_a_connection_is_kept_after_a_stream(keeping: HttpServer) -> None:
+    """And its client has the socket meanwhile, so that it can end the stream."""
     connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
-    assert get(connection, "/long") == "x" * 500_000
-    assert connection.sock is None
+    connection.request("GET", "/long")
+    answer = connection.getresponse()
+    kept = connection.sock
+    assert kept is not None
+    assert answer.read() == b"x" * 500_000
+    assert get(connection, "/names/a") == "a "
+    assert connection.sock is kept
+    connection.close()
 
 
 def test_idle_connections_give_way_to_new_ones(keeping: HttpServer) -> None:

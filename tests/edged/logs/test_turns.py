@@ -73,6 +73,16 @@ def _read(log: Path, **options: Nanoseconds) -> bytes:
         return b"".join(found.pieces(lambda _: False))
 
 
+def test_a_pause_that_ends_with_an_error_ends_with_the_turn() -> None:
+    """The one who gives the turn back has to have it: two readers would have it afterwards."""
+    turns = ReadingTurns()
+    with turns.turn():
+        with pytest.raises(ValueError, match="of this test"), turns.pause():
+            raise ValueError("of this test")
+        assert turns._is_taken
+    assert not turns._is_taken
+
+
 def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
     """Otherwise a client that takes nothing, or a container that writes nothing, would stop all other readers."""
     held: list[bool] = []

@@ -343,7 +343,7 @@ def test_what_a_pod_waits_for_is_in_an_event(part: str, error: Exception, reason
 @pytest.mark.parametrize("state", [PodState.TERMINATING, PodState.TERMINATED])
 @pytest.mark.parametrize(
     ("part", "reason"),
-    [("killer.kill_pod", "FailedKillPod"), ("", "FailedSync"), ("reader.read_pod", "FailedSync")],
+    [("killer.kill_pod", "FailedKillPod"), ("", "FailedSync"), ("reader.list_pod", "FailedSync")],
 )
 def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: str, reason: str) -> None:
     told: list[Occurrence] = []
@@ -351,3 +351,23 @@ def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: s
     attrgetter(part or GIVEN_BACK[state])(bench.parts).side_effect = VolumeError("unmount a volume", "data")
     bench.syncer.sync(Job(state, REF, POD))
     assert [each.reason for each in told] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("job", "calls"),
+    [
+        (Job(PodState.TERMINATING, REF, POD), ["list_pod", "kill_pod", "read_pod"]),
+        (Job(PodState.TERMINATED, REF, POD), ["list_pod", "kill_pod", "remove_pod"]),
+        (
+            Job(PodState.TERMINATED, REF, POD, keeps_last=True),
+            ["list_pod", "kill_pod", "list_pod", "prune", "read_pod"],
+        ),
+    ],
+)
+def test_the_end_of_a_pod_is_decided_by_lists_and_what_is_removed_is_read_no_more(
+    bench: Bench, job: Job, calls: list[str]
+) -> None:
+    names = ("reader.list_pod", "reader.read_pod", "killer.kill_pod", "killer.remove_pod", "pruner.prune")
+    done = bench.syncer.sync(job)
+    assert [name.partition(".")[2] for name in bench.called(*names)] == calls
+    assert done.facts == PodFacts(REF)

@@ -8,10 +8,10 @@ from edged.errors import ConfigError
 from edged.pod_workers.pruner import prunable
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.resources import HostResources
-from edged.pods.facts import read_container, read_pod, read_sandbox
+from edged.pods.facts import listed_pod, pod_facts, read_container, read_pod, read_sandbox
 from edged.pods.hash import container_hash
-from edged.pods.labels import RESTART_COUNT, ref_from_labels, ref_of
-from edged.pods.model import RunState, SandboxId
+from edged.pods.labels import CONTAINER_NAME, POD_UID, RESTART_COUNT, identity_labels, ref_from_labels, ref_of
+from edged.pods.model import ContainerFacts, ContainerId, RunState, SandboxFacts, SandboxId
 from edged.pods.paths import PodPaths, log_path
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, at
@@ -65,6 +65,30 @@ def test_a_container_without_a_number_of_restarts_has_the_attempt_of_the_runtime
     notes = {} if noted is None else {RESTART_COUNT: noted}
     metadata = cri.ContainerMetadata(name="a", attempt=4)
     assert read_container(SandboxId("s"), cri.ContainerStatus(metadata=metadata, annotations=notes)).attempt == 4
+
+
+def test_lists_have_identities_and_states_of_one_pod_alone() -> None:
+    """A runtime that ignores the filter, or lists what is nobody's, has nothing of it stopped or removed."""
+    others: tuple[dict[str, str], ...] = ({}, {**identity_labels(a_pod()), POD_UID: "other"}, {POD_UID: UID})
+    mine = {**identity_labels(a_pod()), CONTAINER_NAME: "bb"}
+    each = [mine, *others]
+    sandboxes = [
+        cri.PodSandbox(id="s", metadata=cri.PodSandboxMetadata(attempt=3), created_at=at(0), labels=labels)
+        for labels in each
+    ]
+    containers = [
+        cri.Container(
+            id="c", pod_sandbox_id="s", state=cri.CONTAINER_EXITED, created_at=at(1), labels=labels,
+            annotations={RESTART_COUNT: "2"},
+        )
+        for labels in each
+    ]  # fmt: skip
+    expected = pod_facts(
+        REF,
+        [SandboxFacts(SandboxId("s"), 3, created_at=at(0), ready=True)],
+        [ContainerFacts(ContainerId("c"), SandboxId("s"), "bb", 2, RunState.EXITED, at(1))],
+    )
+    assert listed_pod(REF, sandboxes, containers) == expected
 
 
 def test_facts_are_sorted_newest_first() -> None:

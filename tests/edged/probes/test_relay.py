@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from edged.probes.relay import relayed
+from tests.support.failing import PlannedError, census
 from tests.support.patience import PATIENCE
 
 _HIGH = 1500
@@ -53,3 +54,11 @@ def test_a_client_that_never_connects_holds_nothing_up() -> None:
         assert not os.path.exists(address.removeprefix("unix:"))  # noqa: PTH110
         pod.settimeout(PATIENCE)
         assert pod.recv(100) == b""
+
+
+def test_a_probe_that_fails_leaves_neither_connection_nor_thread() -> None:
+    """The thread would wait for the library's connection for ever."""
+    before, (pod, connection) = census(), socket.socketpair()
+    with pod, pytest.raises(PlannedError), relayed(connection):
+        raise PlannedError
+    assert not census().more_than(before)

@@ -342,6 +342,21 @@ def test_a_pod_whose_deletion_is_taken_back_ends_all_the_same(loop: Loop) -> Non
     assert loop.pod.pod.status.phase == "Succeeded"
 
 
+def test_a_deleted_pod_that_has_ended_has_no_further_job_though_the_cloud_changes_it(loop: Loop) -> None:
+    """The API server changes the grace period of each pod before it deletes it. A job that failed, as it could not
+    take back what the pod had, is done again; one of a pod that ended before its deletion deletes it in the cloud.
+    """
+    loop.handle(eviction(UID, "memory"))
+    loop.work(facts(RunState.EXITED, ready=False), terminated=True)
+    deletion = {"deletionTimestamp": "2027-01-15T08:00:00Z"}
+    change = machine.UpdatePod(web(metadata={"resourceVersion": "8", **deletion}))
+    assert loop.handle(change)[-1] == machine.Enqueue()
+    loop.work(facts(RunState.EXITED, ready=False), error=OSError("busy"), terminated=True)
+    assert loop.handle(change)[-1] == machine.Enqueue()
+    assert loop.work(facts(RunState.EXITED, ready=False), terminated=True)[-1] == machine.DeletePod()
+    assert not _is_queued(loop.handle(change))
+
+
 @pytest.mark.parametrize(("ready", "queue"), [(True, Queue.ADDITION), (False, Queue.DELETION)])
 def test_a_sync_that_stops_containers_gets_a_worker_of_its_own(loop: Loop, ready: bool, queue: Queue) -> None:
     """Their grace period may take long; they are stopped because their sandbox is not ready."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beehive.runtime import Threads
-from modules.apimachinery.computed import ManyStepsError, Results, charge_steps, computed, few_steps
+from modules.apimachinery.computed import ManyStepsError, Results, charge_steps, computed, in_few_steps
 
 
 class Counted:
@@ -67,9 +67,13 @@ def test_a_failure_is_raised_again_and_nothing_is_kept_outside_of_the_context() 
 
 def test_a_request_ends_at_a_step_that_is_too_many() -> None:
     charge_steps(1_000_000)
-    with few_steps(3):
+
+    def work() -> str:
         charge_steps(2)
         with pytest.raises(ManyStepsError):
             charge_steps(2)
         charge_steps(1)
+        return "done"
+
+    assert in_few_steps(3, work) == "done"
     charge_steps(1_000_000)

@@ -63,7 +63,8 @@ def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    assert VERBS[name].text in capsys.readouterr().out
+    text = VERBS[name].text
+    assert f"\n{text[:1].upper()}{text[1:]}.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", VERBS)

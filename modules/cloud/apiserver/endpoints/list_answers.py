@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from itertools import chain
 from typing import Final
 
-from beehive.http.responses import Reply, Stream, json
+from beehive.http.responses import Reply, Response, Stream
 
 Turn = Callable[[], AbstractContextManager[None]]
 """Returns the context for computing a piece of an answer."""
@@ -24,14 +25,14 @@ def list_answer(parts: Iterator[bytes], turn: Turn = nullcontext) -> Reply:
         parts: its beginning, each object and its end.
         turn: returns the context for encoding a further piece.
     """
-    pieces = in_pieces(parts)
+    pieces = in_pieces(chain(parts, (b"\n",)))
     begun = list[bytes]()
     for piece in pieces:
         begun.append(piece)
         if sum(map(len, begun)) > _WHOLE_BYTES:
             break
     else:
-        return json(b"".join(begun))
+        return Response(HTTPStatus.OK, "application/json", b"".join(begun))
 
     def all_pieces(_client: object) -> Generator[bytes, None, None]:
         while begun:

@@ -11,7 +11,7 @@ import msgspec
 from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
-from beehive.http.responses import Reply, Response, Stream, json, text
+from beehive.http.responses import Reply, Response, Stream, StreamHead, json, text
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.application import Target
@@ -27,6 +27,7 @@ from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.health import health
+from modules.cloud.apiserver.endpoints.indented_answers import indented, wants_indented
 from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
@@ -204,7 +205,8 @@ class ApiService:
         """Return the reply; refusals become a metav1.Status."""
         request = without_watch_path(request)
         if not wants_web_socket(request) or is_proxied(request.parts):
-            return self._served(request)
+            reply = self._served(request)
+            return indented(reply) if wants_indented(request) and not is_proxied(request.parts) else reply
         reply = self._served(without_upgrade(request))
         if not isinstance(reply, Stream):
             return reply
@@ -238,6 +240,10 @@ class ApiService:
             return self._metrics.serve(request, target)
         resource = self._resource(target)
         check_subresource(target, resource)
+        reply = self._reply_of(request, target, resource)
+        return _with_warning(reply, resource.deprecation) if resource.deprecation else reply
+
+    def _reply_of(self, request: Request, target: Target, resource: Resource) -> Reply:
         if self._nodes is not None and is_proxied(request.parts):
             return serve_proxy(request, target, self._caller, self._nodes)
         if self._nodes is not None and is_stream(target):
@@ -255,7 +261,7 @@ class ApiService:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
             found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
-            return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
+            return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found) + b"\n")
         document = self._document(request.parts)
         if document is None:
             return None if self._tokens is None else self._tokens.document(request.parts)
@@ -372,8 +378,22 @@ def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:
 
 
 def _encoded(status: int, body: bytes, warnings: Sequence[str]) -> Response:
-    headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
-    return Response(status, "application/json", body, headers=headers)
+    return Response(status, "application/json", body + b"\n", headers=tuple(map(_warning_header, warnings)))
+
+
+def _with_warning(reply: Reply, warning: str) -> Reply:
+    """Return a reply with a warning more; a stream has it in its head."""
+    header = _warning_header(warning)
+    if isinstance(reply, Response):
+        return reply._replace(headers=(*reply.headers, header))
+    if isinstance(reply, Stream) and reply.begin is None:
+        head = StreamHead(HTTPStatus.OK, (("Content-Type", reply.content_type), header))
+        return msgspec.structs.replace(reply, begin=lambda _peer: head)
+    return reply
+
+
+def _warning_header(warning: str) -> tuple[str, str]:
+    return "Warning", f'299 - "{_quoted(warning)}"'
 
 
 def _quoted(warning: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
@@ -50,6 +50,11 @@ _ZERO: Final = {
 }
 """Values for a null in a list or in a map, by type; other plain types have none."""
 _JSON: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "object", bool: "bool"}
+_GO: Final[dict[type[Any], str]] = {
+    str: "string", list: "slice", dict: "map", bool: "bool", int: "int64", float: "float64"
+}  # fmt: skip
+_CONVERTIBLE: Final = {"int64": (_TEXT, "int32", "int64"), "float64": ("int32", "int64")}
+"""The types that Go can convert a number to, though the value does not fit."""
 _QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _VERSION: Final = re.compile(r"^(?:Core)?V\d+(?:alpha\d+|beta\d+)?")
 _LONGEST: Final = 40
@@ -75,8 +80,8 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
     try:
         found: JsonObject = decoder.struct(of, obj, "", "")
     except _UnreadableError as error:
-        decoder.fault = str(error)
-    if not decoder.fault:
+        decoder.fault = error.fault
+    if decoder.fault is None:
         return found
     raise DecodingError(kind, decoder.fault)
 
@@ -128,29 +133,48 @@ def _with_texts(new: Any, read: Any, stored: Any) -> Any:
     return new
 
 
+class _Fault(NamedTuple):
+    """Why a value cannot be read."""
+
+    why: str
+    """The words of Go's decoder."""
+    converted: str
+    """The words of Kubernetes' converter, which reads what a strategic merge patch makes of an object
+    (`FromUnstructured` in apimachinery/pkg/runtime/converter.go)."""
+
+
 class DecodingError(BadRequestError):
     """An object cannot be read as one of its kind.
 
     Args:
         kind: the kind.
-        why: the words of Go's decoder.
+        fault: why.
     """
 
-    def __init__(self, kind: Kind, why: str) -> None:
+    def __init__(self, kind: Kind, fault: _Fault) -> None:
         version = kind.api_version.rpartition("/")[2]
-        super().__init__(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {why}')
-        self.why = why
+        super().__init__(f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: {fault.why}')
+        self.why, self.converted = fault
 
 
 class _UnreadableError(Exception):
-    """A type with a reader of its own (`UnmarshalJSON`) has refused a value, which ends Go's decoding at once."""
+    """A type with a reader of its own (`UnmarshalJSON`) has refused a value, which ends Go's decoding at once.
+
+    Args:
+        why: the words of Go's decoder.
+        converted: those of Kubernetes' converter, if they are others.
+    """
+
+    def __init__(self, why: str, converted: str = "") -> None:
+        super().__init__(why)
+        self.fault = _Fault(why, converted or why)
 
 
 class _Decoder:
     """Reads an object by its types. Of faults that do not end the decoding, the first one counts."""
 
     def __init__(self) -> None:
-        self.fault = ""
+        self.fault: _Fault | None = None
         self._types = _go_types()
 
     def struct(self, of: str, value: Any, path: str, owner: str) -> Any:
@@ -216,19 +240,19 @@ class _Decoder:
         """Check a value of a type without members."""
         if of in (_TIME, _MICRO_TIME):
             if not isinstance(value, str):
-                raise _UnreadableError(_described(value, owner, path, _TEXT))
+                raise _unreadable(value, owner, path, _TEXT)
             if why := time_error(value, is_micro=of == _MICRO_TIME):
                 raise _UnreadableError(why)
         elif of == _NUMBER_OR_TEXT:
             if not isinstance(value, str) and not _fits("int32", value):
-                raise _UnreadableError(_described(value, owner, path, "int32"))
+                raise _unreadable(value, owner, path, "int32")
         elif not _fits(of, value):
             self._refuse(value, owner, path, of)
-        elif of == _BASE64:
-            self.fault = self.fault or base64_error(value)
+        elif of == _BASE64 and (why := base64_error(value)):
+            self.fault = self.fault or _Fault(why, f"error decoding from json: {why}")
 
     def _refuse(self, value: Any, owner: str, path: str, wanted: str) -> Any:
-        self.fault = self.fault or _described(value, owner, path, wanted)
+        self.fault = self.fault or _Fault(_described(value, owner, path, wanted), _converted(value, wanted))
         return value
 
 
@@ -320,9 +344,29 @@ def _name(of: str) -> str:
     return _VERSION.sub("", of)
 
 
+def _unreadable(value: Any, owner: str, path: str, wanted: str) -> _UnreadableError:
+    given = f"json: cannot unmarshal {_given(value, wanted)} into Go value of type {wanted}"
+    return _UnreadableError(_described(value, owner, path, wanted), given)
+
+
 def _described(value: Any, owner: str, path: str, wanted: str) -> str:
+    return f"json: cannot unmarshal {_given(value, wanted)} into Go struct field {owner}.{path} of type {wanted}"
+
+
+def _given(value: Any, wanted: str) -> str:
+    """Return a value as Go's decoder names it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        given = f"number {value}"[:_LONGEST] if wanted in _WIDTHS else "number"
-    else:
-        given = _JSON.get(type(value), "object")
-    return f"json: cannot unmarshal {given} into Go struct field {owner}.{path} of type {wanted}"
+        return f"number {value}"[:_LONGEST] if wanted in _WIDTHS else "number"
+    return _JSON.get(type(value), "object")
+
+
+def _converted(value: Any, wanted: str) -> str:
+    """Return why a value of another type is not converted to a type."""
+    given = _GO.get(type(value), "map")
+    if wanted.startswith(("map[", "[]")):
+        return f"cannot restore {'map' if wanted.startswith('m') else 'slice'} from {given}"
+    if wanted.startswith("v1."):
+        return f"cannot restore struct from: {given}"
+    if wanted in _CONVERTIBLE.get(given, ()):
+        return f"cannot convert {given} to {wanted}"
+    return f"unrecognized type: {wanted}"

@@ -11,13 +11,19 @@ from modules.cloud.apiserver.verbs.requests import kind_of, with_core_event
 from modules.cloud.apiserver.write_options import propagation_policy
 from modules.cloud.client.calls import ApiCall
 
-_POD: Final = "Pod"
+_RETURNED: Final = frozenset({
+    "CSIDriver", "CSINode", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ResourceQuota",
+    "Service", "ServiceAccount", "StorageClass", "VolumeAttachment",
+})  # fmt: skip
+"""Kinds whose deletion returns the object, as measured at kube-apiserver 1.32 (ReturnDeletedObject of its stores); that
+of others returns a Status, unless their objects still have finalizers.
+"""
 
 
 def delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
-    """Delete an object; return the pod, or the Status of a success for other kinds."""
+    """Delete an object; return its last state, or for most kinds the Status of a success."""
     gone = _deleted(cluster, request, key)
-    if key.kind == _POD or is_being_deleted(gone):
+    if key.kind in _RETURNED or is_being_deleted(gone):
         return gone
     group = request.api_version.rpartition("/")[0]
     details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}

@@ -21,12 +21,13 @@ from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
-from modules.cloud.apiserver.fields.types import DecodingError
+from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import STRICT, unknown_metadata, unknown_paths, yaml_error
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.verbs.requests import (
     LONGEST_SHOWN,
     is_event,
+    kind_of,
     misnamed,
     named,
     object_of,
@@ -134,13 +135,25 @@ def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
             known = ", ".join((JSON_PATCH, MERGE, *strategic, APPLY))
             why = "the body of the request was in an unknown format - accepted media types include:"
             raise UnsupportedMediaTypeError(f"{why} {known}")
-    if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
-        raise BadRequestError("the patch takes the object's metadata away")
-    for field in _IDENTITY:
-        given, value = merged["metadata"].get(field), live["metadata"].get(field)
-        if given != value:
-            raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
-    _check_uid(live, merged)
+    try:
+        return _store(cluster, request, key, live, merged)
+    except DecodingError as error:
+        why = error.converted if request.patch_type == STRATEGIC else error.why
+        raise InvalidError("", "", "patch", f"Invalid value: {shown_patch(request)}: {why}") from error
+
+
+def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject, merged: Any) -> JsonObject:
+    """Store what a patch has made of an object."""
+    if not isinstance(merged, dict) or merged.get("metadata") is None:
+        where = f"the name of the object ({key.name} based on URL)"
+        raise BadRequestError(f"{where} was undeterminable: name must be provided")
+    if not isinstance(merged["metadata"], dict):
+        decoded(kind_of(cluster.storage.kinds, request), merged)
+        raise BadRequestError("the patch makes no object of the metadata")
+    if merged["metadata"] == live["metadata"]:
+        merged = {**merged, "metadata": live["metadata"]}  # so that nobody looks at them again
+    else:
+        _check_identity(request, live, merged)
     if request.subresource == "status":
         return cluster.update_status(key, computed(without_empty_members, merged, live))
     if request.subresource == _EPHEMERAL:
@@ -148,10 +161,7 @@ def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     if request.subresource == _APPROVAL:
         return cluster.update_approval(key, merged)
     changes = check_update if is_event(request) else None
-    try:
-        return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
-    except DecodingError as error:
-        raise InvalidError("", "", "patch", f"Invalid value: {shown_patch(request)}: {error.why}") from error
+    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
 
 
 def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:
@@ -167,9 +177,20 @@ def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> N
     """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
     by a pod with the same name on another node.
     """
-    live, metadata = cluster.storage.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
-    if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
+    metadata = request.body.get("metadata") if isinstance(request.body, dict) else None
+    if not isinstance(metadata, dict) or not metadata.get("uid"):
+        return
+    live = cluster.storage.find(key)
+    if live is not None:
         _check_uid(live, {"metadata": metadata})
+
+
+def _check_identity(request: ApiCall, live: JsonObject, merged: JsonObject) -> None:
+    for field in _IDENTITY:
+        given, value = merged["metadata"].get(field), live["metadata"].get(field)
+        if given != value:
+            raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
+    _check_uid(live, merged)
 
 
 def _check_uid(live: JsonObject, merged: JsonObject) -> None:

@@ -58,7 +58,7 @@ def placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) ->
     """Return the warning that a new or applied pod has no node yet, or a node that has never registered."""
     obj = result.object
     is_asked = request.verb == "create" or request.patch_type == APPLY
-    if request.node or not is_asked or obj is None or key_kind(obj) != _POD:
+    if not is_asked or obj is None or key_kind(obj) != _POD:
         return ()
     node = obj["spec"].get("nodeName")
     if node and cluster.storage.find(key_for(_NODE, "", node)) is None:
@@ -71,7 +71,7 @@ def placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) ->
 def definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
     """Return the warning that a written definition has rules that are not evaluated."""
     obj, is_write = result.object, request.verb in ("create", "update", "patch") and not request.subresource
-    if request.node or not is_write or obj is None or key_kind(obj) != _DEFINITION or not has_validations(obj):
+    if not is_write or obj is None or key_kind(obj) != _DEFINITION or not has_validations(obj):
         return ()
     why = "its rules in CEL (x-kubernetes-validations) are stored and not evaluated: objects that break them are taken"
     return (f"customresourcedefinition {obj['metadata']['name']}: {why}",)
@@ -81,7 +81,7 @@ def kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tupl
     """Return the warning that no node, or nobody at all, acts on a new or applied object of its kind."""
     is_asked = request.verb == "create" or request.patch_type == APPLY
     about = _HALF_SERVED.get((request.api_version, request.plural))
-    if request.node or not is_asked or about is None or result.object is None or request.subresource:
+    if not is_asked or about is None or result.object is None or request.subresource:
         return ()
     if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
         number = result.object["spec"].get("healthCheckNodePort")
@@ -96,7 +96,7 @@ def _has_proxy(node: JsonObject) -> bool:
 
 def deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
     """Return the warning that a node that is alive registers again."""
-    if request.verb != "delete" or not is_of(request, _NODE) or request.node or result.refusal is not None:
+    if request.verb != "delete" or not is_of(request, _NODE) or result.refusal is not None:
         return ()
     return (
         f"node {request.name} registers again if it is alive: `cloudcore revoke node {request.name}` locks it out, and "

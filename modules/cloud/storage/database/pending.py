@@ -52,9 +52,10 @@ class PendingWrites:
     def put(self, event: ObjectEvent) -> None:
         """Add the rows of a changed object."""
         change = stored_change(event)
-        row = {"revision": change.version, **change.key._asdict()}
+        kind, namespace, name = change.key
+        row = {"revision": change.version, "kind": kind, "namespace": namespace, "name": name}
         self.objects[event.key] = {**row, "body": None if event.type is EventType.DELETED else event.body}
-        self.changes.append({**row, "type": change.type.value, "body": change.body, "old": change.old})
+        self.changes.append({**row, "type": str(change.type), "body": change.body, "old": change.old})
 
     def leave_changes_out(self, version: int) -> None:
         """Write no changes, which let the database grow; the changes of their kinds are known after a version only."""

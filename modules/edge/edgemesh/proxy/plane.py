@@ -18,7 +18,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
 
@@ -121,17 +121,21 @@ class ProxyPlane:
         """See `DataPlane`."""
         if self._thread is not None:
             return
-        try:
-            self._epoll = select.epoll()
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except OSError as error:
-            raise PlaneError(str(error)) from error
-        self._epoll.register(self._bell, select.EPOLLIN)
-        self._stopping = False
-        self._most = _most_descriptors()
-        self._has_route = self._route()
-        self._thread = threading.Thread(target=self._run, name="edgemesh/proxy", daemon=True)
-        self._thread.start()
+        with ExitStack() as opened:
+            try:
+                self._epoll = opened.enter_context(select.epoll())
+                self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                opened.callback(os.close, self._bell)
+                self._epoll.register(self._bell, select.EPOLLIN)
+            except OSError as error:
+                raise PlaneError(str(error)) from error
+            self._stopping = False
+            self._most = _most_descriptors()
+            self._has_route = self._route()
+            thread = threading.Thread(target=self._run, name="edgemesh/proxy", daemon=True)
+            thread.start()
+            opened.pop_all()
+        self._thread = thread
 
     def _route(self) -> bool:
         """Make the Services' addresses ones of this node; return whether this user may."""
@@ -268,11 +272,11 @@ class ProxyPlane:
             listening.bind(address)
             if not is_udp:
                 listening.listen(_BACKLOG)
+            self._epoll.register(listening, select.EPOLLIN)
         except OSError:
             listening.close()
             raise
         _log.info("Service %s/%s, port %d, is at %s:%d", table.namespace, table.service, table.port, *address)
-        self._epoll.register(listening, select.EPOLLIN)
         if is_udp:
             clients = UdpClients(listening, table, self, self._affinity)
             self._listeners[key] = clients

@@ -31,6 +31,7 @@ from modules.processes.edgecore.config.names import (
     OPTIONAL_PATH,
     PROCESS_ENDPOINT,
     PUBLIC_KEY,
+    SETTING_KEY,
     host_name,
     node_name_from,
 )
@@ -173,6 +174,11 @@ class TaskManagerOptions(Section, frozen=True, kw_only=True):
     allowed_jobs: Annotated[tuple[str, ...], TextList(JOB_KIND, len(JobKind))] = (JobKind.IMAGE_PRE_PULL.value,)
     """The kinds of jobs that the cloud may give to this node: ImagePrePullJob, ConfigUpdateJob, NodeUpgradeJob. Ours.
     Default: only images, which the cloud can have pulled by pods as well."""
+
+    allowed_keys: Annotated[tuple[str, ...], TextList(SETTING_KEY, 64)] = ()
+    """The settings that a ConfigUpdateJob may change, if the kind is allowed. Ours. Default: none. Whoever may create
+    jobs in the cloud can set them to any value that `edgecore config set` takes: list no address, path, endpoint or
+    credential."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether any job is carried out. Otherwise each is refused with a reason. KubeEdge's default is no."""

@@ -59,6 +59,11 @@ PUBLIC_KEY: Final = Text("an Ed25519 public key in base64 (44 characters)", r"[A
 
 JOB_KIND: Final = Text("a kind of job: " + ", ".join(JobKind), "|".join(JobKind))
 
+SETTING_KEY: Final = Text(
+    "a setting such as modules.edgeHub.heartbeat, none of upgrade and modules.taskManager",
+    r"(?!(?i:upgrade|modules\.taskmanager)(?:\.|$))[A-Za-z0-9]{1,64}(?:\.[A-Za-z0-9]{1,64}){0,8}",
+)
+
 BUNDLE_SOURCE: Final = Text("cloudcore, or an absolute path", r"cloudcore|/[^\x00]*")
 
 QUANTITY: Final = Text("quantities such as 500m or 1Gi", r"[0-9]+(?:\.[0-9]+)?(?:m|k|[MGTPE]|[KMGTPE]i)?", most=32)

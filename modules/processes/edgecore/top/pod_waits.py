@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
+from modules.insight.ends import end_of
 
 _INITIALIZING = "PodInitializing"
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -60,9 +61,8 @@ def _unready(pod: JsonObject) -> Iterator[str]:
 
 def _failed(pod: JsonObject) -> Iterator[str]:
     for status in _statuses(pod):
-        ended = map_at(status, "state.terminated")
-        if ended and ended.get("exitCode"):
-            yield f"{text_at(status, 'name')}: {text_at(ended, 'reason') or 'ended'}, exit status {ended['exitCode']}"
+        if text_at(status, "state.terminated.exitCode") not in ("", "0"):
+            yield f"{text_at(status, 'name')}: {end_of(status, 'state.terminated')}"
 
 
 def _short(wait: str, pod: JsonObject, word: str) -> str:

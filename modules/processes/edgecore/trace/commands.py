@@ -87,7 +87,7 @@ def _explain(chosen: argparse.Namespace) -> int:
     history = history_of(lambda: _events(file), target)
     with read(file) as trace:
         began = trace.header.began
-    diagnosis = diagnose(history)
+    diagnosis = diagnose(history, began)
     explanation = explanation_of(history, diagnosis, began, everything=chosen.all)
     if chosen.json:
         print_json(explanation)

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.insight.why.facts import PodFacts
+from modules.insight.why.pods import explain
 from modules.processes.edgecore.trace.event import CLOUD, RUNTIME, STORE, Event, EventKind, label
 from modules.processes.edgecore.trace.object_history import ObjectHistory
 from modules.processes.edgecore.trace.reports import (
@@ -22,6 +24,7 @@ _EDGED: Final = "edged"
 _UNEVENTFUL: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons to wait that only mean that an earlier step is not done."""
 _REPORTS: Final = ("/podpatch/", "/podstatus/")
+_THIS_NODE: Final = "this node"
 _ENDED: Final = {"Succeeded": "completed", "Failed": "failed"}
 
 
@@ -49,6 +52,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """Index in the history of the event that shows the state."""
     since: int | None = None
     """Index in the history of the frame with the object, or with its deletion if it is being deleted."""
+    is_reported: bool = False
+    """Whether the event only reports the state: nobody waits there."""
 
 
 class _Pod(msgspec.Struct):
@@ -78,28 +83,32 @@ class _Pod(msgspec.Struct):
     """Index of the last message with the pod itself by receiving lane."""
 
 
-def diagnose(history: ObjectHistory) -> Diagnosis:
+def diagnose(history: ObjectHistory, began: float = 0.0) -> Diagnosis:
     """Diagnose the state of an object from its history.
 
     The node's own report counts first, since it knows why a container waits; then failures that were not made good
     later, queries that were refused or not answered, and last the stage that the object has reached.
+
+    Args:
+        history: of the object.
+        began: the wall clock of the trace's origin, in seconds since the Unix epoch.
     """
     if not history.events or not history.own:
         return Diagnosis(State.UNKNOWN, _what_there_is(history))
     pod = _replayed(history)
-    found = _of_pod(history, pod) if history.target.kind == "pod" else _of_object(history, pod)
+    found = _of_pod(history, pod, began) if history.target.kind == "pod" else _of_object(history, pod)
     ends = found.state in (State.GOING, State.GONE)
     return msgspec.structs.replace(found, since=pod.ending if ends else pod.arrived)
 
 
-def _of_pod(history: ObjectHistory, pod: _Pod) -> Diagnosis:
+def _of_pod(history: ObjectHistory, pod: _Pod, began: float) -> Diagnosis:
     if pod.deleted is not None or (pod.desired is not None and pod.desired.deleting):
         return _of_deletion(history, pod)
     if (ended := _ENDED.get(pod.status.phase)) is not None:
         return Diagnosis(State.ENDED, f"it {ended}{_because(pod.status)}", pod.reported)
     if _runs(pod):
         return _of_running(pod)
-    return _of_waiting(history, pod)
+    return _of_waiting(history, pod, began)
 
 
 def _what_there_is(history: ObjectHistory) -> str:
@@ -214,9 +223,9 @@ def _of_deletion(history: ObjectHistory, pod: _Pod) -> Diagnosis:
     return Diagnosis(State.GOING, f"the last that was done for it is {_named(history, last)}", last)
 
 
-def _of_waiting(history: ObjectHistory, pod: _Pod) -> Diagnosis:
+def _of_waiting(history: ObjectHistory, pod: _Pod, began: float) -> Diagnosis:
     for found in (
-        _reported_by_node(pod),
+        _reported_by_node(history, pod, began),
         _first_failure(history, pod),
         _refused(history, pod),
         _unanswered(history, pod),
@@ -229,16 +238,26 @@ def _of_waiting(history: ObjectHistory, pod: _Pod) -> Diagnosis:
     return _stage(history, pod)
 
 
-def _reported_by_node(pod: _Pod) -> Diagnosis | None:
-    for container in pod.status.containers:
-        reason, message = container.waiting
-        if reason not in _UNEVENTFUL:
-            why = f"container {container.name} waits: {reason}"
-            step = max(pod.failures.values(), default=pod.reported) if "Err" in reason else pod.reported
-            return Diagnosis(State.WAITING, f"{why}: {message}" if message else why, step)
-    if pod.status.reason:
-        return Diagnosis(State.WAITING, pod.status.reason + _because(pod.status), pod.reported)
-    return None
+def _reported_by_node(history: ObjectHistory, pod: _Pod, began: float) -> Diagnosis | None:
+    """Return the answer of `why` to what the node has reported, if that says why a container waits."""
+    reasons = [reason for container in pod.status.containers if (reason := container.waiting[0]) not in _UNEVENTFUL]
+    if not reasons:
+        if not pod.status.reason:
+            return None
+        why = pod.status.reason + _because(pod.status)
+        return Diagnosis(State.WAITING, why, pod.reported, is_reported=True)
+    target = history.target
+    reported = {
+        "metadata": {"namespace": target.namespace, "name": target.name},
+        "spec": {"nodeName": _THIS_NODE},
+        "status": pod.status_fields,
+    }
+    answer = explain(PodFacts(pod=reported, now=began + history.until, program="edgecore"))
+    why = answer.sentence.removeprefix(f"{target.namespace}/{target.name} ").removeprefix("does not run: ")
+    failure = max(pod.failures.values(), default=None) if "Err" in reasons[0] else None
+    if failure is not None:
+        return Diagnosis(State.WAITING, why, failure)
+    return Diagnosis(State.WAITING, why, pod.reported, is_reported=True)
 
 
 def _because(status: Status) -> str:

@@ -61,7 +61,7 @@ def explanation_of(
     causes = _shown_causes(history, numbers)
     steps = []
     for place in places:
-        mark = _MARKS[diagnosis.state] if place == diagnosis.step else ""
+        mark = "" if place != diagnosis.step else _REPORTS if diagnosis.is_reported else _MARKS[diagnosis.state]
         steps.append(_step(history, place, causes[place], numbers, began, repeats.get(place, 0), mark))
     return Explanation(str(history.target), diagnosis.state, diagnosis.why, _summary(history, diagnosis), tuple(steps))
 
@@ -103,6 +103,7 @@ _MARKS: Final = {
     State.GONE: "gone",
     State.ARRIVED: "there",
 }
+_REPORTS: Final = "says so"
 
 
 def _repeats(history: ObjectHistory, diagnosis: Diagnosis) -> dict[int, int]:

@@ -59,10 +59,18 @@ def add_config_set(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `edgecore config set`."""
     parser.add_argument(
         "settings",
-        nargs="+",
+        nargs="*",
         metavar="KEY VALUE",
         help="such as modules.edgeHub.heartbeat 20; a value as in the file, - reads it from standard input",
     )
+    parser.add_argument(
+        "--from",
+        dest="from_file",
+        type=Path,
+        metavar="FILE",
+        help='has settings as {"KEY": "VALUE"}; - is standard input',
+    )
+    parser.add_argument("--only-check", action="store_true", help="check the settings, and change nothing")
     _add_limits(parser)
     add_location(parser)
     parser.set_defaults(command="modules.processes.edgecore.upgrade.configuration:set_settings")

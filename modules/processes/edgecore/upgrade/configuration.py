@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from beehive.decoding import decode_json
 from beehive.files.durable import make_directories, replace_file
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.edgecore.config import ConfigError
@@ -34,6 +37,7 @@ from modules.processes.edgecore.upgrade.updater import (
     replace_durably,
 )
 
+_ARGUMENT: Final = "edgecore config set"
 _STANDARD_INPUT: Final = "-"
 _LONGEST: Final = 64 * 1024
 
@@ -47,12 +51,15 @@ def set_settings(chosen: argparse.Namespace) -> None:
         hint = "`edgecore config minimal` prints one; without a file the node has the defaults of --root"
         raise UpgradeError("there is no configuration file", str(location.root), hint)
     former = location.file.read_bytes().decode("utf-8-sig")
-    text = _edited(former, chosen.settings, str(location.file))
+    text = _edited(former, _settings(chosen), str(location.file))
     after = loads(text, str(location.file))
     for warning in (each for each in after.warnings if each not in before.warnings):
         print_error("edgecore", f"warning: {warning.render(after.source)}")
     if after.config == before.config:
         print_lines([f"{location.file}: nothing changes"])
+        return
+    if chosen.only_check:
+        print_lines([f"{location.file}: could be changed so"])
         return
     installation = _directory(location.file)
     with prepared(installation):
@@ -65,14 +72,31 @@ def set_settings(chosen: argparse.Namespace) -> None:
     follow(installation)
 
 
-def _edited(text: str, settings: list[str], source: str) -> str:
+def _settings(chosen: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the keys and values that are asked for. Raises ConfigError or OSError."""
+    given, words = chosen.from_file, chosen.settings
+    if given is not None:
+        text = sys.stdin.buffer.read(_LONGEST) if str(given) == _STANDARD_INPUT else given.read_bytes()[:_LONGEST]
+        try:
+            return [*decode_json(text, dict[str, str]).items(), *_pairs(words)]
+        except (msgspec.DecodeError, UnicodeError) as error:
+            hint = 'want {"KEY": "VALUE"}'
+            raise ConfigError(str(given), (Problem(path="--from", text=str(error), hint=hint),)) from error
+    return _pairs(words)
+
+
+def _pairs(words: list[str]) -> list[tuple[str, str]]:
+    if len(words) % 2:
+        raise ConfigError(_ARGUMENT, (Problem(path=words[-1], text="has no value", hint="KEY VALUE [KEY VALUE …]"),))
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return [(key, sys.stdin.read(_LONGEST).rstrip("\n") if value == _STANDARD_INPUT else value) for key, value in pairs]
+
+
+def _edited(text: str, settings: list[tuple[str, str]], source: str) -> str:
     """Return the text with the settings. Raises ConfigError."""
-    if len(settings) % 2:
-        raise ConfigError(source, (Problem(path=settings[-1], text="has no value", hint="KEY VALUE [KEY VALUE …]"),))
     keeps_comments = True
-    for key, value in zip(settings[::2], settings[1::2], strict=True):
-        written = sys.stdin.read(_LONGEST).rstrip("\n") if value == _STANDARD_INPUT else value
-        edited = with_setting(text, key, written)
+    for key, value in settings:
+        edited = with_setting(text, key, value)
         text, keeps_comments = edited.text, keeps_comments and edited.keeps_comments
     if not keeps_comments:
         print_error("edgecore", f"warning: {source} is written anew, without its comments")

@@ -39,7 +39,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
@@ -52,6 +52,8 @@ _LOCK_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 10.0
 _LARGEST_ANSWER: Final = 64 * 1024 * 1024
 _LARGEST_JOURNAL: Final = 4 * 1024 * 1024
+_MORE_MEMORY: Final = 256 * 1024 * 1024
+"""Bytes that the new version may have more than the one before, or twice as many."""
 _UNIT: Final = "edgecore-updater"
 _DATABASE_FILES: Final = ("-wal", "-shm", "-journal")
 
@@ -103,7 +105,9 @@ class NodeObservation:
     unready: list[str]
     """Modules that are not ready."""
     containers: dict[str, str]
-    """Ids of the containers that run, by namespace, pod, uid and name."""
+    """Ids of the containers that run, by namespace, pod, uid and name; empty for any id."""
+    memory: int = 0
+    """Bytes that edgecore has resident; 0 if they are not known."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,14 @@ class ProbationLimits:
     """Seconds between two looks."""
     exits: int = 3
     """How often the new version may end by itself."""
+
+
+def boot_id() -> str:
+    """Return the run of the kernel; empty if it is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 @dataclass
@@ -144,6 +156,8 @@ class UpgradeJournal:
     """What was found, in words."""
     configuration: str = ""
     """File of the configuration that is changed; empty where the version changes."""
+    boot: str = field(default_factory=boot_id)
+    """Run of the kernel in which the containers have the ids in `before`."""
 
     @property
     def subject(self) -> str:
@@ -250,7 +264,13 @@ class Installation:
             backup_of(Path(journal.database)).unlink(missing_ok=True)
 
     def recover(self, journal: UpgradeJournal) -> None:
-        """Do what must be done before the node starts without an updater. Raises OSError."""
+        """Do what must be done before the node starts without an updater. Raises OSError.
+
+        No container has outlived a restart of the machine: then its name is all that the node is compared by.
+        """
+        if journal.boot != boot_id():
+            journal.boot = boot_id()
+            journal.before = replace(journal.before, containers=dict.fromkeys(journal.before.containers, ""))
         if journal.phase is Phase.SWITCHING:
             self.switch(journal)
         elif journal.phase is Phase.PROBATION:
@@ -388,8 +408,10 @@ def trouble_of(journal: UpgradeJournal, seen: NodeObservation | None) -> str:
         return f"modules are not ready: {', '.join(unready)}"
     if before.connected and not seen.connected:
         return "the node is not connected"
+    if before.memory and seen.memory > max(2 * before.memory, before.memory + _MORE_MEMORY):
+        return f"edgecore has {seen.memory >> 20} MiB of memory, and had {before.memory >> 20}"
     for name, identity in before.containers.items():
-        if seen.containers.get(name) != identity:
+        if name not in seen.containers or identity not in ("", seen.containers[name]):
             return f"a container does not run on as it was: {name}"
     return ""
 
@@ -491,25 +513,36 @@ class _SocketConnection(http.client.HTTPConnection):
 def observe_node(path: str) -> NodeObservation | None:
     """Return the node that answers on a socket; None if none does."""
     try:
-        state, pods = _get(path, "/edgecore/state"), _get(path, "/pods")
+        (state, process), (pods, _) = _get(path, "/edgecore/state"), _get(path, "/pods")
         return NodeObservation(
             version=str(state["version"]),
             connected=state["link"].get("connected_at") is not None,
             unready=sorted(name for name, module in state["modules"].items() if module["state"] != "ready"),
             containers=_running_containers(pods),
+            memory=_memory_of(process),
         )
     except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _get(path: str, target: str) -> Any:
+def _get(path: str, target: str) -> tuple[Any, int]:
+    """Return an answer, and the process that listens."""
     with closing(_SocketConnection(path)) as connection:
         connection.request("GET", target)
+        process = int.from_bytes(connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
         answer = connection.getresponse()
         text = answer.read(_LARGEST_ANSWER)
         if answer.status != http.client.OK:
             raise ValueError(f"{target}: {answer.status}")
-        return read_json(text)
+        return read_json(text), process
+
+
+def _memory_of(process: int) -> int:
+    """Return the bytes that a process has resident; 0 if they are not known."""
+    with suppress(OSError, IndexError):
+        pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+        return number_in(pages) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _running_containers(pods: Any) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from beehive import Clock
 from beehive.printable import printable
@@ -139,7 +139,7 @@ class PodNetwork:
         with self._turns.to_attach(sandbox_id):
             network = self._configurations.current()
             self._prepare(network)
-            demands = capability_arguments(config, self._ranges)
+            demands = self._demands(sandbox_id, config)
             name = self._name(sandbox_id, network)
             attachment = Attachment(network, name, _arguments(sandbox_id, config), demands)
             check_host_ports(attachment)
@@ -159,6 +159,10 @@ class PodNetwork:
                 raise
             self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
+
+    def _demands(self, sandbox_id: str, config: cri.PodSandboxConfig) -> dict[str, Any]:  # noqa: ARG002 - of one kind
+        """Return the values of all capabilities. Raises BadRequestError."""
+        return capability_arguments(config, self._ranges)
 
     def _is_default(self, network: NetworkConfiguration) -> bool:
         return self._default is not None and network is self._default.configuration

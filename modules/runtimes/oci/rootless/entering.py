@@ -37,6 +37,8 @@ _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _OF_ADMINISTRATORS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _OWN_OPTIONS: Final = "mode=755,size=10%"
 _SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
+_HOLDER: Final = DIRECTORY / "holder"
+"""File with the number of the holder's process."""
 _LONGEST: Final = 64
 _SECONDS: Final = 60.0
 
@@ -67,6 +69,7 @@ def enter(record: Path) -> None:
         if member is not None:
             stack.callback(os.close, member)
             _join(member)
+            _hold()
         else:
             secret = secrets.token_hex(16)
             make_namespaces()
@@ -281,11 +284,20 @@ def _set_up(secret: str) -> None:
         kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
         write_namespaces_id(secret)
-        os.posix_spawnp(
-            "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
-            file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
-            setsid=True,
-        )  # fmt: skip
+        _hold()
     except OSError as error:
         hint = REFUSED if isinstance(error, PermissionError) else ""
         raise StateDirectoryError(_ATTEMPT, f"its namespaces cannot be set up: {error}", hint) from error
+
+
+def _hold() -> None:
+    """Start the holder of the namespaces of this process, unless it lives. Raises OSError."""
+    with suppress(OSError, ValueError):
+        if _namespace(_PROC / _HOLDER.read_text()) == _namespace(_PROC / "self"):
+            return
+    holder = os.posix_spawnp(
+        "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
+        file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
+        setsid=True,
+    )  # fmt: skip
+    _HOLDER.write_text(str(holder))

@@ -21,6 +21,7 @@ from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.network.kernel import (
     NEW_NETWORK,
     bind_file,
+    in_network_namespace,
     on_own_thread,
     own_namespace,
     set_interface_up,
@@ -35,17 +36,23 @@ _ATTEMPT: Final = "connect pods to the machine's network"
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _TUN: Final = Path("/dev/net/tun")
 _INTERFACE: Final = "tap0"
+_HEARD: Final = Path("/proc/sys/net/ipv6/conf/default/accept_ra")
+"""Whether interfaces that are made from now on take IPv6 addresses and routes from whoever announces them."""
+_ALSO_AS_ROUTER, _NEVER = "2", "0"
 _SECONDS: Final = 30.0
 _MOST_ANSWER: Final = 1 << 20
 _MOST_SAID: Final = 500
 
 
 class Forward(NamedTuple):
-    """A port of the machine that leads to the same port of the node's network, and from there to a pod."""
+    """A port of the machine that leads to a port of the node's network, and from there to a pod."""
 
     protocol: str
     address: str
+    """The machine's, by which the port is reached; slirp4netns knows IPv4 alone."""
     port: int
+    inner: int
+    """In the node's network."""
 
 
 class NodeNetwork:
@@ -62,6 +69,8 @@ class NodeNetwork:
         self._socket = directory / "slirp.sock"
         self._searched = searched
         self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        """Held while slirp4netns is asked: it keeps a single further client waiting, and refuses others."""
 
     def ensure(self) -> bool:
         """Make the namespace and start slirp4netns, unless they are there; return whether it was started.
@@ -82,16 +91,19 @@ class NodeNetwork:
     def forwards(self) -> dict[Forward, int]:
         """Return the ports that are forwarded, with their numbers. Raises PodNetworkError."""
         entries = self._ask("list_hostfwd").get("entries", [])
-        return {Forward(each["proto"], each["host_addr"], each["host_port"]): each["id"] for each in entries}
+        names = ("proto", "host_addr", "host_port", "guest_port")
+        return {Forward(*(each[name] for name in names)): each["id"] for each in entries}
 
     def add(self, forward: Forward) -> None:
         """Forward a port. Raises PodNetworkError."""
-        protocol, address, port = forward
-        named = {"proto": protocol, "host_addr": address, "host_port": port, "guest_port": port}
+        protocol, address, port, inner = forward
+        named = {"proto": protocol, "host_addr": address, "host_port": port, "guest_port": inner}
         try:
             self._ask("add_hostfwd", named)
         except PodNetworkError as error:
-            reason = f"this user cannot listen on port {port} of {protocol}: it is taken"
+            reason = f"this user cannot listen on port {port} of {protocol} at {address}: it is taken"
+            if not _is_of_the_machine(address):
+                reason = f"{address} is no address of this machine"
             hint = ""
             if port < _first_unprivileged():
                 reason = f"port {port} of the machine is root's"
@@ -132,10 +144,12 @@ class NodeNetwork:
         self._socket.unlink(missing_ok=True)
         ready, told = os.pipe2(os.O_CLOEXEC)
         command = [
-            program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-sandbox", "--enable-seccomp",
-            "--netns-type=path", f"--ready-fd={told}", f"--api-socket={self._socket}", str(self.namespace), _INTERFACE,
+            program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-ipv6", "--enable-sandbox",
+            "--enable-seccomp", "--netns-type=path", f"--ready-fd={told}", f"--api-socket={self._socket}",
+            str(self.namespace), _INTERFACE,
         ]  # fmt: skip
         log = self._socket.with_name("slirp.log")
+        self._hear(_ALSO_AS_ROUTER)
         try:
             with log.open("wb") as output:
                 process = subprocess.Popen(
@@ -151,14 +165,20 @@ class NodeNetwork:
                 process.wait()
                 raise PodNetworkError(_ATTEMPT, f"slirp4netns does not start: {_last_line(log)}")
         finally:
+            self._hear(_NEVER)
             os.close(ready)
             if told >= 0:
                 os.close(told)
 
+    def _hear(self, announcements: str) -> None:
+        """Let the next interface take IPv6 from slirp4netns, or from nobody: a pod could announce itself."""
+        with suppress(OSError):  # a kernel without IPv6
+            in_network_namespace(self.namespace, lambda: _HEARD.write_text(announcements))
+
     def _ask(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         request = {"execute": command, **({"arguments": arguments} if arguments else {})}
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            with self._asking, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(_SECONDS)
                 connection.connect(str(self._socket))
                 connection.sendall(json.dumps(request).encode())
@@ -178,6 +198,16 @@ def _is_bound(path: Path) -> bool:
     with suppress(OSError):
         return path.stat().st_dev != path.parent.stat().st_dev
     return False
+
+
+def _is_of_the_machine(address: str) -> bool:
+    """Return whether a program of the machine may have an IPv4 address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def _first_unprivileged() -> int:

@@ -21,7 +21,12 @@ from protos.cri.v1 import api_pb2 as cri
 
 T = TypeVar("T")
 
+_ATTEMPT: Final = "forward a host port"
 _ANY: Final = "0.0.0.0"  # noqa: S104 - host ports are on all addresses, as in Kubernetes
+_OTHERS: Final = range(65_535, 1_023, -1)
+"""Ports of the node's network for a pod whose own one is another's there."""
+_OF_THE_MACHINE: Final = "edgecoreHost"
+"""Key of a mapping for portmap, which does not know it: the address and port of the machine."""
 
 
 class RootlessPodNetwork(PodNetwork):
@@ -57,9 +62,12 @@ class RootlessPodNetwork(PodNetwork):
         """As root's, and let the machine's ports lead to the sandbox."""
         if self._node.ensure():
             self._forward()
-        wanted = tuple(_forward_of(each) for each in config.port_mappings if each.host_port > 0)
-        addresses = self._within(super().attach, sandbox_id, directory, netns, config)
-        self._forwards[sandbox_id] = wanted
+        wanted = self._take_ports(sandbox_id, config)
+        try:
+            addresses = self._within(super().attach, sandbox_id, directory, netns, config)
+        except BaseException:
+            self._give_back(sandbox_id)
+            raise
         try:
             self._forward(wanted)
         except BaseException:
@@ -73,9 +81,7 @@ class RootlessPodNetwork(PodNetwork):
         with suppress(PodNetworkError):
             self._node.ensure()
         self._within(super().detach, sandbox_id, directory, netns)
-        if self._forwards.pop(sandbox_id, ()):
-            with suppress(PodNetworkError):  # its successor forwards none of them
-                self._forward()
+        self._give_back(sandbox_id)
 
     def collect(self, alive: set[str]) -> None:
         """As root's."""
@@ -92,13 +98,44 @@ class RootlessPodNetwork(PodNetwork):
                 continue
             if attachment is not None:
                 mappings = attachment.capabilities.get(PORT_MAPPINGS, ())
-                self._forwards[sandbox_id] = tuple(
-                    Forward(each["protocol"], _ANY, each["hostPort"]) for each in mappings
-                )
+                self._forwards[sandbox_id] = tuple(map(_kept_forward, mappings))
         with suppress(PodNetworkError):  # `status` says it
             self._node.ensure()
             self._forward()
         self._within(super().watch, sandboxes)
+
+    def _demands(self, sandbox_id: str, config: cri.PodSandboxConfig) -> dict[str, Any]:
+        """As root's. Portmap leads on what comes to the ports of the node's network; the machine's are kept beside."""
+        demands = super()._demands(sandbox_id, config)
+        taken = self._forwards.get(sandbox_id, ())
+        for mapping, forward in zip(demands.get(PORT_MAPPINGS, ()), taken, strict=True):
+            mapping |= {"hostPort": forward.inner, _OF_THE_MACHINE: [forward.address, forward.port]}
+            mapping.pop("hostIP", None)
+        return demands
+
+    def _take_ports(self, sandbox_id: str, config: cri.PodSandboxConfig) -> tuple[Forward, ...]:
+        """Reserve ports of the node's network for a sandbox: two may have one port of two addresses of the machine.
+
+        Raises PodNetworkError.
+        """
+        wanted = [_outer(each) for each in config.port_mappings if each.host_port > 0]
+        with self._forwarding:
+            used = {(each.protocol, each.inner) for ports in self._forwards.values() for each in ports}
+            taken = []
+            for protocol, address, port in wanted:
+                inner = next((each for each in (port, *_OTHERS) if (protocol, each) not in used), None)
+                if inner is None:
+                    raise PodNetworkError(_ATTEMPT, "all ports of the node's network are taken")
+                used.add((protocol, inner))
+                taken.append(Forward(protocol, address, port, inner))
+            if taken:
+                self._forwards[sandbox_id] = tuple(taken)
+            return tuple(taken)
+
+    def _give_back(self, sandbox_id: str) -> None:
+        if self._forwards.pop(sandbox_id, ()):
+            with suppress(PodNetworkError):  # its successor forwards none of them
+                self._forward()
 
     def _within(self, function: Callable[..., T], *arguments: Any) -> T:
         return in_network_namespace(self._node.namespace, partial(function, *arguments))
@@ -119,11 +156,17 @@ class RootlessPodNetwork(PodNetwork):
                         raise
 
 
-def _forward_of(mapping: cri.PortMapping) -> Forward:
-    """Return the port of the machine. Raises PodNetworkError."""
-    attempt = "forward a host port"
-    if mapping.host_ip not in ("", _ANY):
-        raise PodNetworkError(attempt, "without root it is on all addresses", "leave hostIP out")
+def _outer(mapping: cri.PortMapping) -> tuple[str, str, int]:
+    """Return the protocol, address and port by which the machine leads to a pod. Raises PodNetworkError."""
     if mapping.protocol == cri.SCTP:
-        raise PodNetworkError(attempt, "without root there is no SCTP", "use TCP or UDP")
-    return Forward("udp" if mapping.protocol == cri.UDP else "tcp", _ANY, mapping.host_port)
+        raise PodNetworkError(_ATTEMPT, "without root there is no SCTP", "use TCP or UDP")
+    if ":" in mapping.host_ip:
+        raise PodNetworkError(_ATTEMPT, "slirp4netns forwards ports of IPv4 alone", "leave hostIP out, or name an IPv4")
+    return "udp" if mapping.protocol == cri.UDP else "tcp", mapping.host_ip or _ANY, mapping.host_port
+
+
+def _kept_forward(mapping: Mapping[str, Any]) -> Forward:
+    """Return the port of a mapping for portmap; of an earlier version it is on all addresses."""
+    inner = mapping["hostPort"]
+    address, port = mapping.get(_OF_THE_MACHINE, (_ANY, inner))
+    return Forward(mapping["protocol"], address, port, inner)

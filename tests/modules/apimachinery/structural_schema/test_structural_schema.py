@@ -89,6 +89,7 @@ def test_other_patterns_are_refused(text: str) -> None:
         ({"type": "object", "$ref": "x"}, "s.$ref", "Forbidden"),
         ({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}, "s.properties[a].pattern", "reg"),
         ({"type": "object", "properties": {"a": TEXT}, "additionalProperties": TEXT}, "s.additionalProperties", "excl"),
+        ({"type": "object", "properties": {"a": TEXT}, "additionalProperties": False}, "s.additionalProperties", "ex"),
         ({"type": "object", "properties": {"a": {**TEXT, "default": 1}}}, "s.properties[a].default", "of type string"),
         ({"type": "object", "required": "a"}, "s.required", "must be a list"),
         ({"type": "object", "properties": {"a": {**TEXT, "maxLength": -1}}}, "s.properties[a].maxLength", "whole"),
@@ -99,6 +100,11 @@ def test_schemas_that_are_not_structural(schema: Any, field: str, word: str) -> 
     (cause,) = schema_faults(schema, "s")
     assert cause.field == field
     assert word in cause.message
+
+
+def test_properties_and_any_others_may_stand_together() -> None:
+    """As in Kubernetes, which refuses a schema, or none, of the others beside properties."""
+    assert not schema_faults({"type": "object", "properties": {"a": TEXT}, "additionalProperties": True}, "s")
 
 
 def test_a_schema_is_bounded_in_depth() -> None:

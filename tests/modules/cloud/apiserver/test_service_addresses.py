@@ -73,6 +73,9 @@ def test_no_address_or_port_is_given_twice_and_a_full_range_is_an_error() -> Non
         ({"ipFamilyPolicy": "RequireDualStack"},
          'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": '
          "this cluster is not configured for dual-stack services"),
+        ({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]},
+         '[spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack '
+         'services, spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster]'),
         ({"ipFamilies": ["IPv4", "IPv6"]},
          'spec.ipFamilyPolicy: Invalid value: "SingleStack": must be \'RequireDualStack\' or \'PreferDualStack\' when '
          "multiple IP families are specified"),
@@ -83,6 +86,16 @@ def test_taken_and_missing_addresses_are_refused_in_kubernetes_words(
 ) -> None:
     cluster.create(service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 1, "nodePort": 30080}]))
     assert refusal(cluster, service(**spec)) == f'Service "web" is invalid: {message}'
+
+
+@pytest.mark.parametrize("address", ["None", "10.96.0.8"])
+def test_another_address_alone_may_not_be_set(cluster: Cluster, address: str) -> None:
+    """A client that knows `clusterIP` alone has left `clusterIPs` as it was."""
+    made = cluster.create(service(clusterIP="10.96.0.9"))
+    with pytest.raises(ApiError) as refused:
+        cluster.update({**made, "spec": {**made["spec"], "clusterIP": address}})
+    why = f'spec.clusterIPs[0]: Invalid value: []string{{"{address}"}}: may not change once set'
+    assert refused.value.message == f'Service "web" is invalid: {why}'
 
 
 def test_two_families(cluster: Cluster) -> None:
@@ -223,3 +236,25 @@ def test_services_that_an_older_cloudcore_has_stored_get_addresses_at_the_start(
 def test_ranges_that_cannot_be_read_are_refused(networks: str, ports: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         service_ranges(networks, ports)
+
+
+def test_a_new_service_looks_at_no_other(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among a thousand it would cost ten times as much."""
+    cluster.create(service())
+    monkeypatch.setattr(cluster.storage, "list", None)
+    taken = cluster.storage.get(WEB)["spec"]["clusterIP"]
+    assert cluster.create(service("other", type="NodePort"))["spec"]["clusterIP"] != taken
+    assert "already allocated" in refusal(cluster, service("third", clusterIP=taken))
+
+
+def test_an_address_is_free_after_its_service_was_rolled_back(cluster: Cluster) -> None:
+    cluster.create(service(clusterIP="10.96.0.9", type="NodePort"))
+    port = cluster.storage.get(WEB)["spec"]["ports"][0]["nodePort"]
+    cluster.storage.drain_events()
+    assert cluster.storage.service_numbers.others_have("10.96.0.9", WEB._replace(name="other"))
+    cluster.storage.roll_back()
+    assert not cluster.storage.service_numbers.others_have("10.96.0.9", WEB._replace(name="other"))
+    made = cluster.create(
+        service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 80, "nodePort": port}])
+    )
+    assert made["spec"]["ports"][0]["nodePort"] == port

@@ -68,20 +68,43 @@ def test_a_patch(cluster: Cluster, body: Any, patch_type: str, code: int, words:
     assert (refused["code"], refused["message"]) == (code, words)
 
 
+_NO_BOOL = "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool"
+
+
 @pytest.mark.parametrize(
-    ("body", "patch_type", "told"),
+    ("body", "patch_type", "words"),
     [
-        ({"immutable": "yes"}, STRATEGIC, '"map[immutable:yes]"'),
-        ({"immutable": "yes"}, MERGE, r'"{\"immutable\":\"yes\"}"'),
-        ([{"op": "add", "path": "/immutable", "value": "yes"}], JSON_PATCH, r'"[{\"op\":\"add\",'),
+        ({"immutable": "yes"}, MERGE, r'"{\"immutable\":\"yes\"}": ' + _NO_BOOL),
+        ([{"op": "add", "path": "/immutable", "value": "yes"}], JSON_PATCH,
+         r'"[{\"op\":\"add\",\"path\":\"/immutable\",\"value\":\"yes\"}]": ' + _NO_BOOL),
+        ({"metadata": [1]}, MERGE,
+         r'"{\"metadata\":[1]}": json: cannot unmarshal array into Go struct field ConfigMap.metadata of type '
+         "v1.ObjectMeta"),
+        ({"immutable": "yes"}, STRATEGIC, '"map[immutable:yes]": unrecognized type: bool'),
+        ({"metadata": {"labels": "a"}}, STRATEGIC, '"map[metadata:map[labels:a]]": cannot restore map from string'),
+        ({"metadata": {"finalizers": {"a": 1}}}, STRATEGIC,
+         '"map[metadata:map[finalizers:map[a:1]]]": cannot restore slice from map'),
+        ({"metadata": [1]}, STRATEGIC, '"map[metadata:[1]]": cannot restore struct from: slice'),
+        ({"data": {"a": 1}}, STRATEGIC, '"map[data:map[a:1]]": cannot convert int64 to string'),
+        ({"data": {"a": 1.5}}, STRATEGIC, '"map[data:map[a:1.5]]": unrecognized type: string'),
+        ({"binaryData": {"a": "%"}}, STRATEGIC,
+         '"map[binaryData:map[a:%]]": error decoding from json: illegal base64 data at input byte 0'),
+        ({"metadata": {"creationTimestamp": 1}}, STRATEGIC,
+         '"map[metadata:map[creationTimestamp:1]]": json: cannot unmarshal number into Go value of type string'),
     ],
-)
-def test_a_patch_to_another_type(cluster: Cluster, body: Any, patch_type: str, told: str) -> None:
+)  # fmt: skip
+def test_a_patch_to_another_type(cluster: Cluster, body: Any, patch_type: str, words: str) -> None:
+    """A strategic merge patch makes an object that is converted, not decoded: the words are the converter's."""
     refused = _refused(cluster, "patch", body, patch_type=patch_type)
     assert (refused["code"], refused["details"].keys()) == (422, {"causes"})
-    assert refused["message"].startswith(f' "" is invalid: patch: Invalid value: {told}')
-    why = "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool"
-    assert refused["message"].endswith(why)
+    assert refused["message"] == f' "" is invalid: patch: Invalid value: {words}'
+
+
+@pytest.mark.parametrize("patch_type", [MERGE, STRATEGIC])
+def test_a_patch_that_takes_the_metadata_away(cluster: Cluster, patch_type: str) -> None:
+    refused = _refused(cluster, "patch", {"metadata": None}, patch_type=patch_type)
+    words = "the name of the object (c based on URL) was undeterminable: name must be provided"
+    assert (refused["code"], refused["message"]) == (400, words)
 
 
 def test_why_a_json_patch_does_not_fit_is_in_the_details(cluster: Cluster) -> None:

@@ -307,14 +307,17 @@ def test_an_interval_whose_job_is_not_made_is_looked_at_at_its_next_time(interva
     assert found[3] == seconds
 
 
-def test_a_stored_schedule_that_cannot_be_read_is_reported() -> None:
-    """Of an API server that knows other schedules or time zones."""
-    owner = cron_job("@fortnightly")
+@pytest.mark.parametrize(
+    ("schedule", "reason"), [("@fortnightly", "UnparseableSchedule"), ("59 23 31 2 *", "InvalidSchedule")]
+)
+def test_a_schedule_without_a_time_is_reported(schedule: str, reason: str) -> None:
+    """One of an API server that knows other schedules or time zones, or a day that no month has."""
+    owner = cron_job(schedule)
     owner["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
     view = View()
     view.put(owner)
     plan = reconcile(view, key_of(owner), 60 * 16_000_000.0)
-    assert [event.reason for event in plan.events] == ["UnparseableSchedule"]
+    assert [event.reason for event in plan.events] == [reason]
     assert (list(plan.writes), plan.again_at) == ([], None)
 
 

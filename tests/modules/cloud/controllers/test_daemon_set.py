@@ -460,6 +460,15 @@ def test_undone_by_a_revision() -> None:
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]
 
 
+def test_a_revision_has_the_annotations_of_its_time() -> None:
+    """`kubectl rollout history` shows the cause of each change (`kubernetes.io/change-cause`)."""
+    site, cause = site_with(), "kubernetes.io/change-cause"
+    site.patch(daemon_set(site), {"metadata": {"annotations": {cause: "app 2"}}, **new_image("app:2")})
+    site.run_for(60)
+    found = {one["revision"]: one["metadata"]["annotations"].get(cause) for one in site.all("ControllerRevision")}
+    assert found == {1: None, 2: "app 2"}
+
+
 @pytest.mark.parametrize("names", ["cab", "bca", "abc"])
 def test_revisions_of_one_number_go_by_age_and_then_by_name(names: str) -> None:
     """KCM's byRevision. Numbers are compared as numbers."""

@@ -244,6 +244,23 @@ def test_a_pod_that_has_lived_is_no_reason_for_a_pause() -> None:
     assert lose(LostObjects(), 60.0) == 0.0
 
 
+def test_a_ready_pod_that_somebody_deletes_is_no_reason_for_a_pause() -> None:
+    """KubeEdge's suite deletes a StatefulSet's pod every 5 s, and wants to find one each time. A pod that has no grace
+    period, or fails, is lost.
+    """
+    lost, ready = LostObjects(), pod("a", phase="Running")
+    ready["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    at = {"deletionTimestamp": "1970-01-01T00:00:39Z", "deletionGracePeriodSeconds": 30}
+    deleted = {**ready, "metadata": {**ready["metadata"], **at}}
+    lost.changed(ready, deleted, 9.0, is_gone=False)
+    lost.changed(deleted, {**deleted, "status": {"phase": "Succeeded"}}, 10.0, is_gone=True)
+    assert lost.until(pod("next"), 10.0) == 0.0
+    lost.changed(ready, {**ready, "status": {"phase": "Failed"}}, 9.0, is_gone=False)
+    assert lost.until(pod("next"), 9.0) == 10.0
+    lost.changed(ready, ready, 10.0, is_gone=True)
+    assert lost.until(pod("next"), 10.0) == 12.0
+
+
 def test_a_clock_that_is_set_back_does_not_stop_a_workload() -> None:
     lost = LostObjects()
     assert lose(lost, 50.0) == 51.0

@@ -121,3 +121,36 @@ def test_a_write_after_a_conflict_reads_what_is_stored(bench: Bench) -> None:
     for options in read:
         bench.read("n1", options)
     assert (read, bench.sent) == ([{}, NEWEST], ["get"])
+
+
+def test_a_write_that_fails_in_any_way_keeps_no_other_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait for the same read would wait for ever."""
+
+    def admitted(_kind: object, call: ApiCall, *_: object) -> ApiCall:
+        if call.body["status"]["phase"] == "Pending":
+            raise RuntimeError("of this test")
+        return call
+
+    monkeypatch.setattr(node_calls, "admitted", admitted)
+    for phase in ("Pending", "Running", "Failed"):
+        bench.write(phase)
+    with pytest.raises(RuntimeError, match="of this test"):
+        bench.answer()
+    for _ in range(4):
+        bench.answer()
+    assert [each for each in bench.sent if each != "get"] == ["Running", "Failed"]
+
+
+def test_a_request_for_a_certificate_that_fails_in_any_way_keeps_no_other_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[Any] = []
+    monkeypatch.setattr(NodeCalls, "_count_requests", lambda *args: counts.append(args[-1]))
+    monkeypatch.setattr(NodeCalls, "_admit", Mock(side_effect=RuntimeError("of this test")))
+    call = ApiCall(verb="create", api_version="certificates.k8s.io/v1", plural="certificatesigningrequests")
+    for _ in range(2):
+        bench._calls._ask_for_certificate(Mock(), call, "n1", lambda _result: None)
+    assert len(counts) == 1
+    with pytest.raises(RuntimeError, match="of this test"):
+        counts[0](None)
+    assert len(counts) == 2

@@ -13,6 +13,7 @@ from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import NODES
 from modules.cloud.refusals import Refusals
+from modules.cloud.taskmanager.events import MOST
 from modules.cloud.taskmanager.module import CloudTaskManager
 from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
 from modules.cloud.taskmanager.waves import PAUSE, WAVES
@@ -34,6 +35,8 @@ class Cloud:
             "metadata": {"name": JOB, "uid": "u", "annotations": annotations or {}},
             "spec": {"imagePrePullTemplate": template},
         }  # fmt: skip
+        self.unready: set[str] = set()
+        self.events: list[Json] = []
         self.conflicts = 0
         self.writes = 0
         self.refusals = Refusals(bee.clock)
@@ -82,9 +85,23 @@ class Cloud:
     def _answer(self, message: Message) -> Message:
         return message.reply(self.bee.clock, self._serve(message.content_as(ApiCall)))
 
+    def told(self, about: str = "") -> list[tuple[str, str]]:
+        """Reason and message of the Events about the job, or about a node."""
+        wanted = ("Node", about) if about else ("ImagePrePullJob", JOB)
+        involved = [(each["involvedObject"], each) for each in self.events]
+        return [(each["reason"], each["message"]) for what, each in involved if (what["kind"], what["name"]) == wanted]
+
+    def _node(self, name: str) -> Json:
+        ready = {"type": "Ready", "status": "Unknown" if name in self.unready else "True"}
+        return {"metadata": {"name": name, "labels": {EDGE: ""}}, "status": {"conditions": [ready]}}
+
     def _serve(self, call: ApiCall) -> ApiResult:
         if call.plural == "nodes":
-            return ApiResult({"items": [{"metadata": {"name": each, "labels": {EDGE: ""}}} for each in self.nodes]})
+            return ApiResult({"items": [self._node(each) for each in self.nodes]})
+        if call.plural == "events":
+            assert call.body is not None
+            self.events.append(call.body)
+            return ApiResult(call.body)
         if call.verb == "updatestatus":
             self.writes += 1
             if self.conflicts:
@@ -229,3 +246,66 @@ def test_nodes_that_are_away_join_their_wave_when_they_come_back(bee: Harness) -
     cloud.connect("a")
     cloud.pull("a")
     assert cloud.phases()["job"] == "Completed"
+
+
+def test_the_next_wave_waits_for_the_health_of_the_one_before(bee: Harness) -> None:
+    """A node that was upgraded and is lost later says more than the end of its job; also to another cloudcore."""
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "60"})
+    cloud.connect("a", "b", "c")
+    cloud.pull("a")
+    cloud.unready = {"a"}
+    bee.run_for(600)
+    assert cloud.sent() == ["a"]
+    assert "1 are not ready now: a" in cloud.job["status"]["reason"]
+    cloud.unready = set()
+    bee.run_for(60)
+    assert cloud.sent() == ["a", "b"]
+    assert "reason" not in cloud.job["status"]
+
+
+def test_a_node_at_another_cloudcore_holds_up_the_next_wave(bee: Harness) -> None:
+    """It is not away: it has its turn there."""
+    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "2,all"})
+    cloud.connect("b", "c")
+    cloud.pull("b")
+    bee.run_for(600)
+    assert cloud.sent() == ["b"]
+    cloud.unready = {"a"}
+    bee.run_for(60)
+    assert cloud.sent() == ["b", "c"]
+
+
+def test_a_node_that_is_unknown_begins_no_wave(bee: Harness) -> None:
+    """It fails at once, in whatever wave it is."""
+    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all", PAUSE: "300"}, nodeNames=["a", "gone", "b"])
+    cloud.connect("a", "b")
+    cloud.pull("a")
+    bee.run_for(60)
+    assert cloud.sent() == ["a"]
+
+
+def test_events_tell_how_a_job_goes_on(bee: Harness) -> None:
+    """On the job and on each node, once."""
+    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all"}, failureTolerate="0.5")
+    cloud.connect("a", "b")
+    cloud.pull("a")
+    bee.run_for(60)
+    cloud.report("b", "Check", reason="no room")
+    bee.run_for(60)
+    assert cloud.told() == [
+        ("JobBegun", "for 2 nodes"),
+        ("WaveBegun", "wave 1: up to 1 node"),
+        ("WaveBegun", "wave 2: up to 2 nodes"),
+        ("JobCompleted", "successful on 1 of 2 nodes"),
+    ]
+    assert cloud.told("a") == [("NodeJobSucceeded", "ImagePrePullJob p")]
+    assert cloud.told("b") == [("NodeJobFailed", "ImagePrePullJob p: no room")]
+    assert {each["metadata"]["namespace"] for each in cloud.events} == {"default"}
+
+
+def test_a_fleet_that_fails_at_once_is_told_within_bounds(bee: Harness) -> None:
+    """5,000 unknown nodes are no 5,000 Events."""
+    cloud = Cloud(bee, "a", nodeNames=[f"gone-{each}" for each in range(1000)])
+    cloud.connect("a")
+    assert [reason for reason, _ in cloud.told()] == ["JobBegun", "JobFailed"]
+    assert len(cloud.events) == MOST + 1

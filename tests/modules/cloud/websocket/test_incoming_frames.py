@@ -48,10 +48,10 @@ def test_frames_wait_while_the_inboxes_are_full(connection: WebsocketConnection)
     frames = IncomingFrames(lambda _, frame: delivered.append(frame), lambda: full, 1 << 20)
     frames.keep(connection, b"one", 0.0)
     frames.update(connection, 0.0)
-    frames.dispatch(lambda _: None)
+    frames.dispatch()
     assert delivered == []
     full = False
-    frames.dispatch(lambda _: None)
+    frames.dispatch()
     assert delivered == [b"one"]
     assert not frames
 

@@ -1223,6 +1223,30 @@ def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) ->
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
 
 
+def test_a_question_that_fails_is_answered_and_ends_its_turn(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever is wrong with it; a client whose turns never end has no names of others."""
+
+    def exchange(_server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
+        name = parsed(HEAD + raw).name
+        if "bad" in name:
+            raise RuntimeError("nobody has thought of this")
+        return message(HEAD + raw, a_record(name))
+
+    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
+        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
+
+    with (
+        serving("127.0.0.1/32", resolver) as (address, port, _),
+        asking("127.0.0.1", (address, port)) as client,
+    ):
+        for number in range(PLACES + 1):
+            client.send(question(f"{number}.bad.org", number=number))
+            assert read_message(client.recv(9999)).code == Code.SERVFAIL
+        client.send(question("good.org"))
+        assert read_message(client.recv(9999)).answers[0].name == "good.org"
+    assert len([record for record in caplog.records if record.exc_info]) == PLACES + 1
+
+
 def test_without_descriptors_its_thread_sleeps_and_names_are_answered_over_udp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection that waits is accepted later."""
     accept, tries, lack = socket.socket.accept, list[int](), threading.Event()

@@ -270,7 +270,7 @@ def test_a_failure_of_one_connection_ends_no_other(
     told = "a connection through the proxy failed"
     wait_until(lambda: caplog.text.count(told) == 2, "both are logged, after their clients have noticed")
     assert answers(given)
-    wait_until(lambda: not plane._relays, "nothing of them is kept")
+    wait_until(lambda: not plane._relays and not plane._beginning, "nothing of them is kept")
 
 
 def test_exhausted_descriptors_end_a_connection_and_not_the_proxy(

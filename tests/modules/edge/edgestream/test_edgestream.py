@@ -462,6 +462,20 @@ def test_a_tunnel_leaves_no_descriptor() -> None:
     assert open_descriptors() <= before
 
 
+def test_the_streams_of_a_link_that_fails_end() -> None:
+    """Whatever is wrong with it: their thread would wait for frames for ever."""
+
+    class Failing(_Sent):
+        def run(self, events: TunnelSession) -> BeehiveError:  # type: ignore[override]
+            events.opened()
+            raise RuntimeError("of this test")
+
+    tunnel = _tunnel(Failing(), socket.socket, StreamCounters())
+    with pytest.raises(RuntimeError, match="of this test"):
+        tunnel.run()
+    tunnel.serve()
+
+
 def test_the_largest_frame_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MOST_BYTES", 2 * MAX_DATA)
     local, container = socket.socketpair()

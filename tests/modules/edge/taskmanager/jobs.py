@@ -1,6 +1,7 @@
 """taskmanager alone on the bus, with a test in the place of the store, the runtime and the cloud."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -12,7 +13,9 @@ from edged.cri.errors import UnavailableError
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.module import TaskManager, TaskManagerSettings
-from modules.edge.taskmanager.upgrades import ProgramEnd, UpgradeState
+from modules.edge.taskmanager.programs import ProgramEnd
+from modules.edge.taskmanager.settings_updates import SettingsState
+from modules.edge.taskmanager.upgrades import UpgradeState
 from modules.lab.doubles.container_runtime.runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 
@@ -62,6 +65,30 @@ class FakeUpgrades:
         return self.ends[self.begun[-1][1]]
 
 
+class FakeConfiguration:
+    """A configuration file whose program ends when a test says so (`SettingsCommands`)."""
+
+    def __init__(self) -> None:
+        self.now: SettingsState | None = SettingsState(is_set=False, is_under_way=False)
+        self.begun: list[tuple[dict[str, str], bool]] = []
+        """The settings of each program, and whether they were only checked."""
+        self.ends = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
+        """The end of a check, and of a change."""
+
+    def state(self, settings: Mapping[str, str]) -> SettingsState | None:
+        """Return its state."""
+        del settings
+        return self.now
+
+    def begin(self, settings: Mapping[str, str], *, only_check: bool) -> None:
+        """Note the program."""
+        self.begun.append((dict(settings), only_check))
+
+    def end(self) -> ProgramEnd | None:
+        """Return the end of the last program."""
+        return self.ends[self.begun[-1][1]]
+
+
 class Node:
     """A node with taskmanager.
 
@@ -72,6 +99,8 @@ class Node:
         row: what the store has of a job under way.
         runs_containers: whether it has a container runtime.
         upgrades: its installation.
+        configuration: its configuration.
+        keys: settings that a job may change.
     """
 
     def __init__(
@@ -83,6 +112,8 @@ class Node:
         row: Json | None = None,
         runs_containers: bool = True,
         upgrades: FakeUpgrades | None = None,
+        configuration: FakeConfiguration | None = None,
+        keys: tuple[str, ...] = (),
     ) -> None:
         self.bee = bee
         self.machine = FakeMachine()
@@ -94,7 +125,8 @@ class Node:
         """Whether the store does not answer."""
         bee.answer(ModuleName.METAMANAGER, self._store)
         opener = self.runtime.connect if runs_containers else None
-        bee.add(TaskManager, TaskManagerSettings(node, allowed), self.machine, opener, upgrades)
+        settings = TaskManagerSettings(node, allowed, keys)
+        bee.add(TaskManager, settings, self.machine, opener, upgrades, configuration)
         bee.start()
 
     def have(self, image: str) -> None:

@@ -14,7 +14,7 @@ from edgehub import install
 from edgehub.settings import EdgeHubSettings
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager.checks import MachineReading
-from modules.edge.taskmanager.module import LONGEST_SPEC, TaskManager, TaskManagerSettings
+from modules.edge.taskmanager.module import LONGEST_SPEC, REPORT_GAP, TaskManager, TaskManagerSettings
 from modules.edge.taskmanager.pulls import DEADLINE, FAILED
 from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
@@ -53,6 +53,17 @@ def test_images_are_pulled_and_each_action_is_reported(bee: Harness) -> None:
     assert images_of(node) == [{"image": IMAGE, "status": "True"}, {"image": OTHER, "status": "True"}]
     assert [row and row["action"] for row in node.history] == ["Check", "Pull", None]
     assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE, OTHER]
+
+
+def test_no_two_reports_come_together(bee: Harness) -> None:
+    """Of two that did, KubeEdge's cloud took the last one first."""
+    node = Node(bee)
+    node.have(IMAGE)
+    node.job("imageprepulljob/p", pull(IMAGE))
+    bee.run_for(REPORT_GAP / 2)
+    assert node.ends() == [("Check", True, "")]
+    bee.run_for(REPORT_GAP)
+    assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
 
 
 def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_reason(bee: Harness) -> None:

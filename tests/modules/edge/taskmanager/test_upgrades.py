@@ -9,7 +9,8 @@ from beehive import ModuleName
 from beehive.testing import Harness
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager.owner import OWNER, RESOURCE, JobShown, OwnerVerb
-from modules.edge.taskmanager.upgrades import INTERRUPTED, NOT_INSTALLED, ProgramEnd, UpgradeState
+from modules.edge.taskmanager.programs import ProgramEnd
+from modules.edge.taskmanager.upgrades import INTERRUPTED, NOT_INSTALLED, UpgradeState
 from tests.modules.edge.taskmanager.jobs import ROW, FakeUpgrades, Node
 
 Json = dict[str, Any]

@@ -14,7 +14,8 @@ from beehive.http.errors import HttpStatusError
 from beehive.sockets.ports import ListenError
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.testmanager.module import MAX_BODY, ManagerSettings, NodeTestManager, read_object
-from modules.edge.testmanager.token import is_allowed, read_token
+from modules.edge.testmanager.token import SHORTEST, is_allowed, read_token
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
@@ -204,3 +205,20 @@ def test_a_token_is_no_link_and_no_directory(tmp_path: Path) -> None:
 def test_a_uid_is_a_text(uid: Any) -> None:
     with pytest.raises(HttpStatusError, match="uid"):
         read_object("pod", json.dumps({"metadata": {"name": "a", "uid": uid}}).encode())
+
+
+def test_a_token_that_cannot_be_made_or_read_leaves_neither_half_of_it_nor_a_descriptor(tmp_path: Path) -> None:
+    """A start on a full disk left an empty file, and the next ones were refused for it."""
+    number = iter(range(1000))
+
+    def make(failing: Failing) -> Attempt:
+        path = tmp_path / str(next(number)) / "token"
+        path.parent.mkdir()
+
+        def run() -> None:
+            with failing.kernel_calls():
+                read_token(path)
+
+        return Attempt(run, left=lambda: path.exists() and len(path.read_bytes().strip()) < SHORTEST)
+
+    assert fail_at_each_call(make) >= 6

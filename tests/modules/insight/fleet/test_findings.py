@@ -161,7 +161,7 @@ def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
     young = pod("new", "ContainerCreating", "0/1", created="1970-01-12T13:46:30Z")
     there = pod("gone", "CrashLoopBackOff", "0/1", node="n9")
     unbound = pod("late", "Pending", "0/1", node="")
-    fresh = pod("fresh", "Pending", "0/1", node="", created="1970-01-12T13:42:00Z")
+    fresh = pod("fresh", "Pending", "0/1", node="", created="1970-01-12T13:45:00Z")
     never = pod("never", "CrashLoopBackOff", "0/1", node="n8")
     rows = [node("n1"), node("n9", "away", since=NOW - 99.0), node("n8", "never")]
     assert said(rows, [young, there, unbound, fresh, never]) == [

@@ -87,6 +87,9 @@ EARLIER = "2027-01-15T06:00:00Z"
 STARTED = kept(50, "Started", "Started container app")
 ENDED = kept(48, "Ended", "container app ended with exit code 143", is_warning=True)
 BACK_OFF = kept(46, "BackOff", "Back-off restarting failed container app", is_warning=True)
+LATER = {**LIFE, "startedAt": "2027-01-15T07:59:30Z", "finishedAt": "2027-01-15T07:59:40Z"}
+"""A life of which nothing is known but the status."""
+ENDED_ALONE = kept(30, "Ended", "container app ended with exit code 143", is_warning=True)
 KILLED = NodeChain(
     "u",
     [
@@ -97,6 +100,13 @@ KILLED = NodeChain(
         BACK_OFF,
     ],
 )
+
+
+EVENTS = [
+    about_app(event("Unhealthy", "Liveness probe failed: exit code 1", "2027-01-15T07:59:11Z")),
+    about_app(event("Killing", "Container app failed liveness probe, will be restarted", "2027-01-15T07:59:11Z")),
+]
+"""The last ones that a node without a tunnel has sent: of an earlier life of the container."""
 
 
 @pytest.mark.parametrize(
@@ -440,6 +450,30 @@ KILLED = NodeChain(
                 "CrashLoopBackOff", lastState={"terminated": {**LIFE, "startedAt": EARLIER, "finishedAt": EARLIER}}
             ),
             {"chain": KILLED},
+            "fails",
+            "does not run: container app ended with exit code 143 (ended by SIGTERM); "
+            "it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            waiting("CrashLoopBackOff", lastState={"terminated": LATER}),
+            {"events": EVENTS},
+            "fails",
+            "does not run: container app ended with exit code 143 (ended by SIGTERM, an earlier time because its "
+            "liveness probe failed (exit code 1)); it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            waiting("CrashLoopBackOff", lastState={"terminated": {**LATER, "exitCode": 1}}),
+            {"events": EVENTS},
+            "fails",
+            "does not run: container app ended with exit code 1; "
+            "it was restarted 3 times, and waits to be started again",
+            f"{LOG} --previous",
+        ),
+        (
+            waiting("CrashLoopBackOff", lastState={"terminated": LATER}),
+            {"chain": NodeChain("u", [*KILLED.steps, ENDED_ALONE])},
             "fails",
             "does not run: container app ended with exit code 143 (ended by SIGTERM); "
             "it was restarted 3 times, and waits to be started again",

@@ -354,6 +354,33 @@ def test_a_sandbox_that_is_removed_while_it_is_made_is_listed_until_its_network_
     assert (registry.sandboxes(), life.machine.networks) == ([], set())
 
 
+def test_a_sandbox_is_released_once_but_again_after_a_failure_and_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client stops each sandbox before it removes it, also one that it has stopped before."""
+    life, asked = Life(1, tmp_path / "state"), list[str]()
+    life.machine.meanwhile = lambda _sandbox: None
+
+    def fails(what: str) -> None:
+        asked.append(what)
+        if asked == ["run", "stop"]:
+            raise RunFailedError(what, "the plug-in fails")
+
+    monkeypatch.setattr(life.machine, "fails", fails)
+    made = life.engine.sandboxes.run(sandbox_request("a", 0))
+    with pytest.raises(RequestRefusedError, match="the plug-in fails"):
+        life.engine.sandboxes.stop(made)
+    for _ in range(2):
+        life.engine.sandboxes.stop(made)
+    assert asked == ["run", "stop", "stop"]
+    life.engine.close()
+    life.begin()
+    life.engine.sandboxes.stop(made)
+    life.engine.sandboxes.remove(made)
+    assert asked == ["run", *["stop"] * 3]
+    assert life.engine.registry.sandboxes() == []
+
+
 def test_a_pods_next_attempt_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sandbox of its last attempt may be there still."""
     life = Life(1, tmp_path / "state")

@@ -5,17 +5,20 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
 
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
-from beehive.http.responses import Response
+from beehive.http.responses import Response, Stream
 from modules.cloud.apiserver.endpoints import yaml_answers
 from modules.cloud.apiserver.endpoints.requests import manager_of_agent
 from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
+from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
+from tests.modules.cloud.apiserver.endpoints.serving import read as parsed
 
 V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 TEXTS = (
@@ -86,6 +89,22 @@ def test_answers_in_yaml(api: Serving) -> None:
 def read(api: Serving, path: str, form: str = "", **query: str) -> Response:
     """A GET for YAML."""
     return api.ask("GET", path, accept=f"application/yaml{form}, application/json", **query)
+
+
+@pytest.mark.parametrize(
+    ("agent", "query", "is_indented"),
+    [("curl/8.5", {}, True), ("curl/8.5", {"pretty": "false"}, False), ("kubectl/v1.32", {}, False),
+     ("kubectl/v1.32", {"pretty": "true"}, True), ("", {}, False)],
+)  # fmt: skip
+def test_answers_for_people_are_indented(api: Serving, agent: str, query: dict[str, str], is_indented: bool) -> None:
+    """As by kube-apiserver: `?pretty`, or a program that people read answers with; refusals, too."""
+    api.ask("POST", MAPS, config_map("a"))
+    for path in (f"{MAPS}/a", f"{MAPS}/b", "/apis"):
+        target = f"{path}?{urlencode(query)}"
+        reply = api.service.serve(parsed(f"GET {target} HTTP/1.1\r\nHost: x\r\nUser-Agent: {agent}\r\n\r\n".encode()))
+        assert isinstance(reply, Response)
+        assert (b'\n  "kind": "' in reply.body) is is_indented
+        assert json.loads(reply.body)["kind"]
 
 
 def test_values_without_a_form_in_yaml_are_refused(api: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +183,23 @@ def entries(resource: dict[str, Any]) -> Iterator[tuple[str, tuple[str, list[str
     yield name, (resource["responseKind"]["kind"], resource["verbs"], short, is_namespaced)
     for one in resource.get("subresources", ()):
         yield f"{name}/{one['subresource']}", (one["responseKind"]["kind"], one["verbs"], [], is_namespaced)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(None, "devices.example.io/v1 Device is deprecated"), ("take v2", "take v2")]
+)
+def test_a_deprecated_version_of_a_custom_resource_says_so(api: Serving, words: str | None, told: str) -> None:
+    """Each answer, as kubectl shows it; a watch in its head."""
+    wanted = definition()
+    wanted["spec"]["versions"][0] |= {"deprecated": True} | ({"deprecationWarning": words} if words else {})
+    api.ask("POST", DEFINITIONS, wanted)
+    answers = [api.ask("POST", DEVICES, device()), api.ask("GET", f"{DEVICES}/pump"), api.ask("GET", DEVICES)]
+    assert [[value for name, value in one.headers if name == "Warning"] for one in answers] == [[f'299 - "{told}"']] * 3
+    stream = api.reply("GET", DEVICES, watch="true")
+    assert isinstance(stream, Stream)
+    assert stream.begin is not None
+    assert stream.begin(Watcher()).headers == (("Content-Type", "application/json"), ("Warning", f'299 - "{told}"'))
+    stream.done()
 
 
 def test_who_names_no_field_manager_is_its_program(api: Serving) -> None:

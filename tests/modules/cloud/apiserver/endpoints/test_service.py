@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from beehive.http.responses import Response, Stream
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import VALUES
 from modules.cloud.apiserver.endpoints.health import LOADED
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT, definition
@@ -108,6 +109,23 @@ def test_the_life_of_an_object(api: Serving) -> None:
     assert (gone["status"], gone["details"]["uid"]) == ("Success", body_of(made)["metadata"]["uid"])
     missing = api.ask("GET", f"{MAPS}/a")
     assert (missing.status, body_of(missing)["message"]) == (404, 'configmaps "a" not found')
+
+
+@pytest.mark.parametrize(
+    ("path", "rest", "kind"),
+    [
+        ("/api/v1/namespaces/default/services", {"spec": {"ports": [{"port": 80}]}}, "Service"),
+        ("/api/v1/namespaces/default/serviceaccounts", {}, "ServiceAccount"),
+        ("/apis/storage.k8s.io/v1/storageclasses", {"provisioner": "csi.example.org"}, "StorageClass"),
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", {}, "Status"),
+    ],
+)
+def test_some_kinds_are_returned_by_their_deletion(api: Serving, path: str, rest: JsonObject, kind: str) -> None:
+    """A typed client, as Python's of Kubernetes, reads nothing else."""
+    assert api.ask("POST", path, {"metadata": {"name": "a"}, **rest}).status == 201
+    gone = api.ask("DELETE", f"{path}/a")
+    assert body_of(gone)["kind"] == kind
+    assert gone.body.endswith(b"}\n")
 
 
 def test_a_name_is_generated(api: Serving) -> None:

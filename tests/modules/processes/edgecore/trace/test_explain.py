@@ -106,7 +106,9 @@ def backing_off(node: Node, handled: int) -> None:
     """The container crashes again and again, as the node reports."""
     starts(node, "web", "u1", handled)
     waiting = ("CrashLoopBackOff", "back-off 40s restarting failed container")
-    reports(node, "web", "u1", status("Running", waiting=waiting, restarts=3), 0)
+    found = status("Running", waiting=waiting, restarts=3)
+    found["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 143, "reason": "Error"}}
+    reports(node, "web", "u1", found, 0)
 
 
 def made_not_started(node: Node, handled: int) -> None:
@@ -129,7 +131,6 @@ def dropped(node: Node, handled: int) -> None:
         (refused, "metamanager answered for default/configmap/settings: not found", "error"),
         (refused_by_cloud, "cloud answered for default/configmap/settings: configmaps not found", "response"),
         (no_image, "NotFoundError: no such image nginx:1.27", "pull_image"),
-        (backing_off, "container web waits: CrashLoopBackOff: back-off 40s", "patch"),
         (made_not_started, "a container was made and not started", "create_container"),
         (dropped, "dropped: inbox full", "update"),
     ],
@@ -146,6 +147,22 @@ def test_a_pod_that_does_not_run_waits_for_something(happens: Callable[[Node, in
     assert diagnosis.step is not None
     assert found.events[diagnosis.step].verb == step
     assert "◀ waits here" in explained(found)
+
+
+def test_a_report_says_why_a_pod_waits_in_the_words_of_why() -> None:
+    """Nobody waits at the report, which may have its answer in the next line."""
+    node = Node()
+    backing_off(node, arrives(node, "web", "u1"))
+    found = history(node.records)
+    diagnosis = diagnose(found)
+    assert (diagnosis.state, diagnosis.is_reported) == (State.WAITING, True)
+    ended = "container web ended with exit code 143 (ended by SIGTERM)"
+    assert diagnosis.why == f"{ended}; it was restarted 3 times, and waits to be started again"
+    assert diagnosis.step is not None
+    assert found.events[diagnosis.step].verb == "patch"
+    text = explained(found)
+    assert "◀ says so" in text
+    assert "waits here" not in text
 
 
 def test_a_failure_that_came_right_later_is_no_reason() -> None:

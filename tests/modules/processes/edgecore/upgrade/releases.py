@@ -32,6 +32,7 @@ def fail():
 GOOD: Final = "pass"
 DOES_NOT_START: Final = "sys.exit(4)"
 DIES: Final = "import os, threading; timer = threading.Timer(2, os._exit, [1]); timer.daemon = True; timer.start()"
+EATS_MEMORY: Final = "global eaten; eaten = b'x' * (700 << 20)"
 NEVER_CONNECTS: Final = (
     "from modules.processes.edgecore.config import EdgeCoreConfig; "
     'EdgeCoreConfig.websocket_urls = property(lambda config: ("ws://127.0.0.1:1/e/n/events",))'
@@ -54,12 +55,14 @@ def make_wheel(directory: Path, version: str, failure: str = GOOD, **more: str) 
     return wheel
 
 
-def make_bundle(directory: Path, version: str, failure: str = GOOD, *, claimed: str = "") -> Path:
-    """Make the bundle of a version, whose manifest claims another one if that is given."""
+def make_bundle(
+    directory: Path, version: str, failure: str = GOOD, *, claimed: str = "", key: Ed25519PrivateKey = KEY
+) -> Path:
+    """Make the bundle of a version, whose manifest claims another one if that is given, signed with a key."""
     directory.mkdir(parents=True, exist_ok=True)
     wheel = make_wheel(directory, version, failure)
     target = directory / f"{version}.bundle"
-    write_bundle(target, manifest_of([wheel], claimed or version, "0123456789abcdef"), [wheel], KEY)
+    write_bundle(target, manifest_of([wheel], claimed or version, "0123456789abcdef"), [wheel], key)
     wheel.unlink()
     return target
 

@@ -1,8 +1,11 @@
 """`upgrade`, `rollback` and `versions` where no node runs: what is refused, and what is made."""
 
 import json
+import os
+import resource
 import sqlite3
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from modules.processes.edgecore.upgrade.updater import (
 )
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.packaging.bundle import public_key
+from tests.support.full_disk import fill, small_file_system
 from tests.support.own_node import write_node
 
 
@@ -57,6 +61,12 @@ def here(tmp_path: Path) -> Here:
     return Here(tmp_path)
 
 
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A file system of 2 MiB."""
+    yield from small_file_system("2m")
+
+
 def test_the_first_version_and_the_next(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a node that runs there is no probation, and the link changes at once."""
     bundles = here.directory / "b"
@@ -82,6 +92,38 @@ def test_an_older_version_comes_only_when_it_is_asked_for(here: Here, capsys: py
     assert here.installation.current() == "1.0.1"
     assert here.do("upgrade", older, "--allow-downgrade") == ExitCode.OK
     assert here.installation.current() == "1.0.0"
+
+
+def test_a_machine_whose_clock_begins_in_1970(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without a battery and a network. What a bundle is worth does not depend on the time."""
+    bundles = [make_bundle(here.directory / "b", version) for version in ("1.0.0", "1.0.1")]
+    monkeypatch.setattr("time.time", lambda: 3.0)
+    for bundle in bundles:
+        assert here.do("upgrade", bundle) == ExitCode.OK
+        assert here.installation.current() == bundle.stem
+
+
+def test_a_disk_that_becomes_full_while_a_version_is_unpacked(
+    here: Here, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current version stays, and nothing that is half there, however far it has come."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 1 << 30})())
+    bundles = here.directory / "b"
+    installation = here.installation = Installation(disk / "i")
+    assert here.do("upgrade", make_bundle(bundles, "1.0.0")) == ExitCode.OK
+    before = set(disk.rglob("*"))
+    later = make_bundle(bundles, "1.0.1")
+    refused = 0
+    ballast = fill(disk)
+    while here.do("upgrade", later) != ExitCode.OK:
+        assert here.installation.current() == "1.0.0"
+        left = set(disk.rglob("*")) - before - {ballast}
+        assert not left or installation.versions / "1.0.1" in left
+        assert not [each for each in left if each.name.startswith(".")]
+        refused += 1
+        os.truncate(ballast, ballast.stat().st_size - resource.getpagesize())
+    assert here.installation.current() == "1.0.1"
+    assert refused > 3
 
 
 @pytest.mark.parametrize("phase", [Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK])

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ SCHEMAS = {OLD: 3, NEW: 4}
 CONTAINERS = {"default/web 1 web": "c1"}
 BAD = (
     "dies", "hangs", "offline", "restarts a container", "damages the database", "begins another database",
-    "finds problems", "not ready",
+    "finds problems", "not ready", "eats memory",
 )  # fmt: skip
 
 
@@ -81,6 +82,7 @@ class FakeNode:
             connected=character != "offline",
             unready=["edged"] if character == "not ready" else [],
             containers={"default/web 1 web": "c2"} if character == "restarts a container" else CONTAINERS,
+            memory=(2000 if character == "eats memory" else 300 if character else 100) << 20,
         )
 
     def problems(self) -> list[str] | None:
@@ -173,7 +175,7 @@ def make(root: Path) -> tuple[Installation, Path]:
     shutil.copyfile(database, backup_of(database))
     installation.activate(OLD)
     handle = NodeHandle(str(root / "lock"), str(root / "socket"), [], [])
-    before = NodeObservation(OLD, connected=True, unready=[], containers=CONTAINERS)
+    before = NodeObservation(OLD, connected=True, unready=[], containers=CONTAINERS, memory=100 << 20)
     state = (str(database), SCHEMAS[OLD], inode_of(database))
     journal = UpgradeJournal(OLD, NEW, handle, before, ["disk"], *state, ProbationLimits(600, 120, 30))
     installation.write(journal, Phase.STAGED)
@@ -352,6 +354,26 @@ def test_trouble_names_what_is_worse(tmp_path: Path) -> None:
     assert "does not answer" in trouble_of(journal, None)
     assert OLD in trouble_of(journal, journal.before)
     assert "web" in trouble_of(journal, NodeObservation(NEW, connected=True, unready=[], containers={}))
+    assert "400 MiB of memory, and had 100" in trouble_of(journal, replace(well, memory=400 << 20))
+    assert trouble_of(journal, replace(well, memory=350 << 20)) == ""
+    large = replace(journal.before, memory=1000 << 20)
+    assert trouble_of(replace(journal, before=large), replace(well, memory=1900 << 20)) == ""
+
+
+def test_after_a_restart_of_the_machine_containers_are_known_by_their_names(tmp_path: Path) -> None:
+    """Their ids are others then, and they have to be there."""
+    installation, _ = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    journal.phase = Phase.PROBATION
+    anew = NodeObservation(NEW, connected=True, unready=[], containers=dict.fromkeys(CONTAINERS, "c2"))
+    installation.recover(journal)
+    assert "web" in trouble_of(journal, anew), "the machine was not restarted"
+    journal.boot = "an earlier run of the kernel"
+    for _ in range(2):
+        installation.recover(journal)
+        assert trouble_of(journal, anew) == ""
+        assert "web" in trouble_of(journal, NodeObservation(NEW, connected=True, unready=[], containers={}))
 
 
 def test_a_lock_without_an_owner(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from beehive.node_namespaces import DIRECTORY
 from modules.runtimes.engine.errors import ContainerRuntimeError
 from modules.runtimes.oci.programs import find_programs
 from modules.runtimes.oci.rootless.entering import check
 from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.oci.rootless.served import RANGES
 from tests.modules.runtimes.process.node import eventually
 from tests.modules.runtimes.process.server_process import RemoteNode
 from tests.support.containerd import CNI_PLUGINS
@@ -72,18 +75,30 @@ class RootlessNode(RemoteNode):
                     found[(each / "comm").read_text().strip()] = int(each.name)
         return found
 
+    def in_network(self, *command: str) -> str:
+        """What a command says in the network that the node's pods are connected to."""
+        entered = [*enter_network(self.members()["sleep"]), *command]
+        return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
+
 
 @contextmanager
-def rootless_node() -> Iterator[RootlessNode]:
-    """A node with the image of busybox; nothing is left of it."""
+def rootless_node(ranges: str = "") -> Iterator[RootlessNode]:
+    """A node with the image of busybox, and addresses for pods; nothing is left of it."""
     if reason := reason_missing():
         pytest.skip(reason)
     with short_directory("rl-", mode=0o755) as directory:
         (directory / "archives").mkdir()
+        (directory / RANGES).write_text(ranges)
         shutil.move(docker_archive(busybox_image(), directory), directory / "archives" / "busybox.tar")
         with RootlessNode(directory) as node:
             yield node
         eventually(node.members, lambda members: not members)
+
+
+def enter_network(member: int) -> list[str]:
+    """Return what runs a command in the network of the node whose namespaces a process is in."""
+    enter = ["nsenter", f"--target={member}", "--user", "--mount", "--preserve-credentials"]
+    return [*enter, "nsenter", f"--net={DIRECTORY / 'net'}"]
 
 
 def _users_of(process: Path) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from beehive.clock import Clock, RealClock
 from beehive.files.removal import remove_tree
@@ -13,10 +14,14 @@ from modules.runtimes.oci.rootless.entering import end_namespaces, enter
 from modules.runtimes.oci.rootless.settings import rootless_settings
 from tests.modules.runtimes.process.served import serve
 
+RANGES: Final = "ranges"
+"""File beside the state: addresses for pods; empty for the default."""
+
 
 def _settings_of(state: Path, clock: Clock) -> OciSettings:
     above = state.parent
-    return rootless_settings(find_programs(), clock, (), above / "certs.d", above / "archives", keep_blobs=False)
+    ranges = (above / RANGES).read_text().split()
+    return rootless_settings(find_programs(), clock, ranges, above / "certs.d", above / "archives", keep_blobs=False)
 
 
 def _new_runtime(state: Path, socket: Path, clock: Clock) -> CriServer:

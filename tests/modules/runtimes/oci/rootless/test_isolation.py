@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +80,17 @@ def test_nothing_of_the_users_files_is_in_a_pod(node: RootlessNode, tmp_path: Pa
     script = "; ".join(f"({each}) 2> /dev/null && echo {each.split()[0]}" for each in attempts)
     assert node.run(f"cat /given/public; {script}; true", config) == "key\n"
     assert {each.name for each in tmp_path.iterdir()} == {"secret", "public"}
+
+
+def test_another_user_of_the_machine_can_do_nothing_to_a_node(node: RootlessNode) -> None:
+    """Neither signal nor read its processes, nor enter its namespaces, nor use its files and sockets."""
+    container = node.shell("echo secret; exec sleep 1000")
+    node.logged(container, "secret")
+    processes = [*node.members().values(), node.pid(container)]
+    paths = [node.state, node.socket, node.directory / "namespaces", *node.logs.glob("*/*.log")]
+    command = [sys.executable, "-m", "tests.modules.runtimes.oci.rootless.stranger", *map(str, (*processes, *paths))]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert found.splitlines() == ["user 4321"]
 
 
 def test_a_directory_that_a_mount_makes_is_the_pods(node: RootlessNode, tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def _kill(pid: int) -> None:
 
 
 def test_a_container_keeps_them(node: RootlessNode) -> None:
-    """Also when the holder and edgecore were killed; slirp4netns, which has other mounts, is never entered."""
+    """Also when the holder and edgecore were killed: there is another holder, for when the container has ended, too.
+    slirp4netns, which has other mounts, is never entered.
+    """
     container = node.shell("exec tail -f /dev/null")
     holder, network = node.members()["sleep"], node.members()["slirp4netns"]
     node.kill()
@@ -36,6 +38,11 @@ def test_a_container_keeps_them(node: RootlessNode) -> None:
     assert node.execute(container, "echo", "hi").stdout == b"hi\n"
     assert node.run("echo new") == "new\n"
     assert node.members()["slirp4netns"] == network
+    after = node.members()["sleep"]
+    assert after != holder
+    node.kill()
+    node.serve()
+    assert node.members()["sleep"] == after, "a holder that lives is enough"
 
 
 def test_what_is_left_without_a_container_is_ended(node: RootlessNode) -> None:

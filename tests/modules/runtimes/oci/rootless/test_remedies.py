@@ -92,10 +92,10 @@ def test_a_port_that_is_taken_is_no_question_of_rights(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(network, "_ask", refuse)
     monkeypatch.setattr(node_network, "_first_unprivileged", lambda: 1024)
-    with pytest.raises(PodNetworkError, match="port 8080 of tcp: it is taken"):
-        network.add(Forward("tcp", "127.0.0.1", 8080))
+    with pytest.raises(PodNetworkError, match=r"port 8080 of tcp at 127\.0\.0\.1: it is taken"):
+        network.add(Forward("tcp", "127.0.0.1", 8080, 8080))
     with pytest.raises(PodNetworkError, match="ip_unprivileged_port_start=80"):
-        network.add(Forward("tcp", "127.0.0.1", 80))
+        network.add(Forward("tcp", "127.0.0.1", 80, 80))
 
 
 @pytest.mark.parametrize(

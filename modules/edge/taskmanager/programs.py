@@ -1,0 +1,47 @@
+"""Programs that carry out actions of jobs, and outlive the edgecore that starts them."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from beehive import Module
+from modules.apimachinery.node_jobs import LONGEST_REASON
+from modules.edge.taskmanager.actions import ActionEnd, Done
+
+EVERY: Final = 2.0
+"""Seconds between two looks at a program, or at what it has begun."""
+
+
+class ProgramEnd(NamedTuple):
+    """How a program has ended."""
+
+    status: int
+    said: str
+    """Its last words."""
+
+
+def run_program(
+    module: Module, begin: Callable[[], None], end: Callable[[], ProgramEnd | None], done: Done, name: str
+) -> None:
+    """Start a program, and call `done` at its end.
+
+    Args:
+        module: on whose thread it is looked at.
+        begin: starts the program. Raises OSError.
+        end: returns how it has ended; None while it runs.
+        done: takes the end.
+        name: of the program, for messages.
+    """
+    try:
+        begin()
+    except OSError as error:
+        done(ActionEnd(f"`{name}` does not start: {error}"[:LONGEST_REASON]))
+        return
+
+    def look() -> None:
+        found = end()
+        if found is None:
+            module.after(EVERY, look)
+        else:
+            done(ActionEnd("" if found.status == 0 else found.said or f"exit status {found.status}"))
+
+    look()

@@ -1,0 +1,122 @@
+"""The actions of a ConfigUpdateJob: `edgecore config set`, with its probation, for the keys that the owner allows.
+
+The program checks the values as it does for the owner of the node, and puts the former file back unless the node is as
+well as before. The settings that say what a cloud may do here are no job's, whatever the owner has listed.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+from beehive import Module
+from modules.apimachinery.node_jobs import ConfigSpec
+from modules.edge.taskmanager.actions import ActionEnd, Done
+from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
+
+NO_FILE: Final = "this node has no configuration file that a job could change"
+INTERRUPTED: Final = "the change was interrupted before the node had the new settings"
+_OWNERS: Final = ("upgrade.", "modules.taskmanager.")
+"""Beginnings of the keys, in lower case, by which the owner decides on the cloud's jobs."""
+_SHOWN: Final = 100
+"""Characters of a key in a message."""
+
+
+class SettingsState(NamedTuple):
+    """The node's configuration, and its last change."""
+
+    is_set: bool
+    """Whether it has the settings that are asked about."""
+    is_under_way: bool
+    """Whether a change is prepared or carried out."""
+    report: str = ""
+    """Why the last change has gone back."""
+
+
+class SettingsCommands(Protocol):
+    """The node's configuration file. No method waits."""
+
+    def state(self, settings: Mapping[str, str]) -> SettingsState | None:
+        """Return its state, for settings by dotted key; None without a file."""
+
+    def begin(self, settings: Mapping[str, str], *, only_check: bool) -> None:
+        """Start the program. Raises OSError."""
+
+    def end(self) -> ProgramEnd | None:
+        """Return how the program has ended; None while it runs, and if this edgecore has started none."""
+
+
+class SettingsUpdates:
+    """Carries out the actions, on the module's thread, with looks at what is under way.
+
+    Args:
+        module: taskmanager.
+        commands: of the node.
+        allowed: the keys that a job may set.
+    """
+
+    def __init__(self, module: Module, commands: SettingsCommands, allowed: tuple[str, ...]) -> None:
+        self._module = module
+        self._commands = commands
+        self._allowed = frozenset(key.lower() for key in allowed)
+
+    def check(self, spec: ConfigSpec, done: Done) -> None:
+        """Look at the keys, and let the program check the values."""
+        settings = spec.update_fields or {}
+        fault = self._fault_of(settings)
+        if fault:
+            done(ActionEnd(fault))
+        elif self._commands.state(settings) is None:
+            done(ActionEnd(NO_FILE))
+        else:
+            self._run(settings, done, only_check=True)
+
+    def update(self, spec: ConfigSpec, done: Done, *, is_resumed: bool) -> None:
+        """Run the program, or follow a change that an edgecore before this one has begun."""
+        settings = spec.update_fields or {}
+
+        def look() -> None:
+            state, fault = self._commands.state(settings), self._fault_of(settings)
+            if state is None:
+                done(ActionEnd(NO_FILE))
+            elif state.is_under_way:
+                self._module.after(EVERY, look)
+            elif state.is_set:
+                done(ActionEnd())
+            elif is_resumed or fault:
+                done(ActionEnd(fault or state.report or INTERRUPTED))
+            else:
+                self._run(settings, done, only_check=False)
+
+        look()
+
+    def roll_back(self, spec: ConfigSpec, done: Done) -> None:
+        """Say whether the former settings are there after a failed change: the updater has gone back by itself."""
+        settings = spec.update_fields or {}
+
+        def look() -> None:
+            state = self._commands.state(settings)
+            if state is not None and state.is_under_way:
+                self._module.after(EVERY, look)
+            else:
+                done(ActionEnd("the node has the new settings" if state is not None and state.is_set else ""))
+
+        look()
+
+    def _fault_of(self, settings: Mapping[str, str]) -> str:
+        """Return why the keys are not for a job; empty if they are."""
+        if not settings:
+            return "the job names no setting"
+        for key in settings:
+            if key.lower().startswith(_OWNERS):
+                return f"{key[:_SHOWN]} is the owner's of this node: no job may set it"
+            if key.lower() not in self._allowed:
+                return f"this node's owner does not let jobs set {key[:_SHOWN]} (modules.taskManager.allowedKeys)"
+        return ""
+
+    def _run(self, settings: Mapping[str, str], done: Done, *, only_check: bool) -> None:
+        run_program(
+            self._module,
+            lambda: self._commands.begin(settings, only_check=only_check),
+            self._commands.end,
+            done,
+            "edgecore config set",
+        )

@@ -1,0 +1,339 @@
+"""The commands `cloudcore upgrade nodes`, `upgrade resume`, `upgrade status` and `cloudcore prepull`: jobs of nodes, in
+waves, and how they go on.
+
+They make the same objects that a person writes; nothing else is kept of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from beehive.decoding import decode_json
+from beehive.printable import printable
+from modules.apimachinery.printing.ages import human_duration, seconds_of
+from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.processes.cloudcore.errors import ControlError
+from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.common.durations import whole_seconds_option
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import Table, add_form, print_table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection, Iterator, Sequence
+
+    from modules.apimachinery.kinds import JsonObject
+    from modules.apimachinery.node_job_kinds import JobKind
+    from modules.apimachinery.selectors import Requirement
+    from modules.cloud.taskmanager.statuses import JobStatus, NodeTask
+    from modules.processes.cloudcore.control_client import ControlClient
+
+_VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
+_NONE: Final = "<none>"
+_JOBS: Final = ("NAME", "KIND", "PHASE", "DONE", "FAILED", "RUNNING", "WAITING", "AGE", "REASON")
+_NODES: Final = ("NODE", "WAVE", "STATE", "LAST-STEP", "SINCE", "FROM", "TO", "REASON")
+_LONGEST: Final = 120
+"""Characters of a reason in a table."""
+_MOST_RESUMED: Final = 99
+_NUMBERED: Final = re.compile(r"(.+)-([0-9]{1,2})", re.ASCII)
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the commands."""
+    parser = commands.add_parser(
+        "upgrade", help="let nodes run another version of edgecore, in waves; `upgrade status`"
+    )
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    nodes = actions.add_parser("nodes", help="upgrade nodes to a version that `cloudcore run --bundles` serves")
+    nodes.add_argument("node", nargs="*", metavar="NODE", help="its name")
+    nodes.add_argument("--to", required=True, metavar="VERSION", help="of edgecore, such as 1.2.0")
+    nodes.add_argument("--confirm", action="store_true", help="each node waits for `edgecore job --confirm` there")
+    _add_order(nodes, "upgrade-to-VERSION")
+    nodes.set_defaults(command=f"{__name__}:upgrade_nodes")
+    resume = actions.add_parser("resume", help="go on with the nodes on which a job has not succeeded, in a new job")
+    resume.add_argument("job", metavar="JOB")
+    add_socket_options(resume)
+    resume.set_defaults(command=f"{__name__}:resume")
+    status = actions.add_parser("status", help="print how the jobs of nodes go on, or one job node by node")
+    status.add_argument("job", nargs="?", default="", metavar="JOB")
+    add_form(status)
+    add_socket_options(status)
+    status.set_defaults(command=f"{__name__}:status")
+    prepull = commands.add_parser("prepull", help="let nodes pull images before pods need them, in waves")
+    prepull.add_argument("image", nargs="+", metavar="IMAGE")
+    prepull.add_argument("--node", action="append", default=[], metavar="NODE", help="its name; also several times")
+    prepull.add_argument("--secret", default="", metavar="NAMESPACE/NAME", help="the pull secret")
+    prepull.add_argument(
+        "--retries", type=int, default=3, metavar="NUMBER", help="for each image (default: %(default)s)"
+    )
+    _add_order(prepull, "prepull-TIME")
+    prepull.set_defaults(command=f"{__name__}:prepull")
+
+
+def _add_order(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        "-l", "--selector", default="", metavar="LABELS", help="nodes with these labels: site=kiel,!spare"
+    )
+    parser.add_argument("--all", "-a", action="store_true", help="all nodes")
+    parser.add_argument("--waves", default="", metavar="SIZES", help="such as 1,10%%,all (default: no waves)")
+    parser.add_argument(
+        "--pause", type=whole_seconds_option, default=0, metavar="DURATION", help="of quiet between two waves: 10m"
+    )
+    parser.add_argument(
+        "--concurrency", type=int, default=1, metavar="NUMBER", help="nodes at a time (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--tolerate", default="0", metavar="SHARE", help="share of the nodes that may fail (default: %(default)s): 0.1"
+    )
+    parser.add_argument(
+        "--timeout", type=whole_seconds_option, default=3600, metavar="DURATION",
+        help="until a node that shows nothing is given up (default: 1h)",
+    )  # fmt: skip
+    parser.add_argument("--name", default="", metavar="NAME", help=f"of the job (default: {name})")
+    add_socket_options(parser)
+
+
+def upgrade_nodes(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore upgrade nodes`."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - the command line is quick
+
+    version = _VERSION.fullmatch(chosen.to)
+    if version is None:
+        print_error("cloudcore", f"--to {printable(chosen.to)}: no version, such as 1.2.0")
+        return ExitCode.USAGE
+    name = chosen.name or f"upgrade-to-{re.sub('[^a-z0-9.]+', '-', version[1].lower())}".rstrip(".-")
+    spec: JsonObject = {"version": f"v{version[1]}", "checkItems": ["mem", "disk"]}
+    if chosen.confirm:
+        spec["requireConfirmation"] = True
+    return _ordered(chosen, JobKind.NODE_UPGRADE, name, spec, chosen.node)
+
+
+def prepull(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore prepull`."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+
+    name = chosen.name or time.strftime("prepull-%Y%m%d-%H%M%S", time.gmtime())
+    spec: JsonObject = {"images": chosen.image, "retryTimes": max(0, chosen.retries), "checkItems": ["disk"]}
+    if chosen.secret:
+        spec["imageSecrets"] = chosen.secret
+    return _ordered(chosen, JobKind.IMAGE_PRE_PULL, name, spec, chosen.node)
+
+
+def _ordered(chosen: argparse.Namespace, kind: JobKind, name: str, spec: JsonObject, nodes: Sequence[str]) -> int:
+    """Make a job."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+    from modules.apimachinery.node_jobs import TEMPLATE  # noqa: PLC0415
+    from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves  # noqa: PLC0415
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
+
+    annotations = {WAVES: chosen.waves, PAUSE: str(chosen.pause)} if chosen.waves else {}
+    try:
+        if sum((bool(nodes), bool(chosen.selector), chosen.all)) != 1:
+            raise ValueError("name nodes, or give either -l LABELS or --all")
+        targets = {"nodeNames": list(nodes)} if nodes else {"labelSelector": label_selector(chosen.selector)}
+        if not 0 <= float(chosen.tolerate) <= 1:
+            raise ValueError(f"--tolerate {chosen.tolerate}: a share from 0 to 1")
+        if chosen.pause and not chosen.waves:
+            raise ValueError("--pause is between waves: give --waves, too")
+        Waves.of(annotations)
+    except ValueError as error:
+        print_error("cloudcore", printable(str(error)))
+        return ExitCode.USAGE
+    order = {
+        **spec, **targets, "concurrency": max(1, chosen.concurrency), "failureTolerate": chosen.tolerate,
+        "timeoutSeconds": chosen.timeout,
+    }  # fmt: skip
+    whole = {TEMPLATE: order} if kind is JobKind.IMAGE_PRE_PULL else order
+    return _make(ControlClient(chosen.socket), kind, name, whole, annotations)
+
+
+def _make(client: ControlClient, kind: JobKind, name: str, spec: JsonObject, annotations: dict[str, str]) -> int:
+    metadata = {"name": name, "annotations": annotations}
+    client.call("POST", _path(kind), {**_type_of(kind), "metadata": metadata, "spec": spec})
+    print_lines([f"{kind} {name} is made; next: cloudcore upgrade status {name}"])
+    return ExitCode.OK
+
+
+def label_selector(text: str) -> JsonObject:
+    """Return a selector of the command line as a LabelSelector. Raises ValueError."""
+    from modules.apimachinery.selectors import read_requirements  # noqa: PLC0415 - as above
+
+    expressions = [each for one in read_requirements(text) for each in _expressions(one)]
+    return {"matchExpressions": expressions} if expressions else {}
+
+
+def _expressions(one: Requirement) -> Iterator[JsonObject]:
+    if one.above is not None or one.below is not None:
+        raise ValueError(f"{one.key}: a LabelSelector cannot compare numbers")
+    if one.is_refused:
+        yield {"key": one.key, "operator": "DoesNotExist"}
+    elif one.allowed is not None:
+        yield {"key": one.key, "operator": "In", "values": sorted(one.allowed)}
+    elif one.refused:
+        yield {"key": one.key, "operator": "NotIn", "values": sorted(one.refused)}
+    else:
+        yield {"key": one.key, "operator": "Exists"}
+
+
+def resume(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore upgrade resume`: the nodes that have not succeeded, in the order and waves of the job before."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+    from modules.apimachinery.node_jobs import TEMPLATE  # noqa: PLC0415
+    from modules.cloud.taskmanager.statuses import JobPhase, TaskPhase, read_status  # noqa: PLC0415
+    from modules.cloud.taskmanager.waves import PAUSE, WAVES  # noqa: PLC0415
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
+
+    client = ControlClient(chosen.socket)
+    kind, found = _job(client, chosen.job)
+    ended = read_status(found.get("status"))
+    left = [task.node_name for task in ended.node_status if task.phase != TaskPhase.SUCCESSFUL]
+    if ended.phase not in (JobPhase.COMPLETED, JobPhase.FAILURE):
+        raise ControlError("cannot resume a job that goes on by itself", chosen.job, f"it is {ended.phase or 'new'}")
+    if not left:
+        print_lines([f"{kind} {printable(chosen.job)} has succeeded on all its nodes"])
+        return ExitCode.OK
+    spec = found["spec"][TEMPLATE] if kind is JobKind.IMAGE_PRE_PULL else found["spec"]
+    order = {**{key: value for key, value in spec.items() if key != "labelSelector"}, "nodeNames": left}
+    given = found["metadata"].get("annotations") or {}
+    annotations = {key: str(given[key]) for key in (WAVES, PAUSE) if key in given}
+    whole = {TEMPLATE: order} if kind is JobKind.IMAGE_PRE_PULL else order
+    return _make(client, kind, next_name(chosen.job), whole, annotations)
+
+
+def next_name(name: str) -> str:
+    """Return the name of the job that goes on with another: `x`, `x-2`, `x-3`."""
+    found = _NUMBERED.fullmatch(name)
+    is_counted = found is not None and 2 <= int(found[2]) < _MOST_RESUMED
+    return f"{found[1]}-{int(found[2]) + 1}" if found is not None and is_counted else f"{name}-2"
+
+
+def status(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore upgrade status`."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
+
+    client = ControlClient(chosen.socket)
+    here = {each.node for each in client.nodes()} | client.cloudcores().elsewhere().keys()
+    if chosen.job:
+        kind, found = _job(client, chosen.job)
+        print_table(chosen.output, nodes_table(kind, found, here, time.time()))
+        return ExitCode.OK
+    jobs = [(kind, each) for kind in JobKind for each in _listed(client, kind)]
+    print_table(chosen.output, jobs_table(jobs, here, time.time()))
+    return ExitCode.OK
+
+
+def jobs_table(jobs: Sequence[tuple[JobKind, JsonObject]], here: Collection[str], now: float) -> Table:
+    """Return the table of jobs, the newest first.
+
+    Args:
+        jobs: with their kinds.
+        here: nodes that are connected.
+        now: seconds since 1970.
+    """
+    from modules.cloud.taskmanager.statuses import FAILED, TaskPhase, read_status  # noqa: PLC0415 - as above
+
+    rows = []
+    for kind, job in sorted(jobs, key=lambda each: str(each[1]["metadata"].get("creationTimestamp")), reverse=True):
+        found = read_status(job.get("status"))
+        tasks = found.node_status
+        waiting = _named(tasks, TaskPhase.PENDING)
+        away = sum(name not in here for name in waiting)
+        rows.append(
+            (
+                str(job["metadata"]["name"]), kind.value, found.phase or _NONE,
+                f"{len(_named(tasks, TaskPhase.SUCCESSFUL))}/{len(tasks)}", str(len(_named(tasks, *FAILED))),
+                str(len(_named(tasks, TaskPhase.IN_PROGRESS))),
+                f"{len(waiting)} ({away} away)" if away else str(len(waiting)),
+                _age(str(job["metadata"].get("creationTimestamp")), now), _cut(found.reason),
+            )
+        )  # fmt: skip
+    return Table(_JOBS, rows, "There are no jobs of nodes: `cloudcore upgrade nodes` and `cloudcore prepull` make one.")
+
+
+def nodes_table(kind: JobKind, job: JsonObject, here: Collection[str], now: float) -> Table:
+    """Return the table of a job's nodes, and a sentence (see `jobs_table`)."""
+    from modules.cloud.taskmanager.progress import why_of  # noqa: PLC0415 - as above
+    from modules.cloud.taskmanager.statuses import TaskPhase, read_status  # noqa: PLC0415
+
+    found = read_status(job.get("status"))
+    waves = _waves_of(job, found)
+    rows = []
+    for place, task in enumerate(found.node_status):
+        last = task.action_flow[-1] if task.action_flow else None
+        is_away = task.phase == TaskPhase.PENDING and task.node_name not in here
+        rows.append(
+            (
+                task.node_name, waves[place], f"{task.phase} (away)" if is_away else task.phase,
+                _NONE if last is None else last.action, _NONE if last is None else _age(last.time, now),
+                task.historic_version or _NONE, task.current_version or _NONE, _cut(why_of(task)),
+            )
+        )  # fmt: skip
+    why = f": {found.reason}" if found.reason else ""
+    sentence = f"{kind} {job['metadata']['name']}: {found.phase or 'has not begun'}{why}"
+    return Table(_NODES, rows, "The job has no nodes yet.", (printable(sentence),))
+
+
+def _waves_of(job: JsonObject, found: JobStatus) -> list[str]:
+    """Return the wave of each node, as a number."""
+    from modules.cloud.taskmanager.waves import Waves  # noqa: PLC0415 - as above
+
+    number = len(found.node_status)
+    try:
+        waves = Waves.of(job["metadata"].get("annotations") or {})
+    except ValueError:
+        waves = None
+    if waves is None:
+        return [_NONE] * number
+    ends = [waves.number(wave, number) for wave in range(len(waves.sizes) + 1)]
+    return [str(next(wave for wave, end in enumerate(ends, 1) if place < max(ends[:wave]))) for place in range(number)]
+
+
+def _named(tasks: Sequence[NodeTask], *phases: str) -> list[str]:
+    return [task.node_name for task in tasks if task.phase in phases]
+
+
+def _age(moment: str, now: float) -> str:
+    at = seconds_of(moment)
+    return _NONE if at is None else human_duration(int(max(0.0, now - math.floor(at))))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _job(client: ControlClient, name: str) -> tuple[JobKind, JsonObject]:
+    """Return a job and its kind. Raises ControlError."""
+    from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+
+    for kind in JobKind:
+        code, body = client.request("GET", f"{_path(kind)}/{_quoted(name)}")
+        if code == 200:
+            return kind, decode_json(body)
+    raise ControlError("there is no such job of nodes", name, "`cloudcore upgrade status` shows them")
+
+
+def _listed(client: ControlClient, kind: JobKind) -> list[JsonObject]:
+    found: list[JsonObject] = client.call("GET", _path(kind)).get("items") or []
+    return found
+
+
+def _path(kind: JobKind) -> str:
+    from modules.cloud.jobs import JOBS  # noqa: PLC0415 - as above
+
+    return f"/apis/{JOBS[kind].api_version}/{JOBS[kind].plural}"
+
+
+def _type_of(kind: JobKind) -> JsonObject:
+    from modules.cloud.jobs import JOBS  # noqa: PLC0415 - as above
+
+    return {"apiVersion": JOBS[kind].api_version, "kind": kind.value}
+
+
+def _quoted(name: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415 - as above
+
+    return quote(name, safe="")

@@ -1,0 +1,413 @@
+"""`make upgrades`: an installed node with pods changes its version again and again, and is killed at random steps.
+
+`python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci]`: so many upgrades
+and ways back of a connected node on each runtime. The ordering command, the updater or the launcher is killed after a
+step that is drawn, alone or with edgecore; one in four is killed once more while it goes on, and one in ten leads to a
+version that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut:
+the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from modules.apimachinery.kinds import JsonObject
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.upgrade.updater import (
+    UNFINISHED,
+    Installation,
+    NodeObservation,
+    Phase,
+    observe_node,
+    owner_of,
+)
+from tests.end_to_end.machine import Edge, Machine
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
+from tests.end_to_end.power import lose_power
+from tests.end_to_end.processes import REPOSITORY, processes_of, run_program, wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest, RuntimeUnderTest
+from tests.modules.processes.edgecore.upgrade.releases import DOES_NOT_START, GOOD, KEY, make_bundle
+from tests.modules.runtimes.oci.node import reason_missing
+from tests.packaging.bundle import public_key
+from tests.support.killed_steps import Steps
+from tests.support.leftovers import unmount_under
+from tests.support.patience import PATIENCE
+
+_GOOD: Final = ("1.0.0", "1.0.1")
+_BAD: Final = "2.0.0"
+_FIRST_STEPS: Final = 150
+"""Steps from which kills are drawn until an upgrade has shown how many there are."""
+_EARLIER: Final = "an earlier run of the kernel"
+_DISK_BYTES: Final = 768 << 20
+_MOUNT: Final = "loop,noauto_da_alloc,data=writeback,commit=300"
+"""As unkind as ext4 can be: nothing is on the disk but what was flushed."""
+
+
+class UpgradedNode(Edge):
+    """A node that is run from an installation."""
+
+    def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
+        self.disk = directory / "d"
+        """What a power cut hurts."""
+        self.disk.mkdir()
+        super().__init__(self.disk, runtime)
+        self.cgroup_root = f"/{directory.name}"
+        self.installation = Installation(self.disk / "i")
+        self.steps = Steps(directory / "steps")
+        self.bundles = {
+            version: make_bundle(directory / "b", version, DOES_NOT_START if version == _BAD else GOOD)
+            for version in (*_GOOD, _BAD)
+        }
+        self._output = directory / "edgecore.log"
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def run(self) -> None:
+        """Start it (again), with the first version if there is none."""
+        if not self.installation.current():
+            self._run(*self.order(_GOOD[0])).wait()
+        self._run(str(self.installation.launcher), "run", "--config", str(self.file))
+
+    def order(self, version: str) -> list[str]:
+        """Return the command that leads to a version."""
+        is_here = (self.installation.versions / version).exists()
+        words = ["rollback", version] if is_here else ["upgrade", str(self.bundles[version]), "--allow-downgrade"]
+        words += ["--config", str(self.file), "--installation", str(self.installation.root), "--replay-seconds", "0"]
+        words += ["--within", f"{20 if version == _BAD else PATIENCE:.0f}", "--steady", "1"]
+        return [sys.executable, "-m", "tests.support.killed_steps", str(self.steps.file), *words]
+
+    def begin(self, version: str) -> subprocess.Popen[bytes]:
+        """Order a version; return the command."""
+        return self._run(*self.order(version))
+
+    def seen(self) -> NodeObservation | None:
+        """Return the node as it answers."""
+        for child in self._children:
+            child.poll()
+        return observe_node(str(self.root / "edged" / "edged.sock"))
+
+    def phase(self) -> Phase | None:
+        """Return how far the last upgrade has come."""
+        journal = self.installation.journal()
+        return None if journal is None else journal.phase
+
+    def is_up(self) -> bool:
+        """Return whether edgecore runs, or is being started."""
+        for child in self._children:
+            child.poll()
+        return owner_of(self.root / "edged" / "edgecore.lock") != 0 or bool(self._programs())
+
+    def kill(self) -> None:
+        """Kill edgecore, the updater and the command, and nothing that runs in its pods."""
+        while found := self._programs():
+            for process in found:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            for child in self._children:
+                child.poll()
+
+    def tail(self) -> str:
+        """The end of its log, and of the updater's."""
+        logs = (self._output, *(self.installation.state / name for name in ("run.log", "updater.log", "journal.json")))
+        return "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-6000:]}" for log in logs if log.exists())
+
+    def _config(self, cloud_address: str) -> EdgeCoreConfig:
+        config = super()._config(cloud_address)
+        upgrade = msgspec.structs.replace(config.upgrade, trusted_keys=[public_key(KEY)])
+        return msgspec.structs.replace(config, upgrade=upgrade)
+
+    def _programs(self) -> list[int]:
+        """Return the processes of edgecore, the updater and the command; what keeps containers is none of them."""
+        root, programs, command = f"{self.installation.root}/", ("/bin/edgecore", "/updater.py"), str(self.steps.file)
+        found = []
+        for process in processes_of(self.disk):
+            with suppress(OSError):
+                words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+                if any(word == command or (word.startswith(root) and word.endswith(programs)) for word in words):
+                    found.append(process)
+        return found
+
+    def _run(self, *words: str) -> subprocess.Popen[bytes]:
+        with self._output.open("ab") as log:
+            child = subprocess.Popen(
+                words, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._children = [*(each for each in self._children if each.poll() is None), child]
+        return child
+
+
+class Upgraded(NamedTuple):
+    """Result of a campaign whose invariants have held."""
+
+    what: str
+    seed: int
+    upgrades: int
+    kills: int
+    power_cuts: int
+    committed: int
+    rolled_back: int
+    unchanged: int
+    steps: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}, seed {self.seed}: {self.upgrades} upgrades of up to {self.steps} steps, {self.kills} kills "
+            f"and {self.power_cuts} power cuts: {self.committed} committed, {self.rolled_back} rolled back, "
+            f"{self.unchanged} had changed nothing; one of the two versions ran, no message lost or doubled"
+            + ("" if self.power_cuts else ", no container restarted")
+        )
+
+
+def run(seed: int, count: int, pods: int, *, oci: bool = False, power: bool = False) -> Upgraded:
+    """Upgrade so many times.
+
+    Args:
+        seed: of what happens.
+        count: upgrades.
+        pods: of the node.
+        oci: whether the pods are OCI containers, not processes.
+        power: whether the power fails, in the place of a kill; needs root, and processes.
+
+    Raises:
+        AssertionError: neither version runs, a container was restarted, or a change was lost or applied twice.
+    """
+    with ExitStack() as stack:
+        runtime: RuntimeUnderTest = stack.enter_context(OciUnderTest()) if oci else EmbeddedUnderTest()
+        campaign = _Campaign(Machine(runtime), runtime, seed, pods, power=power)
+        try:
+            return campaign.run(count)
+        except BaseException:
+            print(campaign.machine.report())  # noqa: T201 - a campaign's only witness
+            raise
+        finally:
+            campaign.close()
+
+
+class _Campaign:
+    def __init__(self, machine: Machine, runtime: RuntimeUnderTest, seed: int, pods: int, *, power: bool) -> None:
+        self.machine = machine
+        self._power = power
+        self._what = f"{runtime.endpoint}, {pods} pods"
+        self._seed, self._draw = seed, random.Random(f"{seed} upgrades")  # noqa: S311 - reproducible on purpose
+        self._edge = machine.edge = UpgradedNode(machine.directory, runtime)
+        self._image = machine.directory / "disk.img"
+        if power:
+            self._image.touch()
+            os.truncate(self._image, _DISK_BYTES)
+            subprocess.run(["mkfs.ext4", "-q", self._image], check=True)
+            self._mount()
+        self._names = [f"p{number}" for number in range(pods)]
+        self._version = self._kills = self._cuts = 0
+        self._most_steps = 0
+        self._containers: dict[str, str] = {}
+        self._ends = dict.fromkeys((Phase.COMMITTED, Phase.ROLLED_BACK, None), 0)
+
+    def run(self, count: int) -> Upgraded:
+        self.machine.start()
+        self._change()
+        for name in self._names:
+            self.machine.cloud.pods.wait(name, is_ready)
+        self._containers = dict.fromkeys(self._names, "") if self._power else self._running()
+        for number in range(count):
+            self._upgrade(number)
+            if count >= 20 and number % 10 == 9:
+                sys.stdout.write(f"{number + 1} upgrades\n")
+                sys.stdout.flush()
+        self._check(count)
+        ends = self._ends[Phase.COMMITTED], self._ends[Phase.ROLLED_BACK], self._ends[None]
+        return Upgraded(self._what, self._seed, count, self._kills, self._cuts, *ends, self._most_steps)
+
+    def close(self) -> None:
+        self._edge.kill()
+        if self._power:
+            self.machine.runtime.clear(self._edge.root / "edged")
+            unmount_under(self._edge.disk)
+        self.machine.close()
+
+    def _upgrade(self, number: int) -> None:
+        edge, origin = self._edge, self._edge.installation.current()
+        target = _BAD if self._draw.random() < 0.1 else next(each for each in _GOOD if each != origin)
+        ended_before = edge.installation.journal()
+        step = self._draw.randint(1, self._most_steps + 1 if self._most_steps else _FIRST_STEPS) if number else 0
+        edge.steps.arm(step)
+        again = self._draw.randint(1, 15) if self._draw.random() < 0.25 else 0
+        alone = self._draw.random() < 0.5
+        command = edge.begin(target)
+        self._change()
+        short = pod(f"r{number}", container())
+        self.machine.cloud.apply(short)
+        wait_until(lambda: edge.steps.reached() or command.poll() is not None, "the upgrade ends, or is killed")
+        self._most_steps = max(self._most_steps, edge.steps.done)
+        while edge.steps.reached():
+            self._kills += 0 if self._power else 1
+            self._change()
+            if self._power:
+                self._lose_power()
+            elif not alone or edge.phase() in UNFINISHED:
+                edge.kill()
+            command.wait()
+            edge.steps.arm(again)
+            again = 0
+            if not edge.is_up():
+                edge.run()
+            what = "the upgrade goes on to its end"
+            wait_until(lambda: edge.steps.reached() or self._has_ended(), what, 2 * PATIENCE)
+        edge.steps.arm(0)
+        self._settle(origin, target, ended_before != edge.installation.journal())
+        self.machine.cloud.pods.wait(f"r{number}", is_ready)
+        self._check_pods({**self._containers, f"r{number}": ""})
+        self.machine.cloud.delete("Pod", f"r{number}")
+        self.machine.cloud.pods.wait_gone(f"r{number}")
+        wait_until(lambda: f"r{number}" not in self._running(), f"r{number} has ended on the node")
+        self.machine.cloud.forget()
+
+    def _has_ended(self) -> bool:
+        """Return whether no upgrade is under way; a node that has ended is started, as by a service manager."""
+        if not self._edge.is_up():
+            self._edge.run()
+        return self._edge.phase() not in UNFINISHED
+
+    def _settle(self, origin: str, target: str, has_begun: bool) -> None:
+        """Wait until the node is well, with the version that it has to have."""
+        edge = self._edge
+        journal = edge.installation.journal()
+        assert journal is not None or not has_begun
+        phase = journal.phase if journal is not None and has_begun and journal.phase is not Phase.STAGED else None
+        wanted = target if phase is Phase.COMMITTED else origin
+        assert edge.installation.current() == wanted, (phase, origin, target)
+        assert target != _BAD or phase is not Phase.COMMITTED, "a version that does not start was kept"
+        assert self._power or target == _BAD or phase is not Phase.ROLLED_BACK, journal
+        self._ends[phase] += 1
+
+        def is_well() -> bool:
+            seen = edge.seen()
+            if seen is None and not edge.is_up():
+                edge.run()
+            return seen is not None and seen.version == wanted and seen.connected and not seen.unready
+
+        wait_until(is_well, f"{wanted} runs")
+
+    def _lose_power(self) -> None:
+        """Kill everything, and lose what was not flushed."""
+        self._cuts += 1
+        edge = self._edge
+        edge.kill()
+        lose_power(self.machine, self._lose_what_was_not_flushed)
+
+    def _lose_what_was_not_flushed(self) -> None:
+        survived = self._image.with_suffix(".cut")
+        subprocess.run(["cp", "--sparse=always", self._image, survived], check=True)
+        subprocess.run(["umount", self._edge.disk], check=True)
+        survived.replace(self._image)
+        self._mount()
+        journal = self._edge.installation.journal()
+        if journal is not None and journal.phase in UNFINISHED:
+            journal.boot = _EARLIER
+            self._edge.installation.write(journal, journal.phase)
+
+    def _mount(self) -> None:
+        subprocess.run(["mount", "-o", _MOUNT, self._image, self._edge.disk], check=True)
+
+    def _change(self) -> None:
+        """Give every object another version at the cloud."""
+        self._version += 1
+        pods = [_pod(name, self._version) for name in self._names]
+        self.machine.cloud.apply(config_map("settings", key=str(self._version)), *pods)
+
+    def _running(self) -> dict[str, str]:
+        """Return the containers that run on the node, by the names of their pods."""
+        seen = self._edge.seen()
+        return {} if seen is None else {name.split()[0].split("/")[1]: each for name, each in seen.containers.items()}
+
+    def _check_pods(self, wanted: dict[str, str]) -> None:
+        """Wait until these containers run; an id that is known must be the same."""
+        found: dict[str, str] = {}
+
+        def all_run() -> bool:
+            found.clear()
+            found.update(self._running())
+            return found.keys() == wanted.keys()
+
+        wait_until(all_run, "the node runs its pods, and no others")
+        changed = {name: found[name] for name, known in wanted.items() if known not in ("", found[name])}
+        assert not changed, f"a container was made anew: {changed}"
+
+    def _check(self, count: int) -> None:
+        """Check that files and cloud have the last version, and what each side has heard of the other."""
+        edge, cloud = self._edge, self.machine.cloud
+        for name in self._names:
+            made = cloud.pods.wait(name, is_ready)
+            file = edge.volume(made, "configmap", "settings") / "key"
+            wait_until(lambda file=file: _text(file) == str(self._version), f"{name} has the last version")  # type: ignore[misc]
+        wait_until(
+            lambda: self._annotations() == dict.fromkeys(self._names, str(self._version)), "all pods are the last"
+        )
+        self._check_pods(self._containers)
+        for name, identity in self._containers.items():
+            known = cloud.get("Pod", name)["status"]["containerStatuses"][0]
+            assert self._power or (known["containerID"], known["restartCount"]) == (identity, 0), known
+        started = [each for each in cloud.mirror("Event").objects() if each.get("reason") == "Started"]
+        for number in range(count):
+            mine = [each for each in started if each["involvedObject"]["name"] == f"r{number}"]
+            assert self._power or len(mine) <= 1, f"the start of r{number} was told {len(mine)} times"
+
+    def _annotations(self) -> dict[str, str]:
+        pods = json.loads(run_program("edgecore", "get", "pods", "-o", "json", "--config", str(self._edge.file)).stdout)
+        return {each["metadata"]["name"]: each["metadata"]["annotations"].get("version", "") for each in pods["items"]}
+
+
+def _pod(name: str, version: int) -> JsonObject:
+    made = pod(
+        name,
+        container(volumeMounts=[mount("settings", "/settings")]),
+        volumes=({"name": "settings", "configMap": {"name": "settings"}},),
+    )
+    made["metadata"]["annotations"] = {"version": str(version)}
+    return made
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the campaigns that the arguments choose."""
+    parser = argparse.ArgumentParser(description="upgrades of an installed node, killed at random steps")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000, help="upgrades with kills, on each runtime (default 1000)")
+    parser.add_argument("--power", type=int, default=100, help="upgrades with power cuts (default 100)")
+    parser.add_argument("--pods", type=int, default=20, help="of the node (default 20)")
+    parser.add_argument("--only", choices=["embedded", "oci"], help="on one of the runtimes")
+    chosen = parser.parse_args(words)
+    for runtime in ("embedded", "oci") if chosen.only is None else (chosen.only,):
+        if missing := reason_missing() if runtime == "oci" else "":
+            _say(f"{runtime}: left out: {missing}")
+        elif chosen.count:
+            _say(run(chosen.seed, chosen.count, chosen.pods, oci=runtime == "oci"))
+    if (
+        missing := ""
+        if os.geteuid() == 0 and shutil.which("mkfs.ext4")
+        else "only root mounts, and mkfs.ext4 is needed"
+    ):
+        _say(f"power cuts: left out: {missing}")
+    elif chosen.power and chosen.only != "oci":
+        _say(run(chosen.seed, chosen.power, chosen.pods, power=True))
+
+
+def _say(result: object) -> None:
+    sys.stdout.write(f"{result}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

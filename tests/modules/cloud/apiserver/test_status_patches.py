@@ -1,0 +1,120 @@
+"""A patch of a status that leaves the metadata alone has the outcome of a whole new state, of which all is asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beehive.simulation import Simulation
+from modules.apimachinery.conversion import copied
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.protobuf.empty_members import without_empty_members
+from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.fields.merge_schemas import schema_of
+from modules.cloud.apiserver.verbs.patching import patch
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.client.calls import STRATEGIC, ApiCall
+from modules.cloud.refusals import Refusals
+from tests.modules.cloud.objects import node, pod
+
+KEYS = (ObjectKey("Pod", "default", "web"), ObjectKey("Node", "", "n1"))
+_TEXTS = st.sampled_from(["", "Running", "Failed", "True", None, 3, {"a": "b"}])
+_CONDITIONS = st.lists(
+    st.fixed_dictionaries({"type": st.sampled_from(["Ready", "Other", None])}, optional={"status": _TEXTS}), max_size=3
+)
+STATUSES = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": _TEXTS,
+        "message": _TEXTS,
+        "qosClass": _TEXTS,
+        "conditions": _CONDITIONS | st.none() | st.just("none"),
+        "resourceClaimStatuses": st.sampled_from([None, [], [{"name": "a"}]]),
+        "capacity": st.sampled_from([None, {}, {"cpu": "2"}, {"cpu": 2}, []]),
+        "containerStatuses": st.lists(st.fixed_dictionaries({"name": _TEXTS, "restartCount": _TEXTS}), max_size=2),
+        "unknown": _TEXTS,
+    },
+)
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "uid": st.just("own"),
+        "labels": st.sampled_from([{"a": "b"}, {"a": "c"}, None]),
+        "annotations": st.sampled_from([{"a": "b"}, {"kubernetes.io/config.mirror": "m"}, None]),
+        "finalizers": st.sampled_from([["a/b"], []]),
+        "resourceVersion": st.sampled_from(["own", "1"]),
+    },
+)
+PATCHES = st.fixed_dictionaries(
+    {"key": st.sampled_from(KEYS)}, optional={"status": STATUSES, "metadata": METADATA, "spec": st.just({"a": 1})}
+)
+
+
+def _cluster() -> tuple[Cluster, Callable[[JsonObject | None, JsonObject | None], None]]:
+    clock = Simulation(1).clock
+    cluster = Cluster(clock)
+    cluster.apply({"apiVersion": "v1", "kind": "Node", **node()})
+    cluster.apply({**pod(), "metadata": {"name": "web", "labels": {"a": "b"}, "finalizers": ["a/b"]}})
+    return cluster, AccessControl(NodeGraph(cluster.storage, clock), Refusals(clock)).admission("n1")
+
+
+def _patched(cluster: Cluster, key: ObjectKey, body: JsonObject) -> JsonObject:
+    plural = "pods" if key.kind == "Pod" else "nodes"
+    call = ApiCall(
+        verb="patch", api_version="v1", plural=plural, namespace=key.namespace, name=key.name, subresource="status",
+        patch_type=STRATEGIC, body=body, node="n1",
+    )  # fmt: skip
+    return patch(cluster, call, key)
+
+
+def _asked_whole(cluster: Cluster, key: ObjectKey, body: JsonObject) -> JsonObject:
+    """Store a status as a whole new state that shares nothing with the stored one."""
+    live = cluster.to_change(key)
+    merged: JsonObject = copied(merge_strategic(live, body, schema_of(key.kind)))
+    return cluster.update_status(key, without_empty_members(merged, live))
+
+
+def _outcome(store: Callable[[Cluster, ObjectKey, JsonObject], JsonObject], patches: list[dict[str, Any]]) -> list[Any]:
+    cluster, admission = _cluster()
+    found: list[Any] = []
+    for each in patches:
+        key, body = each["key"], {name: value for name, value in each.items() if name != "key"}
+        live = cluster.storage.get(key)
+        if metadata := body.get("metadata"):
+            own = {name: live["metadata"].get(name) for name, value in metadata.items() if value == "own"}
+            body["metadata"] = {**metadata, **own}
+        try:
+            with cluster.with_admission(admission):
+                store(cluster, key, body)
+        except Exception as error:  # noqa: BLE001 - refusals are compared, too
+            found.append(error.status() if isinstance(error, ApiStatusError) else f"{type(error).__name__}: {error}")
+        found.append(cluster.storage.get(key))
+    found += [(event.type, event.new, event.is_selected_alike) for event in cluster.storage.drain_events()]
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PATCHES, min_size=1, max_size=4))
+def test_a_patched_status_has_the_outcome_of_a_whole_state(patches: list[dict[str, Any]]) -> None:
+    assert _outcome(_patched, patches) == _outcome(_asked_whole, patches)
+
+
+def test_what_a_patch_leaves_alone_stays_the_stored_object_s_own() -> None:
+    cluster, admission = _cluster()
+    live = cluster.storage.get(KEYS[0])
+    uid, metadata = live["metadata"]["uid"], cluster.storage.get(KEYS[0])["metadata"]
+    asked: list[bool] = []
+
+    def noted(old: JsonObject | None, new: JsonObject | None) -> None:
+        asked.append(new is not None and new["metadata"] is metadata)
+        admission(old, new)
+
+    with cluster.with_admission(noted):
+        stored = _patched(cluster, KEYS[0], {"metadata": {"uid": uid}, "status": {"phase": "Running"}})
+    assert asked == [True, True]
+    assert stored["spec"] is live["spec"]
+    assert stored["status"]["phase"] == "Running"

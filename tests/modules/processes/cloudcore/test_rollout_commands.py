@@ -1,0 +1,134 @@
+"""`cloudcore upgrade` and `cloudcore prepull`: the jobs that they make, and how a person sees them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.node_job_kinds import JobKind
+from modules.cloud.taskmanager.waves import WAVES
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.rollout_commands import jobs_table, label_selector, next_name, nodes_table
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.tables import lines_of
+from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job, report
+from tests.modules.processes.cloudcore.stubs import Stub
+
+Json = dict[str, Any]
+WAVED: Json = {
+    "metadata": {"name": "up", "creationTimestamp": "1970-01-01T00:00:00Z", "annotations": {WAVES: "1,all"}},
+    "status": {
+        "phase": "InProgress",
+        "reason": "the next wave waits: n1",
+        "nodeStatus": [
+            {"nodeName": "n1", "phase": "Successful", "historicVersion": "1.0.0", "currentVersion": "1.1.0",
+             "actionFlow": [{"action": "Upgrade", "status": "True", "time": "1970-01-01T00:01:00Z"}]},
+            {"nodeName": "n2", "phase": "Failure",
+             "actionFlow": [{"action": "Check", "status": "False", "reason": "no \x1b[2J room"}]},
+            {"nodeName": "n3", "phase": "Pending"},
+        ],
+    },
+}  # fmt: skip
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a line of a table."""
+    return [cell.strip() for cell in line.split("   ") if cell.strip()]
+
+
+def test_a_job_is_shown_node_by_node_and_all_jobs_in_a_line_each() -> None:
+    table = nodes_table(JobKind.NODE_UPGRADE, WAVED, {"n1", "n2"}, 180.0)
+    _, one, two, three, sentence = lines_of(table)
+    assert cells(one) == ["n1", "1", "Successful", "Upgrade", "2m", "1.0.0", "1.1.0"]
+    assert cells(two) == ["n2", "2", "Failure", "Check", "<none>", "<none>", "<none>", "no \\x1b[2J room"]
+    assert cells(three)[:3] == ["n3", "2", "Pending (away)"]
+    assert sentence == "NodeUpgradeJob up: InProgress: the next wave waits: n1"
+    empty = {"metadata": {"name": "new"}}
+    lines = lines_of(jobs_table([(JobKind.NODE_UPGRADE, WAVED), (JobKind.IMAGE_PRE_PULL, empty)], {"n1"}, 180.0))
+    assert cells(lines[1])[:6] == ["new", "ImagePrePullJob", "<none>", "0/0", "0", "0"]
+    assert cells(lines[2])[:8] == ["up", "NodeUpgradeJob", "InProgress", "1/3", "1", "0", "1 (1 away)", "3m"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expressions"),
+    [
+        ("", []),
+        ("a=b", [{"key": "a", "operator": "In", "values": ["b"]}]),
+        ("a in (c,b)", [{"key": "a", "operator": "In", "values": ["b", "c"]}]),
+        ("a!=b", [{"key": "a", "operator": "NotIn", "values": ["b"]}]),
+        ("a,!b", [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "DoesNotExist"}]),
+    ],
+)
+def test_labels_of_the_command_line_become_a_selector(text: str, expressions: list[Json]) -> None:
+    assert label_selector(text).get("matchExpressions", []) == expressions
+
+
+@pytest.mark.parametrize("text", ["a>1", "a in", "=", "a b"])
+def test_labels_that_are_no_selector_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a|found"):
+        label_selector(text)
+
+
+def test_a_job_goes_on_under_the_next_name() -> None:
+    assert [next_name(name) for name in ("up", "up-2", "up-9", "to-1-1", "up-99")] == [
+        "up-2", "up-3", "up-10", "to-1-1-2", "up-99-2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["upgrade", "nodes", "--to", "1.1.0"],
+        ["upgrade", "nodes", "n1", "--all", "--to", "1.1.0"],
+        ["upgrade", "nodes", "n1", "--to", "../x"],
+        ["upgrade", "nodes", "n1", "--to", "1.1.0", "--waves", "1;2"],
+        ["upgrade", "nodes", "n1", "--to", "1.1.0", "--pause", "10m"],
+        ["upgrade", "nodes", "n1", "--to", "1.1.0", "--tolerate", "2"],
+        ["upgrade", "nodes", "-l", "a>1", "--to", "1.1.0"],
+        ["prepull", "x"],
+    ],
+)
+def test_a_mistake_makes_no_job(words: list[str], tmp_path: Path) -> None:
+    """It is found before cloudcore is asked."""
+    assert main([*words, "--socket", str(tmp_path / "none")]) == ExitCode.USAGE
+
+
+def test_an_upgrade_in_waves_is_ordered_seen_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The nodes on which it has not succeeded get it again, in the waves of the first job."""
+    with Stub(tmp_path) as stub, stub.edge("n1") as edge:
+        authors = JobAuthors(stub.client)
+        authors.wait()
+        authors.node("n1", site="kiel")
+        authors.node("n2", site="kiel")
+        authors.node("n3")
+        path = ("--socket", str(stub.config.control_socket))
+
+        def run(*words: str) -> str:
+            assert main([*words, *path]) == ExitCode.OK
+            return capsys.readouterr().out
+
+        assert "no jobs of nodes" in run("upgrade", "status")
+        order = ("--waves", "1,all", "--pause", "0", "--tolerate", "0.5", "--timeout", "60")
+        said = run("upgrade", "nodes", "-l", "site=kiel", "--to", "1.1.0", *order)
+        assert "NodeUpgradeJob upgrade-to-1.1.0 is made" in said
+        asked = next_job(edge)
+        spec = asked.content_as(dict[str, Any])
+        assert (spec["version"], spec["failureTolerate"], spec["timeoutSeconds"]) == ("v1.1.0", "0.5", 60)
+        report(edge, asked.route.resource, "Check", "no room")
+        assert authors.ended("NodeUpgradeJob", "upgrade-to-1.1.0")["phase"] == "Failure"
+        rows = json.loads(run("upgrade", "status", "upgrade-to-1.1.0", "-o", "json"))
+        assert [(row["node"], row["state"]) for row in rows] == [("n1", "Failure"), ("n2", "Pending (away)")]
+        run("upgrade", "resume", "upgrade-to-1.1.0")
+        again = next_job(edge)
+        assert again.route.resource.split("/")[-3] == "upgrade-to-1.1.0-2"
+        assert again.content_as(dict[str, Any])["nodeNames"] == ["n1", "n2"]
+        run("prepull", "busybox:1", "--all", "--secret", "default/s", "--name", "p")
+        rows = json.loads(run("upgrade", "status", "-o", "json"))
+        assert {row["name"] for row in rows} == {"upgrade-to-1.1.0", "upgrade-to-1.1.0-2", "p"}
+        assert main(["upgrade", "resume", "upgrade-to-1.1.0-2", *path]) == ExitCode.INTERNAL_ERROR
+        assert "goes on by itself" in capsys.readouterr().err
+        assert main(["upgrade", "nodes", "n1", "--to", "1.1.0", *path]) == ExitCode.INTERNAL_ERROR
+        assert "already exists" in capsys.readouterr().err
+        assert main(["upgrade", "status", "none", *path]) == ExitCode.INTERNAL_ERROR
+        assert "no such job" in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""What commands of the node have left when a call fails half-way: processes, descriptors, files, the terminal."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from modules.processes.common.backup.archive import Part, write_archive
+from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.support_bundle import machine
+from modules.processes.edgecore.top import background, node_view, run
+from modules.processes.edgecore.uninstall import pods
+from modules.processes.edgecore.upgrade import replay_gate, updater
+from tests.modules.processes.common.backup.test_archive import HEAD
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+
+def _fail(*_: object, **__: object) -> Any:
+    raise PlannedError
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """All processes that the test starts."""
+    found: list[subprocess.Popen[bytes]] = []
+    make = subprocess.Popen.__init__
+
+    def init(process: subprocess.Popen[bytes], *args: Any, **kwargs: Any) -> None:
+        make(process, *args, **kwargs)
+        found.append(process)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", init)
+    return found
+
+
+def test_a_program_whose_output_cannot_be_had_is_killed(
+    monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]]
+) -> None:
+    monkeypatch.setattr(machine, "_output", _fail)
+    with pytest.raises(PlannedError):
+        machine.command(("sleep", "60"))
+    assert started[0].returncode == -9
+
+
+def test_a_replay_that_cannot_be_bounded_is_killed(
+    monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """It would take all of the node's memory."""
+    program = tmp_path / "edgecore"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(os, "setpriority", _fail)
+    with pytest.raises(PlannedError):
+        replay_gate._replayed(program, tmp_path / "trace", float("inf"))
+    assert started[0].returncode == -9
+
+
+def test_an_archive_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
+    def make(failing: Failing) -> Attempt:
+        directory = Path(mkdtemp(dir=tmp_path))
+
+        def write() -> None:
+            with failing.steps_of_files():
+                write_archive(directory / "backup", HEAD, [Part("a/one", b"1")])
+
+        return Attempt(write, left=lambda: [*directory.glob(".*")], is_repeatable=False)
+
+    assert fail_at_each_call(make) >= 3
+    with pytest.raises(BackupError):
+        write_archive(tmp_path / "c", HEAD, [Part("a/one", b"1"), Part("b/two", tmp_path / "missing")])
+
+
+def _ended(_: Path) -> Callable[[], object]:
+    process = subprocess.Popen(["sleep", "60"])
+
+    def end() -> None:
+        updater.end_process(process.pid)
+        process.wait()
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("prepare", "calls"),
+    [
+        (lambda root: lambda: updater._sync(root, os.O_RDONLY), 2),
+        (lambda root: lambda: updater.owner_of(root / "lock"), 1),
+        (_ended, 1),
+    ],
+    ids=["directory", "lock", "process"],
+)
+def test_a_failure_of_the_updater_leaves_nothing_open(
+    tmp_path: Path, prepare: Callable[[Path], Callable[[], object]], calls: int
+) -> None:
+    (tmp_path / "lock").touch()
+
+    def make(failing: Failing) -> Attempt:
+        operation = prepare(tmp_path)
+
+        def operate() -> None:
+            with failing.kernel_calls():
+                operation()
+
+        return Attempt(operate)
+
+    assert fail_at_each_call(make) >= calls
+
+
+def test_a_node_that_is_not_waited_for_leaves_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE):
+        before = census()
+        monkeypatch.setattr(select, "select", _fail)
+        with pytest.raises(PlannedError):
+            updater.end_process(started[0].pid)
+        assert not census().more_than(before)
+
+
+def test_the_terminal_is_as_before_a_question_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    monkeypatch.setattr(select, "select", _fail)
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(fileno=lambda: controller))
+    with pytest.raises(PlannedError):
+        background._ask(terminal)
+    monkeypatch.undo()
+    assert termios.tcgetattr(terminal) == before
+    for each in (controller, terminal):
+        os.close(each)
+
+
+def test_the_file_of_an_explanation_that_fails_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    file.touch()
+    monkeypatch.setattr(node_view.SocketView, "_flight_recorder", lambda _: file)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        node_view.SocketView(cast("Any", None)).explain("default", "web")
+    assert not file.exists()
+
+
+def test_the_view_of_the_node_that_fails_asks_it_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    polling: list[Any] = []
+
+    class App:
+        """A view that fails when it has started."""
+
+        def __init__(self, _view: object, *, light: bool, started: Callable[[Any], None]) -> None:
+            self._started = started
+            assert not light
+
+        def run(self) -> None:
+            """Start, and fail."""
+            self._started(self)
+            raise PlannedError
+
+    poller = SimpleNamespace(start=lambda: polling.append(1), stop=polling.clear)
+    monkeypatch.setattr(run, "TopApp", App)
+    monkeypatch.setattr(run, "Poller", lambda *_: poller)
+    with pytest.raises(PlannedError):
+        run.run_app(cast("Any", None), 1.0, light=False)
+    assert not polling
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.MonkeyPatch, *, is_inside: bool) -> None:
+    opened: list[int] = []
+
+    def client(*_: object, **__: object) -> Any:
+        opened.append(1)
+        return SimpleNamespace(close=opened.clear)
+
+    monkeypatch.setattr(pods, "CriClient", client)
+    monkeypatch.setattr("modules.processes.edgecore.container_runtime.start_container_runtime", lambda *_: None)
+    config = SimpleNamespace(runs_container_runtime=is_inside, runtime_endpoint="unix:///r", image_endpoint="")
+    before = census()
+    with pytest.raises(PlannedError), pods._runtime(cast("Any", config)):
+        assert opened
+        raise PlannedError
+    assert not opened
+    assert not census().more_than(before)

@@ -1,0 +1,119 @@
+"""Kills the processes of an upgrade at a chosen step: a change of names, a flush, a signal, a start of a program.
+
+`python -m tests.support.killed_steps FILE WORDS…` is `edgecore WORDS…` whose steps are counted. The updater and the
+launcher that it writes into an installation count theirs in the same file; what the versions do is no step. They import
+this module, so it needs the standard library only.
+"""
+
+import functools
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+_LEFT, _DONE = range(2)
+"""Numbers of 8 bytes in the file: steps until the kill (0: none), and steps so far."""
+_BYTES: Final = 16
+_REPOSITORY: Final = Path(__file__).parents[2]
+_AFTER: Final[tuple[tuple[Any, str], ...]] = (
+    *((os, name) for name in ("fsync", "mkdir", "rename", "replace", "symlink", "unlink")),
+    (signal, "pidfd_send_signal"),
+    (subprocess.Popen, "__init__"),
+)
+"""What a kill comes after."""
+_MAIN: Final = 'if __name__ == "__main__":'
+_PREAMBLE: Final = """\
+sys.path.insert(0, {repository!r})
+from tests.support.killed_steps import Steps
+Steps(Path({file!r})).count()
+del sys.path[0]
+
+"""
+
+
+class Steps:
+    """The steps of all processes that share a file.
+
+    Args:
+        file: with the numbers; it is made if there is none.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        if not file.exists():
+            file.write_bytes(bytes(_BYTES))
+        with file.open("r+b") as opened:
+            self._shared = memoryview(mmap.mmap(opened.fileno(), _BYTES)).cast("q")
+
+    def arm(self, after: int) -> None:
+        """Kill whoever takes the step of this number from now on; 0: nobody."""
+        self._shared[_DONE] = 0
+        self._shared[_LEFT] = after
+
+    @property
+    def done(self) -> int:
+        """Steps since `arm`."""
+        return self._shared[_DONE]
+
+    def reached(self) -> bool:
+        """Return whether the process was killed, or is just being killed."""
+        return self._shared[_LEFT] < 0
+
+    def step(self) -> None:
+        """Count a step of this process, which may be its last."""
+        self._shared[_DONE] += 1
+        if self._shared[_LEFT] > 0:
+            self._shared[_LEFT] -= 1
+            if self._shared[_LEFT] == 0:
+                self._shared[_LEFT] = -1
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def count(self) -> None:
+        """Count the steps of this process from now on."""
+        for owner, name in _AFTER:
+            setattr(owner, name, self._counted(getattr(owner, name)))
+        replaced = os.execv
+
+        def execv(*arguments: Any) -> Any:
+            self.step()
+            replaced(*arguments)
+
+        os.execv = execv
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def counted(*arguments: Any, **named: Any) -> Any:
+            result = call(*arguments, **named)
+            self.step()
+            return result
+
+        return counted
+
+    def counting(self, updater: Path) -> Path:
+        """Return a copy, beside the file, of the updater whose steps are counted."""
+        before, main, after = updater.read_text().partition(_MAIN)
+        assert main, f"{updater} is no program"
+        preamble = _PREAMBLE.format(repository=str(_REPOSITORY), file=str(self.file))
+        made = self.file.with_name("counting_updater.py")
+        made.write_text(f"{before}{preamble}{main}{after}")
+        return made
+
+
+def main(words: list[str]) -> int:
+    """Run `edgecore` with these words after the file."""
+    from modules.processes.edgecore.__main__ import main as edgecore  # noqa: PLC0415 - the updater's copy needs none of it
+    from modules.processes.edgecore.upgrade import updater  # noqa: PLC0415 - the updater's copy needs none of it
+
+    steps = Steps(Path(words[0]))
+    updater.__file__ = str(steps.counting(Path(updater.__file__)))
+    steps.count()
+    sys.argv[1:] = words[1:]
+    return edgecore()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
