@@ -56,7 +56,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     job.set_defaults(command=f"{_JOB_COMMAND}:job")
     release = commands.add_parser("release", help="let a pod begin that waits for it (edge.kubeedge.io/hold-upgrade)")
     release.add_argument("pod", nargs="?", default="", metavar="POD")
-    release.add_argument("--namespace", "-n", default="default", metavar="NS", help="of the pod (default: %(default)s)")
+    release.add_argument(
+        "--namespace", "-n", default="default", metavar="NS", help="namespace of the pod (default: %(default)s)"
+    )
     release.add_argument("--all", "-a", action="store_true", help="all pods that wait")
     add_location(release)
     release.set_defaults(command=f"{_RELEASE_COMMAND}:release")

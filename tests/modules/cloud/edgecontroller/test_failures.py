@@ -73,14 +73,14 @@ def test_of_what_fails_unforeseen_nothing_remains(
     controller.down()
     before, version = controller.cluster.storage.get(WEB), controller.cluster.storage.version
     store = controller.cluster.storage
-    replace = store.replace
+    change = store.change
 
-    def fails(*args: Any) -> Any:
+    def fails(*args: Any, **options: Any) -> Any:
         if when == "after the change":
-            replace(*args)
+            change(*args, **options)
         raise UnforeseenError
 
-    target, name = (store, "replace")
+    target, name = (store, "change")
     if when == "when others are told":
         target, name = controller.objects, "put"  # type: ignore[assignment]
     with monkeypatch.context() as patched:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from beehive.clock import RealClock
+from beehive.decoding import convert
 from beehive.http.request import Request
 from modules.processes.cloudcore.cli import command_line, main
 from modules.processes.cloudcore.config import CloudCoreConfig
@@ -40,10 +41,10 @@ def test_a_cloud_is_called_by_its_name_everywhere(
 def test_a_name_is_short_and_plain(name: str, *, is_one: bool) -> None:
     made = {"name": name}
     if is_one:
-        assert msgspec.convert(made, CloudCoreConfig).name == name
+        assert convert(made, CloudCoreConfig).name == name
         return
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(made, CloudCoreConfig)
+        convert(made, CloudCoreConfig)
 
 
 def test_the_option_is_taken() -> None:
