@@ -218,5 +218,9 @@ def has_begun(task: NodeTask) -> bool:
 
 
 def why_of(task: NodeTask) -> str:
-    """Return why a task has failed: its own reason, or the one of the action that failed; else ""."""
-    return task.reason or next((each.reason for each in task.action_flow if each.status == "False"), "")
+    """Return why a task has failed: its own reason, or those of the action and of the image that failed; else ""."""
+    if task.reason:
+        return task.reason
+    found = [each.reason for each in task.action_flow if each.status == "False"][:1]
+    found += [f"{each.image}: {each.reason}" for each in task.image_status if each.status == "False"][:1]
+    return ": ".join(filter(None, found))

@@ -27,6 +27,9 @@ WAVED: Json = {
             {"nodeName": "n2", "phase": "Failure",
              "actionFlow": [{"action": "Check", "status": "False", "reason": "no \x1b[2J room"}]},
             {"nodeName": "n3", "phase": "Pending"},
+            {"nodeName": "n4", "phase": "Failure",
+             "actionFlow": [{"action": "Pull", "status": "False", "reason": "no"}],
+             "imageStatus": [{"image": "y:1", "status": "False", "reason": "gone"}]},
         ],
     },
 }  # fmt: skip
@@ -39,7 +42,8 @@ def cells(line: str) -> list[str]:
 
 def test_a_job_is_shown_node_by_node_and_all_jobs_in_a_line_each() -> None:
     table = nodes_table(JobKind.NODE_UPGRADE, WAVED, {"n1", "n2"}, 180.0)
-    _, one, two, three, sentence = lines_of(table)
+    _, one, two, three, four, sentence = lines_of(table)
+    assert cells(four)[-1] == "no: y:1: gone"
     assert cells(one) == ["n1", "1", "Successful", "Upgrade", "2m", "1.0.0", "1.1.0"]
     assert cells(two) == ["n2", "2", "Failure", "Check", "<none>", "<none>", "<none>", "no \\x1b[2J room"]
     assert cells(three)[:3] == ["n3", "2", "Pending (away)"]
@@ -47,7 +51,7 @@ def test_a_job_is_shown_node_by_node_and_all_jobs_in_a_line_each() -> None:
     empty = {"metadata": {"name": "new"}}
     lines = lines_of(jobs_table([(JobKind.NODE_UPGRADE, WAVED), (JobKind.IMAGE_PRE_PULL, empty)], {"n1"}, 180.0))
     assert cells(lines[1])[:6] == ["new", "ImagePrePullJob", "<none>", "0/0", "0", "0"]
-    assert cells(lines[2])[:8] == ["up", "NodeUpgradeJob", "InProgress", "1/3", "1", "0", "1 (1 away)", "3m"]
+    assert cells(lines[2])[:8] == ["up", "NodeUpgradeJob", "InProgress", "1/4", "2", "0", "1 (1 away)", "3m"]
 
 
 @pytest.mark.parametrize(
