@@ -80,6 +80,9 @@ def test_stand_ins_join_report_and_leave_nothing(cloud: Stub) -> None:
 
     asyncio.run(life())
     client = RestClient(cloud.config.control_socket)
+    nodes: list[dict[str, Any]] = client.get("/api/v1/nodes")["items"]
+    taints = [each["key"] for node in nodes for each in node["spec"].get("taints") or ()]
+    assert taints.count("edgecore.io/load") == 3, "the scheduler and DaemonSets put no pods there"
     pods: list[dict[str, Any]] = client.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
     ready = {each["metadata"]["name"] for each in pods if each.get("status", {}).get("phase") == "Running"}
     assert ready == {f"{node}-{number}" for node in NAMES[1:] for number in range(2)}

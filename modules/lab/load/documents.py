@@ -43,8 +43,8 @@ def whole_patch(uid: str, number: int, *, is_steady: bool = False) -> str:
     return json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":"))
 
 
-def whole_node(name: str, **labels: str) -> dict[str, Any]:
-    """Return the Node that an edge registers, with further labels."""
+def whole_node(name: str, taint: str = "", **labels: str) -> dict[str, Any]:
+    """Return the Node that an edge registers, with further labels, and with a taint that keeps other pods away."""
     conditions = [
         {"type": each, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": _TIME,
          "lastTransitionTime": _TIME}
@@ -69,7 +69,7 @@ def whole_node(name: str, **labels: str) -> dict[str, Any]:
         "kind": "Node",
         "apiVersion": "v1",
         "metadata": {"name": name, "labels": labels},
-        "spec": {},
+        "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {},
         "status": status,
     }
 

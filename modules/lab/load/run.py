@@ -59,7 +59,7 @@ class Crowd:
         self._say = say
         dialling = asyncio.Semaphore(_DIALLING)
         self.nodes = [
-            StandIn(name, address, plan.pods, dialling, context, is_whole=True, labels={LABEL: "true"})
+            StandIn(name, address, plan.pods, dialling, context, is_whole=True, mark=LABEL)
             for name, context in zip(nodes, contexts, strict=True)
         ]
         self._seconds: list[float] = []
@@ -86,7 +86,12 @@ class Crowd:
             node.is_silent = True
         speaking = self.nodes[self._plan.silent :]
         self._tasks = [asyncio.create_task(_renewing(node)) for node in speaking]
-        self._tasks += [asyncio.create_task(self._reporting(node, pod)) for node in speaking for pod in list(node.pods)]
+        self._tasks += [
+            asyncio.create_task(self._reporting(node, pod))
+            for node in speaking
+            for pod in list(node.pods)
+            if pod.startswith(f"{NAMESPACE}/")
+        ]
         self._tasks.append(asyncio.create_task(self._counting()))
         if self._plan.cut and speaking:
             self._tasks.append(asyncio.create_task(_cutting(speaking, self._plan.cut)))

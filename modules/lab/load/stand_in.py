@@ -48,7 +48,7 @@ class StandIn:
         dialling: bounds how many stand-ins dial at a time, as one process answers for all of them.
         context: TLS with the node's certificate; None: TCP.
         is_whole: whether it sends whole Nodes, a Lease and whole statuses, or as little as possible.
-        labels: of the Node, if that is whole.
+        mark: label and taint of the Node, if that is whole: no other pod comes there; "" for none.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class StandIn:
         context: ssl.SSLContext | None = None,
         *,
         is_whole: bool = False,
-        labels: dict[str, str] | None = None,
+        mark: str = "",
     ) -> None:
         self.name = name
         self._dialling = dialling
         self._context = context
         self._is_whole = is_whole
-        self._labels = labels or {}
+        self._mark = mark
         self._wanted = pods
         self._url = f"{'ws' if context is None else 'wss'}://{address.host}:{address.port}/e632/{name}/events"
         self._answers: dict[str, asyncio.Future[Message]] = {}
@@ -104,7 +104,8 @@ class StandIn:
     async def _register(self) -> Message:
         while True:
             try:
-                own = whole_node(self.name, **self._labels) if self._is_whole else {"metadata": {"name": self.name}}
+                own = whole_node(self.name, self._mark, **{self._mark: "true"} if self._mark else {})
+                own = own if self._is_whole else {"metadata": {"name": self.name}}
                 registering = self.ask(f"null/node/{self.name}", "insert", own)
                 return await asyncio.wait_for(registering, UNANSWERED)
             except (OSError, ConnectionClosed):
@@ -208,7 +209,7 @@ class StandIn:
             self.pods.pop(name, None)
             return
         self.pods[name] = message.content_as(dict)["metadata"]["uid"]
-        if len(self.pods) >= self._wanted:
+        if sum(each.partition("/")[2].startswith(f"{self.name}-") for each in self.pods) >= self._wanted:
             self.has_pods.set()
 
     async def _keep_alive(self) -> None:
