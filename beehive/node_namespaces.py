@@ -21,7 +21,7 @@ POD_IDS: Final = 65_536
 
 _ID: Final = "id"
 _USERS: Final = Path("/proc/self/uid_map")
-_EVERYBODY: Final = "4294967295"
+_EVERYBODY: Final = b"4294967295"
 
 
 def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
@@ -30,8 +30,9 @@ def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
     The machine's own directory may have such a file of anybody's, so it counts only where this process has not all
     users.
     """
-    if _EVERYBODY in users.read_text().split():
-        return ""
+    with open(users, "rb", 0) as file:  # noqa: PTH123 - asked several times for each pod
+        if _EVERYBODY in file.read().split():
+            return ""
     try:
         return (directory / _ID).read_text("ascii").strip()
     except OSError:

@@ -15,6 +15,7 @@ from edged.host import Host
 from edged.node.state import NodeState
 from edged.pod_workers.job import DeliveredObject
 from edged.pods.decode import belongs_to, read_cloud_pod, read_node, read_pod
+from edged.pods.hold import OWNER, Release
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.static_pods.manager import FILE
@@ -143,6 +144,12 @@ class Edged(Module):
                 static=message.route.source == FILE,
             )
             self.assembly.static_pods.sync_mirrors()
+
+    @handles(None, Operation.UNHOLD_UPGRADE, source=OWNER)
+    def on_release(self, message: Message) -> None:
+        """Let pods begin that wait for the owner of the node."""
+        asked = message.content_as(Release)
+        self.reply(message, self.assembly.sync_loop.release_pods(asked.namespace, asked.name))
 
     @handles(ResourceType.NODE, Operation.INSERT, Operation.UPDATE)
     def on_node(self, message: Message) -> None:

@@ -115,13 +115,12 @@ def make_directories(path: Path, mode: int = 0o777) -> None:
 
     `Path.mkdir(parents=True)` recurses for each level, and a path in a pod may have more levels than Python's stack.
     """
-    missing = []
-    at = path
-    while not at.is_dir() and at != at.parent:
+    missing, at = [], os.fspath(path)
+    while not os.path.isdir(at) and at != (above := os.path.dirname(at)):  # noqa: PTH112, PTH120 - strings, see above
         missing.append(at)
-        at = at.parent
+        at = above
     for each in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            each.mkdir(mode=mode)
-    if not path.is_dir():
+            os.mkdir(each, mode)  # noqa: PTH102 - as above
+    if missing and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

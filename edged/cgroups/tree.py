@@ -67,7 +67,7 @@ class CgroupFiles:
     def __init__(self, hierarchies: Iterable[Hierarchy]) -> None:
         self._hierarchies = tuple(hierarchies)
         self._used = tuple(h for h in self._hierarchies if set(h.controllers) & set(CONTROLLERS))
-        self._handed_down: set[Path] = set()
+        self._handed_down: set[str] = set()
         """Unified cgroups that have handed down their controllers, up to a failure: others may change them."""
         self._page_sizes: dict[Path, tuple[str, ...]] = {}
         """Sizes of huge pages by mount."""
@@ -76,7 +76,7 @@ class CgroupFiles:
         """See `CgroupTree`."""
         for hierarchy in self._used:
             directory = _below(hierarchy.mount, path)
-            ready = not hierarchy.unified or directory.parent in self._handed_down
+            ready = not hierarchy.unified or os.path.dirname(directory) in self._handed_down  # noqa: PTH120 - strings
             if not (ready and _made(directory)):
                 self._make_all(hierarchy, path)
 
@@ -84,7 +84,7 @@ class CgroupFiles:
         """See `CgroupTree`."""
         first: CgroupError | None = None
         for hierarchy in self._used:
-            directory = f"{hierarchy.mount}/{path.strip('/')}"
+            directory = _below(hierarchy.mount, path)
             page_sizes = self._page_sizes_of(hierarchy, directory)
             for knob in knobs(limits, unified=hierarchy.unified, page_sizes=page_sizes):
                 if knob.controller in hierarchy.controllers:
@@ -98,7 +98,7 @@ class CgroupFiles:
 
     def remove(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
-        places = [f"{hierarchy.mount}/{path.strip('/')}" for hierarchy in self._hierarchies]
+        places = [_below(hierarchy.mount, path) for hierarchy in self._hierarchies]
         busy = [place for place in places if not _removed(place)]
         if busy:
             for process in sorted(set(_processes(busy))):
@@ -117,7 +117,7 @@ class CgroupFiles:
             with _cgroup_errors("make the cgroup", directory):
                 directory.mkdir(mode=0o755, exist_ok=True)
         if hierarchy.unified:
-            self._handed_down.add(directory.parent)
+            self._handed_down.add(str(directory.parent))
 
     def _page_sizes_of(self, hierarchy: Hierarchy, directory: str) -> tuple[str, ...]:
         """Return the sizes of the machine's huge pages that a hierarchy limits; looked for until there is a cgroup."""
@@ -157,10 +157,10 @@ def _write_knob(directory: str, knob: Knob) -> None:
         _write(file, knob.value)
 
 
-def _made(directory: Path) -> bool:
+def _made(directory: str) -> bool:
     """Make a cgroup. Return False when one step is not enough; the caller's further steps then raise the reason."""
     try:
-        directory.mkdir(mode=0o755)
+        os.mkdir(directory, 0o755)  # noqa: PTH102 - in five hierarchies
     except FileExistsError:
         return True
     except OSError:
@@ -168,8 +168,8 @@ def _made(directory: Path) -> bool:
     return True
 
 
-def _below(mount: Path, path: CgroupPath) -> Path:
-    return mount / path.strip("/")
+def _below(mount: Path, path: CgroupPath) -> str:
+    return f"{mount}/{path.strip('/')}"
 
 
 def _write(file: Path | str, text: str) -> None:

@@ -41,6 +41,8 @@ class Job(Struct, frozen=True, gc=False):
     """The actions of a sync, if they were computed when the pod was queued, and the facts behind them."""
     delivered: Mapping[ObjectKey, DeliveredObject] = {}
     """Configmaps and secrets of the pod that messages have brought since its last job."""
+    is_on_hold: bool = False
+    """Whether the pod is not to begin yet: it waits for a release by the owner of the node."""
 
 
 class Done(Struct, frozen=True):

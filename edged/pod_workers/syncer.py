@@ -23,6 +23,7 @@ from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.start_containers import ContainerStarter, StartContext
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
+from edged.pods.hold import has_begun
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts, PodState, with_replaced
@@ -154,6 +155,8 @@ class PodSyncer:
         pending = False
         if job.plan is not None and job.plan[0] == facts:
             actions = job.plan[1]  # planned with the same facts of the runtime
+        elif job.is_on_hold and not has_begun(facts):
+            actions = PodActions()
         else:
             actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
         if actions.nothing:

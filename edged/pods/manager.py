@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from edged.pods.hold import asks_for_release, has_begun
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, with_replaced
@@ -48,6 +49,8 @@ class PodRecord(msgspec.Struct):
     """Containers that a worker ended to start others in their place (`synced`)."""
     waiting_reasons: Mapping[str, ContainerStateWaiting] = {}
     """Why containers could not be started, by name (`wait`)."""
+    released: bool = False
+    """Whether the owner of the node has let it begin, or it has begun (`release`, `observe`, `synced`)."""
     terminated: bool = False
     """Whether a worker has stopped everything that ran, for good (`terminate`)."""
 
@@ -101,6 +104,11 @@ class PodRecord(msgspec.Struct):
         return not (self.termination_requested or is_terminal(self.pod))
 
     @property
+    def is_on_hold(self) -> bool:
+        """Whether the pod waits for a release by the owner of the node."""
+        return not self.released and not self.termination_requested and asks_for_release(self.pod, self.facts)
+
+    @property
     def _seems_new(self) -> bool:
         return not (self.observed or is_terminal(self.pod) or _has_containers(self.pod.status))
 
@@ -151,6 +159,7 @@ class PodRecord(msgspec.Struct):
         facts = with_replaced(facts, self.replaced)
         changed = self.facts != facts
         self.facts, self.facts_at = facts, at
+        self.released = self.released or has_begun(facts)
         return changed
 
     def synced(self, facts: PodFacts, at: float, replaced: frozenset[ContainerId]) -> None:
@@ -161,6 +170,11 @@ class PodRecord(msgspec.Struct):
             return
         self.replaced = (self.replaced | replaced) & {container.id for container in facts.containers}
         self.facts, self.facts_at = with_replaced(facts, self.replaced), at
+        self.released = self.released or has_begun(facts)
+
+    def release(self) -> None:
+        """Note that the owner of the node lets the pod begin."""
+        self.released = True
 
     def wait(self, reasons: Mapping[str, ContainerStateWaiting]) -> None:
         """Note why containers could not be started, by name."""

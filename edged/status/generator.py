@@ -78,6 +78,7 @@ class StatusGenerator:
                 waiting_reasons=record.waiting_reasons,
                 ended=record.terminated,
                 kill=record.kill_options,
+                is_on_hold=record.is_on_hold,
             )
             is_early = working and _ends_early(record, status)
             if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):

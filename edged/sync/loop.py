@@ -23,6 +23,7 @@ from edged.pod_workers.syncer import PodSyncer
 from edged.pod_workers.workers import PodWorkers
 from edged.pods.backoff import BackOffs
 from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
+from edged.pods.hold import Released
 from edged.pods.kill_options import KillCause, KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord, is_newer, same_spec, terminated_by_cloud
@@ -304,6 +305,15 @@ class SyncLoop:
         """Sync the pods whose last job failed, without waiting for their retry."""
         for record in [record for record in self._records.values() if record.retry is not None]:
             self._step(record.ref.uid, machine.RetryPod())
+
+    def release_pods(self, namespace: str = "", name: str = "") -> Released:
+        """Let pods that wait for the owner of the node begin: one, or all without a name."""
+        named = self._of_pods.pods.by_name(namespace, name) if name else list(self._of_pods.pods)
+        waiting = [record for record in named if record.is_on_hold]
+        for record in waiting:
+            record.release()
+            self._step(record.ref.uid, machine.HealthChanged())
+        return Released([f"{record.ref.namespace}/{record.ref.name}" for record in waiting], bool(named))
 
     # a pod that comes
 

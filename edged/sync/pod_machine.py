@@ -94,6 +94,7 @@ class _Plan(msgspec.Struct, frozen=True):
     facts: PodFacts
     probes: ProbeFacts
     hooks: HookFacts
+    is_on_hold: bool
     actions: PodActions
 
     def is_valid(self, pod: PodRecord, now: SyncFacts) -> bool:
@@ -105,6 +106,7 @@ class _Plan(msgspec.Struct, frozen=True):
             and is_terminal(self.pod) == is_terminal(pod.pod)
             and self.probes == now.probes
             and self.hooks == now.hooks
+            and self.is_on_hold is pod.is_on_hold
             and self.facts == pod.facts
         )
 
@@ -134,8 +136,10 @@ class PodSyncRecord(Struct):
         the event that queues it.
         """
         if self.plan is None or not self.plan.is_valid(pod, now):
-            actions = compute_pod_actions(pod.pod, pod.facts, now.wall, now.backoffs, now.probes, now.hooks)
-            self.plan = _Plan(pod.pod, pod.facts, now.probes, now.hooks, actions)
+            is_on_hold, actions = pod.is_on_hold, PodActions()
+            if not is_on_hold:
+                actions = compute_pod_actions(pod.pod, pod.facts, now.wall, now.backoffs, now.probes, now.hooks)
+            self.plan = _Plan(pod.pod, pod.facts, now.probes, now.hooks, is_on_hold, actions)
         return self.plan.actions
 
 
@@ -158,6 +162,7 @@ def next_job(record: PodSyncRecord, now: SyncFacts) -> Job:
         pod.deleted and not pod.deletion_stored,
         None if plan is None else (plan.facts, plan.actions),
         delivered,
+        pod.is_on_hold,
     )
 
 

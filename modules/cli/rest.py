@@ -47,11 +47,13 @@ class RestClient:
     Args:
         address: path of a unix socket, or host and port.
         hint: advice where no server answers, such as "is `cloudcore run` running, with this --root?".
+        prints_warnings: whether warnings of the server are printed.
     """
 
-    def __init__(self, address: Path | tuple[str, int], hint: str = "") -> None:
+    def __init__(self, address: Path | tuple[str, int], hint: str = "", *, prints_warnings: bool = True) -> None:
         self.address = address
         self._hint = hint
+        self._prints_warnings = prints_warnings
         self._warned: set[str] = set()
 
     def __str__(self) -> str:
@@ -161,7 +163,7 @@ class RestClient:
 
     def _print_warnings(self, answer: HTTPResponse) -> None:
         """Print the warnings of an answer on standard error, each only once."""
-        for value in answer.headers.get_all("Warning") or ():
+        for value in (answer.headers.get_all("Warning") or ()) if self._prints_warnings else ():
             found = _WARNING.match(value)
             if found and found[1] not in self._warned and len(self._warned) < 1000:
                 self._warned.add(found[1])

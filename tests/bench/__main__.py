@@ -34,7 +34,7 @@ from tests.bench import (
     pleg,
     recorder,
     rootless,
-    slow_disk,
+    slow_node,
     store,
     view,
     workloads,
@@ -124,7 +124,8 @@ SECTIONS: Final = (
     Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
     Section("pleg-embedded", "what happens and what does not, process runtime", pleg.embedded),
     Section("pleg-containerd", "what happens and what does not, containerd", pleg.containerd, reason_missing),
-    Section("slow-disk", "node whose flushes take 10 ms, OCI runtime", slow_disk.measure, slow_disk.missing),
+    Section("slow-disk", "node whose flushes take 10 ms, OCI runtime", slow_node.disk, slow_node.missing),
+    Section("slow-processor", "node with 20 % of a core, OCI runtime", slow_node.processor, slow_node.missing),
     Section("full-embedded", "110 pods on the process runtime; floor: the bare calls", full.embedded),
     Section("full-oci", "110 pods on the OCI runtime; floor: the bare calls", full.oci, oci.missing),
     Section("full-containerd", "110 pods on containerd; floor: the bare calls", full.containerd, reason_missing),
@@ -141,7 +142,8 @@ SECTIONS: Final = (
 )
 
 ON_REQUEST: Final = (
-    "cloud", "crowd-20", "devices", "growth", "slow-disk", "full-embedded", "full-oci", "full-containerd", "page-day",
+    "cloud", "crowd-20", "devices", "growth", "slow-disk", "slow-processor", "full-embedded", "full-oci",
+    "full-containerd", "page-day",
 )  # fmt: skip
 """Sections that take minutes and run only when `--only` names them."""
 

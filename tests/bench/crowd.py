@@ -16,184 +16,54 @@ The cost of the nodes is not measured; their process shares the machine with the
 
 import argparse
 import asyncio
-import http.client
 import os
-import random
 import ssl
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import msgspec
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidMessage
-
-from beehive.clock import RealClock
-from beehive.codec import decode, encode
 from beehive.message import Message
-from modules.cloud.cloudhub.certificates.authority import pem_of_key
+from modules.lab.load.joining import contexts_of
+from modules.lab.load.stand_in import Address, StandIn
 from modules.processes.cloudcore.control_client import Apply, ControlClient
-from tests.bench.real_node import lease_of, whole_node, whole_patch
 from tests.bench.rows import Goal, Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_cluster import CloudOfCluster
-from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
 
 NODES: Final = 1_000
 _APPLYING: Final = 16
 """Clients that apply the pods of nodes in parallel."""
-_TIMEOUT: Final = 1200.0
 _DIALLING: Final = 512
 """Nodes that dial at a time: this one process must answer for all of them, and send their keepalives in time."""
-_AGAIN: Final = (1.0, 5.0)
-"""Seconds until a node dials again after the cloud has ended its connection, one of too many."""
-_UNANSWERED: Final = 60.0
-"""Seconds after which a node registers again without an answer, as edged does."""
 _REPORTING: Final = 5.0
 """Seconds during which nodes report statuses."""
 _RATE: Final = 100
 """Statuses a second at which nearly each has a transaction of its own."""
 _STEADY: Final = 15.0
 """Seconds at that rate."""
-_CLOCK: Final = RealClock()
 _SETTINGS: Final = "default/configmap/settings"
 
 
-class Node:
-    """A node: a websocket with its state."""
+class Node(StandIn):
+    """A node that notes when each value of the configmap has come."""
 
     def __init__(
         self, name: str, port: int, pods: int, dialling: asyncio.Semaphore, context: ssl.SSLContext | None = None
     ) -> None:
-        self.name = name
-        self._dialling = dialling
-        self._context = context
-        """TLS with the node's certificate, of a real node; None: it sends as little as possible over TCP."""
-        self._uid = ""
-        """Of its first pod."""
-        self._lacks = {f"{name}-{number}" for number in range(pods)}
-        """The pods that have not arrived."""
-        self._url = f"{'ws' if context is None else 'wss'}://127.0.0.1:{port}/e632/{name}/events"
-        self._answers: dict[str, asyncio.Future[Message]] = {}
+        super().__init__(name, Address("127.0.0.1", port), pods, dialling, context, is_whole=context is not None)
+        self.on_object = self._note
         self.settings: dict[str, float] = {}
         """Monotonic arrival time of each value of the configmap."""
-        self.has_pods = asyncio.Event()
         self.changed = asyncio.Event()
-        self.reported = 0
-        self.refused = 0
-        """Connections that the cloud has ended before they were made, and registrations that it has not answered."""
-        self.ended = 0
-        """Connections that ended after they were made."""
-        self._connection: ClientConnection
-        self._tasks: list[asyncio.Task[None]] = []
 
-    async def join(self) -> None:
-        """Connects and registers."""
-        headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
-        self._connection = await self._connect(headers)
-        self._tasks = [asyncio.create_task(self._stay(headers)), asyncio.create_task(self._keep_alive())]
-        answer = await self._register()
-        assert answer.content_as(dict)["Object"] is not None
-        if self._context is not None:
-            await self.ask(f"kube-node-lease/lease/{self.name}", "insert", lease_of(self.name))
-
-    async def _register(self) -> Message:
-        while True:
-            try:
-                own = {"metadata": {"name": self.name}} if self._context is None else whole_node(self.name)
-                registering = self.ask(f"null/node/{self.name}", "insert", own)
-                return await asyncio.wait_for(registering, _UNANSWERED)
-            except (TimeoutError, ConnectionClosed):
-                self.refused += 1
-                await asyncio.sleep(random.uniform(*_AGAIN))  # noqa: S311 - spreads the load
-
-    async def _stay(self, headers: dict[str, str]) -> None:
-        """Reads, and connects again when the cloud ends the connection."""
-        while True:
-            with suppress(ConnectionClosed):
-                await self._read()
-            self.ended += 1
-            self._connection = await self._connect(headers)
-
-    async def _connect(self, headers: dict[str, str]) -> ClientConnection:
-        while True:
-            try:
-                async with self._dialling:
-                    return await connect(
-                        self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_TIMEOUT,
-                        ping_interval=None, ssl=self._context,
-                    )  # fmt: skip
-            except (InvalidMessage, OSError):
-                self.refused += 1
-                await asyncio.sleep(random.uniform(*_AGAIN))  # noqa: S311 - spreads the load
-
-    async def ask(self, resource: str, operation: str, content: Any) -> Message:
-        """A request, and its answer."""
-        message = self._message(resource, operation, content)
-        future = self._answers[message.id] = asyncio.get_running_loop().create_future()
-        await self._connection.send(encode(message), text=True)
-        answer: Message = await future
-        return answer
-
-    async def report(self, until: float) -> None:
-        """Reports its pod's status as fast as it is answered."""
-        while time.monotonic() < until:
-            await self.report_once()
-
-    async def report_once(self) -> float:
-        """Reports its pod's status, and returns the seconds until the answer."""
-        self.reported += 1
-        if self._context is None:
-            patch = msgspec.json.encode({"status": {"message": str(self.reported)}}).decode()
-        else:
-            patch = whole_patch(self._uid, self.reported)
-        begin = time.monotonic()
-        answer = await self.ask(f"default/podpatch/{self.name}-0", "patch", patch)
-        assert answer.content_as(dict)["Object"] is not None
-        return time.monotonic() - begin
-
-    async def leave(self) -> None:
-        """Ends it."""
-        for task in self._tasks:
-            task.cancel()
-        await self._connection.close()
-
-    async def _read(self) -> None:
-        async for frame in self._connection:
-            message = decode(frame if isinstance(frame, bytes) else frame.encode())
-            waiting = self._answers.pop(message.parent_id, None)
-            if waiting is not None:
-                if not waiting.done():  # it was not given up
-                    waiting.set_result(message)
-                continue
-            await self._connection.send(encode(message.reply(_CLOCK)), text=True)
-            if message.route.resource == _SETTINGS:
-                self.settings[message.content_as(dict)["data"]["value"]] = time.monotonic()
-                self.changed.set()
-            elif "/pod/" in message.route.resource:
-                name = message.route.resource.rpartition("/")[2]
-                if not self._uid and name == f"{self.name}-0":
-                    self._uid = message.content_as(dict)["metadata"]["uid"]
-                self._lacks.discard(name)
-                if not self._lacks:
-                    self.has_pods.set()
-
-    async def _keep_alive(self) -> None:
-        while True:
-            await asyncio.sleep(15)
-            with suppress(ConnectionClosed):
-                await self._connection.send(encode(self._message("node", "keepalive", "ping")), text=True)
-
-    def _message(self, resource: str, operation: str, content: Any) -> Message:
-        return Message.new(
-            _CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
-        )
+    def _note(self, message: Message) -> None:
+        if message.route.resource == _SETTINGS:
+            self.settings[message.content_as(dict)["data"]["value"]] = time.monotonic()
+            self.changed.set()
 
 
 class Cloud:
@@ -222,32 +92,7 @@ class Cloud:
 
     def contexts(self, names: Sequence[str]) -> list[ssl.SSLContext]:
         """TLS contexts of nodes, each with a certificate of its own."""
-        token = self._client.token(3600.0).partition(".")[2]
-        unverified = ssl._create_unverified_context()  # noqa: S323 - to this machine
-        authority = ssl.DER_cert_to_PEM_cert(self._get("/ca.crt", unverified))
-        return [self._context(name, token, authority) for name in names]
-
-    def _context(self, name: str, token: str, authority: str) -> ssl.SSLContext:
-        context, key = ssl.create_default_context(cadata=authority), new_key()
-        headers = {"NodeName": name, "Authorization": f"Bearer {token}"}
-        certificate = self._get("/edge.crt", context, headers, csr(name, key))
-        path = self._directory / f"{name}.pem"
-        path.write_text(ssl.DER_cert_to_PEM_cert(certificate) + pem_of_key(key).decode())
-        context.load_cert_chain(path)
-        return context
-
-    def _get(
-        self, path: str, context: ssl.SSLContext, headers: dict[str, str] | None = None, body: bytes = b""
-    ) -> bytes:
-        connection = http.client.HTTPSConnection("127.0.0.1", self._https, context=context)
-        try:
-            connection.request("GET", path, body, headers or {})
-            answer = connection.getresponse()
-            content = answer.read()
-            assert answer.status == HTTPStatus.OK, content
-            return content
-        finally:
-            connection.close()
+        return contexts_of(names, f"https://127.0.0.1:{self._https}", self._client.token(3600.0))
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Applies manifests."""

@@ -1,5 +1,5 @@
 /* A disk whose flushes take 10 ms each, one after another, for processes that load this library before libc:
-   tests/bench/slow_disk.py. */
+   tests/bench/slow_node.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

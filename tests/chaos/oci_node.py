@@ -127,9 +127,10 @@ class KilledOciNode(Node):
         return self._ports[number % _PORTS]
 
     def complete_pod(self, config: cri.PodSandboxConfig) -> None:
-        """Control groups are below one of the node's."""
+        """Control groups are below one of the node's, which an ordinary user has not."""
         self._choose_namespaces(config.linux.security_context.namespace_options)
-        config.linux.cgroup_parent = f"/{self.directory.name}"
+        if not self.maps_users:
+            config.linux.cgroup_parent = f"/{self.directory.name}"
         if self.shape.host_port:
             config.port_mappings.add(container_port=80, host_port=self.shape.host_port)
 
@@ -263,12 +264,13 @@ class KilledOciNode(Node):
         processes = _processes()
         below = [path for each in ("containers", "sandboxes") for path in (self.state / each).iterdir()]
         points = mount_points(Path(f"/proc/{self.server}/mountinfo").read_text())
-        containers = self.state / "containers"
+        containers, name = self.state / "containers", self.directory.name
+        having = [container for each in processes for container in self._containers_of(each)]
         leases = self._there(DIRECTORY / "cni" if self.maps_users else self.directory / "leases")
         return Traces(
             conmons=_sorted(each.arguments[each.arguments.index("-c") + 1] for each in processes if self._runs(each)),
-            processes=_sorted(group for each in processes for group in self._container_of(each)),
-            groups=_sorted(self._groups(processes)),
+            processes=_sorted(having),
+            groups=_sorted(having if self.maps_users else {each.name for each in control_groups(name)} - {name}),
             roots=_sorted(path.parent.name for path in points if path.parent.parent == containers),
             second_roots=_sorted(
                 {each.name for each in _listed(self._there(self._second))} | _owners(points, self._second)
@@ -316,7 +318,7 @@ class KilledOciNode(Node):
         """Return a path as the runtime has it."""
         return Path(f"/proc/{self.server}/root{path}")
 
-    def _container_of(self, process: "_Process") -> set[str]:
+    def _containers_of(self, process: "_Process") -> set[str]:
         """The container of a process: by its control group or, as an ordinary user has none, its root file system."""
         if not self.maps_users:
             return _groups_below(self.directory.name, process.groups)
@@ -326,11 +328,6 @@ class KilledOciNode(Node):
             found = re.search(rf"upperdir={self.state}/containers/([0-9a-f]+)/", root)
             return {found[1]} if found else set()
         return set()
-
-    def _groups(self, processes: "list[_Process]") -> set[str]:
-        if self.maps_users:
-            return {each for process in processes for each in self._container_of(process)}
-        return {each.name for each in control_groups(self.directory.name)} - {self.directory.name}
 
     def _host_ports(self) -> list[tuple[str, str]]:
         """The sandboxes that portmap leads ports to, which are as many as slirp4netns has."""

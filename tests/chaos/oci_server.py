@@ -8,6 +8,7 @@ some microseconds later by a timer, whose signal nothing handles either; or it k
 
 import mmap
 import os
+import select
 import shutil
 import signal
 import sys
@@ -167,7 +168,7 @@ def _kill_conmon(digits: str) -> int:
 
 
 def kill_helper(name: str, member: int) -> int:
-    """Kill the processes of this name in the user namespace of one; return how many."""
+    """Kill the processes of this name in the user namespace of one; return how many, when they are dead."""
     users = Path(f"/proc/{member}/ns/user").readlink()
     killed = 0
     for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
@@ -175,7 +176,10 @@ def kill_helper(name: str, member: int) -> int:
             with suppress(OSError):
                 process = Path("/proc", entry)
                 if (process / "comm").read_text().strip() == name and (process / "ns/user").readlink() == users:
-                    os.kill(int(entry), signal.SIGKILL)
+                    handle = os.pidfd_open(int(entry))
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    select.select([handle], [], [])
+                    os.close(handle)
                     killed += 1
     return killed
 

@@ -40,6 +40,10 @@ from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from tests.counts.calls import Calls
 
 _PROJECT: Final = "e632"
+_SILENCE: Final = 86_400.0
+"""Seconds that nodes may be silent where nothing is counted."""
+_UNREAD: Final = 1 << 20
+"""Bytes that a node may send at once."""
 
 
 class CountedCloud:
@@ -72,7 +76,8 @@ class CountedCloud:
         hive.add(IdentitiesModule, identities, server.cluster.connect, config.lease.namespace)
         hive.add(EdgeController, server.cluster, database, refusals, None, known, NodeWatches())
         hive.add(Journal, lambda: JournalDatabase(config.database_url, turn), "cloud")
-        hive.add(CloudHub, CloudHubSettings(), self._make_server, {}, refusals)
+        settings = CloudHubSettings() if is_counted else CloudHubSettings(keepalive_interval=_SILENCE)
+        hive.add(CloudHub, settings, self._make_server, {}, refusals)
         hive.add(DynamicController)
         hive.add(DeviceController, refusals, known, is_embedded=True)
         bee.start()
@@ -171,6 +176,7 @@ class CountedNode:
         self.name = name
         self._cloud = cloud
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)  # the cloud reads when it is polled
         self._socket.connect(cloud.path)
         url = f"ws://127.0.0.1/{_PROJECT}/{name}/events"
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.testing import Harness
-from tests.bench.real_node import lease_of, whole_node, whole_patch
+from modules.lab.load.documents import lease_of, whole_node, whole_patch
 from tests.counts.calls import Counted
 from tests.counts.cloud import CountedCloud, CountedNode
 

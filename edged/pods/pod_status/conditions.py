@@ -1,11 +1,13 @@
 """The pod conditions that the node owns: status, reason, message and time of the last transition.
 
 Texts and order are a kubelet's, because people and controllers read them: PodReadyToStartContainers, Initialized,
-Ready, ContainersReady, PodScheduled. Other writers' conditions are kept in front of them. `DisruptionTarget` is set
-only when this node ends the pod for its own sake (`KillOptions.disruption`).
+Ready, ContainersReady, PodScheduled; then `HeldUpgrade` of a pod that waits, or has waited, for the owner of the node.
+Other writers' conditions are kept in front of them. `DisruptionTarget` is set only when this node ends the pod for its
+own sake (`KillOptions.disruption`).
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,6 +19,7 @@ from modules.apimachinery.pods.node_conditions import (
     BY_A_NODE,
     CONTAINERS_READY,
     DISRUPTION_TARGET,
+    HELD,
     INITIALIZED,
     OURS,
     READY,
@@ -29,10 +32,24 @@ from modules.apimachinery.types import Container, ContainerStatus, Pod, PodCondi
 
 _NO_STATUSES = "UnknownContainerStatuses"
 _NOT_READY = "ContainersNotReady"
+_HELD: Final = PodCondition(
+    type=HELD,
+    status="True",
+    reason="HoldUpgradeEnabled",
+    message="the pod waits for a release by the owner of the node: edgecore release",
+)
+_RELEASED: Final = PodCondition(type=HELD, status="False", reason="Released")
 
 
 def pod_conditions(
-    pod: Pod, facts: PodFacts, status: PodStatus, old: PodStatus, now: Time, kill: KillOptions | None = None
+    pod: Pod,
+    facts: PodFacts,
+    status: PodStatus,
+    old: PodStatus,
+    now: Time,
+    kill: KillOptions | None = None,
+    *,
+    is_on_hold: bool = False,
 ) -> tuple[PodCondition, ...]:
     """Return all conditions for a status with phase and container statuses.
 
@@ -52,6 +69,7 @@ def pod_conditions(
         containers_ready,
         PodCondition(type=SCHEDULED, status="True"),
         *disruption,
+        *_hold(old, is_on_hold=is_on_hold),
     )
     return others + tuple(_since(replace(each, observed_generation=generation), old, now) for each in ours)
 
@@ -81,6 +99,13 @@ def _disruption(kill: KillOptions | None) -> tuple[PodCondition, ...]:
     if kill is None or not kill.disruption:
         return ()
     return (PodCondition(type=DISRUPTION_TARGET, status="True", reason=BY_A_NODE, message=kill.message),)
+
+
+def _hold(old: PodStatus, *, is_on_hold: bool) -> tuple[PodCondition, ...]:
+    """Return the condition of a pod that waits for a release, or has waited; none for other pods."""
+    if is_on_hold:
+        return (_HELD,)
+    return (_RELEASED,) if any(each.type == HELD for each in old.conditions) else ()
 
 
 def _since(condition: PodCondition, old: PodStatus, now: Time) -> PodCondition:

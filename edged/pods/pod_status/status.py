@@ -67,6 +67,7 @@ def pod_status(
     waiting_reasons: Mapping[str, ContainerStateWaiting] | None = None,
     ended: bool = False,
     kill: KillOptions | None = None,
+    is_on_hold: bool = False,
 ) -> PodStatus:
     """Return the whole status of the pod.
 
@@ -77,6 +78,7 @@ def pod_status(
         kill: set when this node ends the pod. Phase, reason and message then change together, once `ended` is true:
             until then the containers' exits do not change the phase (kubelet's status manager keeps it while containers
             could run).
+        is_on_hold: whether the pod waits for a release by the owner of the node.
     """
     before = pod.status if old is None else old
     if kill is not None and kill.rejected and ended:
@@ -104,7 +106,7 @@ def pod_status(
         status,
         pod_ip=ips[0] if ips else "",
         pod_ips=tuple(PodIP(ip=ip) for ip in ips),
-        conditions=pod_conditions(pod, facts, status, before, format_time(now), kill),
+        conditions=pod_conditions(pod, facts, status, before, format_time(now), kill, is_on_hold=is_on_hold),
     )
 
 

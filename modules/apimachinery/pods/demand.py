@@ -46,7 +46,22 @@ def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quanti
     def of(container: Container) -> Amounts:
         return _parse(pick(container.resources))
 
-    total = _add(of(container) for container in pod.spec.containers)
+    total = _add([of(container) for container in pod.spec.containers])
+    if pod.spec.init_containers:
+        total = _largest_with_init(pod, total, of)
+    if pod.spec.resources is not None:
+        total = {**total, **_parse(pick(pod.spec.resources))}
+    return total
+
+
+def _largest_with_init(pod: Pod, total: Amounts, of: Callable[[Container], Amounts]) -> Amounts:
+    """Return what a pod needs at the same time, at the most.
+
+    Args:
+        pod: with init containers.
+        total: amounts of its other containers.
+        of: returns the amounts of a container.
+    """
     sidecars: Amounts = {}
     highest: Amounts = {}
     for container in pod.spec.init_containers:
@@ -56,14 +71,11 @@ def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quanti
         else:
             at_once = _add((sidecars, of(container)))
         highest = _largest(highest, at_once)
-    total = _largest(_add((total, sidecars)), highest)
-    if pod.spec.resources is not None:
-        total = {**total, **_parse(pick(pod.spec.resources))}
-    return total
+    return _largest(_add((total, sidecars)), highest)
 
 
 def _parse(quantities: Mapping[str, Quantity]) -> Amounts:
-    return {name: parse_quantity(quantity) for name, quantity in quantities.items()}
+    return {name: parse_quantity(quantity) for name, quantity in quantities.items()} if quantities else {}
 
 
 def _add(parts: Iterable[Amounts]) -> Amounts:

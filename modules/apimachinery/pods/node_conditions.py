@@ -7,7 +7,9 @@ INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
 SCHEDULED: Final = "PodScheduled"
-OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
+HELD: Final = "HeldUpgrade"
+"""Whether a pod waits for a release by the owner of the node (KubeEdge's)."""
+OURS: Final = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED, HELD})
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 BY_A_NODE: Final = "TerminationByKubelet"

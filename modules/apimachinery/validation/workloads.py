@@ -6,7 +6,16 @@ from typing import Any, Final
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.cron_schedule import parse_schedule, zone_named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, shown, unsupported
+from modules.apimachinery.validation.causes import (
+    Cause,
+    Causes,
+    contradictory,
+    forbidden,
+    invalid,
+    required,
+    shown,
+    unsupported,
+)
 from modules.apimachinery.validation.jobs import POLICY_FIELDS, job_policies
 from modules.apimachinery.validation.labels import label_selector, labels
 from modules.apimachinery.validation.metadata import IMMUTABLE, immutable, template_metadata
@@ -107,8 +116,13 @@ def _matches_template(value: Mapping[str, Any], path: str, found: Causes) -> Non
     """Check that a selector matches the labels of the template; none matches nothing."""
     selector, labels = value.get("selector"), ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if not selector or not matcher_of(selector)(labels):
-        why = "`selector` does not match template `labels`"
-        found.append(invalid(f"{path}.template.metadata.labels", labels, why))
+        found.append(_unmatched(f"{path}.template.metadata.labels", labels))
+
+
+def _unmatched(path: str, of_pods: Mapping[str, Any]) -> Cause:
+    """Return the cause for labels of pods that a selector does not match."""
+    why = "`selector` does not match template `labels`"
+    return invalid(path, of_pods, why) if of_pods else contradictory(path, f"map[string]string(nil): {why}")
 
 
 def _restarts(*policies: str) -> Rule:
@@ -204,8 +218,7 @@ def _of_controller(value: Mapping[str, Any], path: str, found: Causes) -> None:
     selector = value.get("selector") or {}
     of_template = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if any(of_template.get(name) != text for name, text in selector.items()):
-        why = "`selector` does not match template `labels`"
-        found.append(invalid(f"{path}.template.metadata.labels", of_template, why))
+        found.append(_unmatched(f"{path}.template.metadata.labels", of_template))
 
 
 replication_controller = Fields(
@@ -423,7 +436,7 @@ def job_creation(obj: JsonObject, found: Causes) -> None:
         found.append(required("spec.selector"))
     of_pods = {**(((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}), **own}
     if not matcher_of(selector)(of_pods):
-        found.append(invalid("spec.template.metadata.labels", of_pods, "`selector` does not match template `labels`"))
+        found.append(_unmatched("spec.template.metadata.labels", of_pods))
 
 
 _OF_JOB: Final = (

@@ -19,6 +19,7 @@ from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.scale_subresource import serve_scale
+from modules.cloud.apiserver.verbs.advice import object_advice
 from modules.cloud.apiserver.verbs.creation import create
 from modules.cloud.apiserver.verbs.deletion import collection_to_delete, delete, delete_collection
 from modules.cloud.apiserver.verbs.patching import UntypedPatchError, apply, patch, with_ephemeral_containers
@@ -108,6 +109,7 @@ def serve(
             *placement_warnings(cluster, request, result),
             *kind_warnings(cluster, request, result),
             *definition_warnings(request, result),
+            *object_advice(cluster.storage.kinds.custom(), request, result),
             *deletion_warnings(request, result),
         )
     if warnings:

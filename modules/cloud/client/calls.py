@@ -58,6 +58,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     administrator or a node."""
     groups: tuple[str, ...] = ()
     """Of the user."""
+    uid: str = ""
+    """Of the user."""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further facts about the user, by name."""
     author: str = ""
     """The user that the change journal names for a write that was authorized before: an administrator, or a node
     whose write edgecontroller has authorized; "" is `user`, `node`, or cloudcore itself.

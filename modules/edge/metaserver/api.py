@@ -47,6 +47,11 @@ _CREDENTIALS: Final = {
 """What no stranger may have, by group, resource and subresource."""
 _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
+_UNHOLD: Final = "unhold-upgrade"
+"""The name in the path of KubeEdge's requests that let pods begin: `/api/v1/pods/unhold-upgrade` with `NAMESPACE/NAME`
+as the body, and `/api/v1/nodes/unhold-upgrade` with the name of the node."""
+LONGEST_KEY: Final = 1000
+"""Bytes of such a body that are read."""
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 _JSON: Final = "application/json"
 _PATCHES: Final = (
@@ -84,6 +89,8 @@ class Api(AdmittingService):
         logs: serves `/containerLogs/{namespace}/{pod}/{container}`; None where edged does not run.
         default_container: returns the name of a pod's only container, for a namespace and a name.
         source: brings the cache up to date during watches.
+        unhold: lets pods begin that wait for the owner of the node, by the body of a request of KubeEdge's for `pods`
+            or `nodes`; None where such requests are taken to the cloud.
     """
 
     def __init__(
@@ -94,6 +101,7 @@ class Api(AdmittingService):
         logs: Handler | None = None,
         default_container: Callable[[str, str], str] = lambda _namespace, _name: "",
         source: WatchSource = FOLLOWED,
+        unhold: Callable[[str, str], Response] | None = None,
     ) -> None:
         clock: Clock = hive.clock
         self._settings = settings
@@ -107,6 +115,7 @@ class Api(AdmittingService):
         self._watcher = Watcher(cache, clock, source)
         self._logs = logs
         self._default_container = default_container
+        self._unhold = unhold
 
     def admit(self, request: Request) -> Admitted | Reply:
         """See `AdmittingService`; refusals become a metav1.Status."""
@@ -191,6 +200,8 @@ class Api(AdmittingService):
         return target
 
     def _write(self, target: Target, request: Request) -> Response:
+        if self._unhold is not None and (request.method, target.group, target.name) == ("POST", "", _UNHOLD):
+            return self._unhold(target.plural, request.body[:LONGEST_KEY].decode(errors="replace").strip())
         _log.info("%s %s is taken to the cloud", request.method, request.path)
         return write(self._cloud, target, request)
 

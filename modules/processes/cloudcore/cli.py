@@ -7,6 +7,7 @@ Each command is given as `module:function` and imported when it runs.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from modules.processes.cloudcore import (
     devices_command,
     doctor_command,
     kubeconfig_command,
+    load_command,
     nodes_command,
     page_command,
     revocation_commands,
@@ -29,7 +31,7 @@ from modules.processes.cloudcore import (
     token_command,
 )
 from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of, settle
-from modules.processes.common import completion, pod_commands, version_command
+from modules.processes.common import completion, pod_commands, version_command, without_lab
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
@@ -144,6 +146,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     page_command.add(commands)
     doctor_command.add(commands)
     support_command.add(commands)
+    load_command.add(commands)
     backup_commands.add(commands)
     _add_unit(commands)
     kubeconfig_command.add(commands)
@@ -157,7 +160,12 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
 def _imported(command: Any) -> Callable[[argparse.Namespace], int]:
     """Return the function of a command, which may be given as `module:function`."""
     module, colon, name = command.partition(":") if isinstance(command, str) else ("", "", "")
-    function: Callable[[argparse.Namespace], int] = getattr(import_module(module), name) if colon else command
+    try:
+        function: Callable[[argparse.Namespace], int] = getattr(import_module(module), name) if colon else command
+    except ModuleNotFoundError as error:
+        if not without_lab.is_why(error):
+            raise
+        return partial(without_lab.refuse, "cloudcore")
     return function
 
 

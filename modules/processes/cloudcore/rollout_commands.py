@@ -49,7 +49,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     nodes = actions.add_parser("nodes", help="upgrade nodes to a version that `cloudcore run --bundles` serves")
     nodes.add_argument("node", nargs="*", metavar="NODE", help="its name")
-    nodes.add_argument("--to", required=True, metavar="VERSION", help="of edgecore, such as 1.2.0")
+    nodes.add_argument("--to", required=True, metavar="VERSION", help="version of edgecore, such as 1.2.0")
     nodes.add_argument("--confirm", action="store_true", help="each node waits for `edgecore job --confirm` there")
     _add_order(nodes, "upgrade-to-VERSION")
     nodes.set_defaults(command=f"{__name__}:upgrade_nodes")
@@ -67,7 +67,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     prepull.add_argument("--node", action="append", default=[], metavar="NODE", help="its name; also several times")
     prepull.add_argument("--secret", default="", metavar="NAMESPACE/NAME", help="the pull secret")
     prepull.add_argument(
-        "--retries", type=int, default=3, metavar="NUMBER", help="for each image (default: %(default)s)"
+        "--retries", type=int, default=3, metavar="NUMBER", help="retries of each image (default: %(default)s)"
     )
     _add_order(prepull, "prepull-TIME")
     prepull.set_defaults(command=f"{__name__}:prepull")
@@ -80,7 +80,7 @@ def _add_order(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--all", "-a", action="store_true", help="all nodes")
     parser.add_argument("--waves", default="", metavar="SIZES", help="such as 1,10%%,all (default: no waves)")
     parser.add_argument(
-        "--pause", type=whole_seconds_option, default=0, metavar="DURATION", help="of quiet between two waves: 10m"
+        "--pause", type=whole_seconds_option, default=0, metavar="DURATION", help="quiet time between two waves: 10m"
     )
     parser.add_argument(
         "--concurrency", type=int, default=1, metavar="NUMBER", help="nodes at a time (default: %(default)s)"
@@ -92,7 +92,7 @@ def _add_order(parser: argparse.ArgumentParser, name: str) -> None:
         "--timeout", type=whole_seconds_option, default=3600, metavar="DURATION",
         help="until a node that shows nothing is given up (default: 1h)",
     )  # fmt: skip
-    parser.add_argument("--name", default="", metavar="NAME", help=f"of the job (default: {name})")
+    parser.add_argument("--name", default="", metavar="NAME", help=f"name of the job (default: {name})")
     add_socket_options(parser)
 
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -34,8 +35,6 @@ from modules.processes.edgecore.rootless import enter_namespaces
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
 
-LAB: Final = "modules.lab"
-"""The package that only the extra `lab` installs: commands of simulation and replay."""
 
 VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
 """The function that returns the values that a shell completes."""
@@ -276,19 +275,11 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
     try:
         return cast("Callable[[argparse.Namespace], int]", _imported(name))
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(LAB):
+        from modules.processes.common import without_lab  # noqa: PLC0415 - only here
+
+        if not without_lab.is_why(error):
             raise
-    return _refuse_without_lab
-
-
-def _refuse_without_lab(_chosen: argparse.Namespace) -> int:
-    from modules.processes.common.version import VERSION  # noqa: PLC0415 - only here
-
-    _print_remark(
-        "error: this command needs the extra lab: pip install --find-links DIRECTORY "
-        f"'edgecore[lab]=={VERSION}', with the directory that has the wheels of the release"
-    )
-    return ExitCode.NOT_INSTALLED
+        return partial(without_lab.refuse, "edgecore")
 
 
 def _imported(name: str) -> object:

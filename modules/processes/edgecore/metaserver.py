@@ -20,6 +20,7 @@ from modules.edge.metaserver.watch_cache import WatchCache
 from modules.edge.metaserver.watch_cache_store import watch_cache_opener
 from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.owner_routes import ReleaseRoutes
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Largest object in a write request, in bytes (an API server's limit)."""
@@ -48,6 +49,7 @@ def serve_api(
         hive,
         logs,
         lambda namespace, name: only_container(find_pod(snapshots.pods, namespace, name)),
+        unhold=ReleaseRoutes(hive, config.node_name).unhold if config.modules.edged.enable else None,
     )
     hive.add(WatchAgent, config.node_name, ClientWatches())
     host, _, port = settings.server.rpartition(":")

@@ -10,13 +10,14 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Response, Stream, json, text
 from beehive.http.router import HttpRoute
+from edged.pods import hold
 from edged.server.snapshots import Snapshots
 from modules.edge.devicetwin import topics
 from modules.edge.devicetwin.feed import DeviceFeed, Listener, TwinChange
 from modules.edge.devicetwin.owner import OwnerAnswer
 from modules.edge.taskmanager import owner as tasks
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.socket_path import DEVICES_PATH, JOB_PATH, RESOLVE_PATH, SERVICES_PATH
+from modules.processes.edgecore.socket_path import DEVICES_PATH, JOB_PATH, RELEASE_PATH, RESOLVE_PATH, SERVICES_PATH
 
 SECONDS: Final = 30.0
 """Longest wait for devicetwin, which waits for the node's database."""
@@ -125,6 +126,64 @@ class JobRoutes:
         except BeehiveError as error:
             raise HttpStatusError(503, "taskmanager does not answer", hint=str(error)) from error
         return json(msgspec.json.encode(answer))
+
+
+class ReleaseRoutes:
+    """Lets pods begin that wait for the owner of the node.
+
+    Args:
+        hive: has edged.
+        node: name of the node.
+    """
+
+    def __init__(self, hive: Hive, node: str) -> None:
+        self._hive = hive
+        self._node = node
+
+    @property
+    def routes(self) -> list[HttpRoute]:
+        """The routes of this handler."""
+        return [HttpRoute(RELEASE_PATH, self.release, ("POST",))]
+
+    def release(self, request: Request) -> Response:
+        """Release the pod in the query, or all."""
+        namespace, name = request.first("namespace")[:LONGEST_NAME], request.first("name")[:LONGEST_NAME]
+        return json(msgspec.json.encode(self._ask(hold.Release(namespace, name))))
+
+    def unhold(self, plural: str, key: str) -> Response:
+        """Answer a request of KubeEdge's `keadm ctl unhold-upgrade`, in its statuses.
+
+        Args:
+            plural: pods or nodes.
+            key: `NAMESPACE/NAME` of a pod, or the name of this node.
+        """
+        namespace, slash, name = key.partition("/")
+        if plural == "nodes" and key == self._node:
+            self._ask(hold.Release())
+        elif plural == "nodes":
+            raise HttpStatusError(404, "node not found", hint=f"this is {self._node}")
+        elif plural != "pods" or not (namespace and slash and name):
+            raise HttpStatusError(400, "invalid format", hint="NAMESPACE/NAME of a pod, or the name of this node")
+        elif not (found := self._ask(hold.Release(namespace, name))).is_known:
+            raise HttpStatusError(404, "pod not found")
+        elif not found.pods:
+            raise HttpStatusError(400, "the pod does not wait for a release")
+        return text(200, "")
+
+    def _ask(self, asked: hold.Release) -> hold.Released:
+        """Release pods. Raises HttpStatusError."""
+        message = Message.new(
+            self._hive.clock,
+            source=hold.OWNER,
+            resource=hold.RESOURCE,
+            operation=Operation.UNHOLD_UPGRADE,
+            content=asked,
+        )
+        try:
+            answer: Message = self._hive.request(ModuleName.EDGED, message, SECONDS).get()
+            return answer.content_as(hold.Released)
+        except BeehiveError as error:
+            raise HttpStatusError(503, "edged does not answer", hint=str(error)) from error
 
 
 def chain_route(snapshots: Snapshots) -> HttpRoute:

@@ -65,7 +65,7 @@ from modules.processes.edgecore.machine_usage import MachineUsage
 from modules.processes.edgecore.node_settings import LocalSettingsCommands
 from modules.processes.edgecore.node_upgrades import LocalUpgradeCommands
 from modules.processes.edgecore.optional_modules import add_optional_modules
-from modules.processes.edgecore.owner_routes import DeviceRoutes, JobRoutes, MeshRoutes, chain_route
+from modules.processes.edgecore.owner_routes import DeviceRoutes, JobRoutes, MeshRoutes, ReleaseRoutes, chain_route
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.rootless import probing_network
 from modules.processes.edgecore.runtime_kinds import other_kinds
@@ -178,6 +178,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         *DeviceRoutes(hive, feed).routes,
         *MeshRoutes(hive, config).routes,
         *JobRoutes(hive).routes,
+        *ReleaseRoutes(hive, config.node_name).routes,
     ]
     serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)
     hive.start()

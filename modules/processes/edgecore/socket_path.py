@@ -25,6 +25,9 @@ RESOLVE_PATH: Final = "/edgecore/resolve"
 JOB_PATH: Final = "/edgecore/job"
 """Path of the job under way on the socket."""
 
+RELEASE_PATH: Final = "/edgecore/release"
+"""Path of releases of pods that wait on the socket."""
+
 
 def socket_path(config: EdgeCoreConfig) -> Path:
     """Return the path of the owner's socket."""

@@ -7,6 +7,7 @@ was the reason, such as a full disk, it is tried again when a client asks for an
 """
 
 import logging
+import os
 import threading
 from pathlib import Path
 from typing import Final
@@ -58,8 +59,7 @@ class ImageArchives:
         """Import the archives that are new or have changed, and the archive of a wanted image that is missing."""
         name = "" if not wanted or self._images.find(wanted) else name_of(wanted) or wanted
         with self._lock:
-            paths = sorted(path for path in self._directory.glob("*") if path.name.endswith(_ENDINGS))
-            now = {path.name: self._imported(path, self._known.get(path.name), name) for path in paths}
+            now = {each: self._imported(each, self._known.get(each), name) for each in self._names()}
             if now == self._known:
                 return
             self._known = now
@@ -69,7 +69,14 @@ class ImageArchives:
             except OSError as error:
                 _log.warning("archives of images are imported again at the next start: %s", error)
 
-    def _imported(self, path: Path, before: ImportedArchive | None, wanted: str) -> ImportedArchive:
+    def _names(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._directory) if name.endswith(_ENDINGS))  # noqa: PTH208 - strings
+        except OSError:
+            return []
+
+    def _imported(self, name: str, before: ImportedArchive | None, wanted: str) -> ImportedArchive:
+        path = self._directory / name
         try:
             status = path.stat()
         except OSError:

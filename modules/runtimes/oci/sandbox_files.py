@@ -79,8 +79,9 @@ def write_sandbox_files(sandbox: Sandbox) -> None:
     hostname = (config.hostname if is_own else "") or socket.gethostname()
     texts = (f"{hostname}\n", _HOSTS, resolv_conf(config.dns_config))
     for name, text in zip(_NAMES, texts, strict=True):
-        replace_soon(sandbox.directory / name, text.encode(), _READABLE)
-        give_to_root(config, sandbox.directory / name)
+        path = sandbox.directory / name
+        replace_soon(path, text.encode(), _READABLE)
+        give_to_root(config, path)
 
 
 def sandbox_files(directory: Path, shm: Path) -> SandboxFiles:

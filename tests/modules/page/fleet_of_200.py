@@ -123,7 +123,10 @@ def fleet_page(directory: Path) -> Iterator[PageServer]:
 def _plant(client: RestClient) -> None:
     """Make the Nodes and pods of the fleet."""
     for number, name in enumerate(names()):
-        metadata = {"name": name, "labels": {"topology.kubernetes.io/zone": ZONES[number % 8]}}
+        metadata = {
+            "name": name,
+            "labels": {"topology.kubernetes.io/zone": ZONES[number % 8], "Site": f"s{number % 50}"},
+        }
         version = f"v1.32.10-edgecore-0.{2 if number % 5 == 0 else 3}.0"
         ready = {"type": "Ready", "status": "Unknown" if name in (*LOST, ALONE) else "True", "reason": "KubeletReady"}
         info = {"kubeletVersion": version, "architecture": "arm64", "osImage": "Debian GNU/Linux 12 (bookworm)"}

@@ -60,7 +60,8 @@ class ModuleCaller:
         if self._author:
             call = replace(call, author=self._author)
         if self._user is not None:
-            call = replace(call, user=self._user.name, groups=groups_of(self._user))
+            user = self._user
+            call = replace(call, user=user.name, groups=groups_of(user), uid=user.uid, extra=user.extra)
         return self._ask(Verb.CALL, call).content_as(ApiResult)
 
     def begin(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:

@@ -27,6 +27,7 @@ from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.health import health
+from modules.cloud.apiserver.endpoints.indented_answers import indented, wants_indented
 from modules.cloud.apiserver.endpoints.list_answers import Turn, list_answer
 from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
@@ -204,7 +205,8 @@ class ApiService:
         """Return the reply; refusals become a metav1.Status."""
         request = without_watch_path(request)
         if not wants_web_socket(request) or is_proxied(request.parts):
-            return self._served(request)
+            reply = self._served(request)
+            return indented(reply) if wants_indented(request) and not is_proxied(request.parts) else reply
         reply = self._served(without_upgrade(request))
         if not isinstance(reply, Stream):
             return reply

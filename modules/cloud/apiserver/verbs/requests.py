@@ -66,6 +66,10 @@ def with_requester(request: ApiCall) -> ApiCall:
     if not is_of(request, _CSR) or not is_asked or not isinstance(spec, dict) or not (request.user or request.node):
         return request
     who: JsonObject = {"username": request.user, "groups": [*request.groups]}
+    if request.uid:
+        who["uid"] = request.uid
+    if request.extra:
+        who["extra"] = {name: [*texts] for name, texts in request.extra}
     if request.node:
         who = {"username": user_of(request.node), "groups": [*NODE_GROUPS]}
     others = {name: value for name, value in spec.items() if name not in _REQUESTER}

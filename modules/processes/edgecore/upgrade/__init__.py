@@ -26,11 +26,12 @@ from modules.processes.common.durations import whole_seconds_option
 from modules.processes.edgecore.location import add_location
 
 _COMMANDS: Final = "modules.processes.edgecore.upgrade.commands"
+_RELEASE_COMMAND: Final = "modules.processes.edgecore.upgrade.release_command"
 _JOB_COMMAND: Final = "modules.processes.edgecore.upgrade.job_command"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add `upgrade`, `rollback`, `versions` and `job`."""
+    """Add `upgrade`, `rollback`, `versions`, `job` and `release`."""
     upgrade = commands.add_parser("upgrade", help="run a signed release, and go back unless the node is well with it")
     upgrade.add_argument(
         "bundle",
@@ -53,6 +54,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     job.add_argument("--json", action="store_true", help="print JSON for programs")
     add_location(job)
     job.set_defaults(command=f"{_JOB_COMMAND}:job")
+    release = commands.add_parser("release", help="let a pod begin that waits for it (edge.kubeedge.io/hold-upgrade)")
+    release.add_argument("pod", nargs="?", default="", metavar="POD")
+    release.add_argument("--namespace", "-n", default="default", metavar="NS", help="of the pod (default: %(default)s)")
+    release.add_argument("--all", "-a", action="store_true", help="all pods that wait")
+    add_location(release)
+    release.set_defaults(command=f"{_RELEASE_COMMAND}:release")
 
 
 def add_config_set(parser: argparse.ArgumentParser) -> None:

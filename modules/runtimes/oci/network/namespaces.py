@@ -266,8 +266,9 @@ def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:
 
 def _files(directory: Path) -> dict[str, Path | None]:
     """Return the files of the namespaces that a sandbox has, by kind; None for the machine's."""
-    device = directory.stat().st_dev
-    return {kind: directory / kind if _is_bound(f"{directory}/{kind}", device) else None for kind in (*_KINDS, USER)}
+    name = str(directory)
+    device = os.stat(name).st_dev  # noqa: PTH116 - asked several times for each pod
+    return {kind: directory / kind if _is_bound(f"{name}/{kind}", device) else None for kind in (*_KINDS, USER)}
 
 
 def _is_bound(path: str, device: int) -> bool:

@@ -69,7 +69,7 @@ def enter(record: Path) -> None:
         if member is not None:
             stack.callback(os.close, member)
             _join(member)
-            _hold()
+            ensure_holder()
         else:
             secret = secrets.token_hex(16)
             make_namespaces()
@@ -144,10 +144,10 @@ def _processes() -> Iterator[Path]:
     return (each for each in _PROC.iterdir() if each.name.isdecimal())
 
 
-def _namespace(process: Path) -> str:
-    """Return the user namespace of a process; empty if it has ended."""
+def _namespace(process: Path, kind: str = "user") -> str:
+    """Return a namespace of a process; empty if it has ended. Its user namespace is there until somebody has waited."""
     try:
-        return str((process / "ns/user").readlink())
+        return str((process / "ns" / kind).readlink())
     except OSError:
         return ""
 
@@ -284,20 +284,24 @@ def _set_up(secret: str) -> None:
         kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
         write_namespaces_id(secret)
-        _hold()
+        ensure_holder()
     except OSError as error:
         hint = REFUSED if isinstance(error, PermissionError) else ""
         raise StateDirectoryError(_ATTEMPT, f"its namespaces cannot be set up: {error}", hint) from error
 
 
-def _hold() -> None:
-    """Start the holder of the namespaces of this process, unless it lives. Raises OSError."""
+def ensure_holder(record: Path = _HOLDER) -> None:
+    """Start the holder of the namespaces of this process, unless it lives. Raises OSError.
+
+    Args:
+        record: file with the number of its process.
+    """
     with suppress(OSError, ValueError):
-        if _namespace(_PROC / _HOLDER.read_text()) == _namespace(_PROC / "self"):
+        if _namespace(_PROC / record.read_text(), "mnt") == _namespace(_PROC / "self", "mnt"):
             return
     holder = os.posix_spawnp(
         "sleep", ["sleep", "infinity"], {"PATH": _SEARCHED},
         file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
         setsid=True,
     )  # fmt: skip
-    _HOLDER.write_text(str(holder))
+    record.write_text(str(holder))

@@ -1,7 +1,8 @@
 """The network namespace of a node without root, and slirp4netns, which connects it with the machine's network.
 
 slirp4netns sends in the user's name what pods send, and listens on the machine's ports for them (slirp4netns(1)). Pods
-do not reach what listens on 127.0.0.1 of the machine. It outlives edgecore; its socket shows whether it lives.
+do not reach what listens on 127.0.0.1 of the machine. It outlives edgecore; its socket shows whether it lives. pasta
+(passt(1)) is faster, but takes some 30 MB, and before 2026 its host ports cannot change while it runs.
 """
 
 import json

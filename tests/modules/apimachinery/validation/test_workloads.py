@@ -126,6 +126,35 @@ def test_a_port_of_the_node_in_a_template_is_the_containers() -> None:
     assert causes_of(made) == [("spec.template.spec.containers[0].ports[0].hostPort", why)]
 
 
+_PROBE = {"httpGet": {"port": 0}, "timeoutSeconds": -1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "fields"),
+    [
+        *(
+            (kind, {"selector": None, "template": _pods(containers=[])},
+             ["selector", "template.metadata.labels", "template.spec.containers"])
+            for kind in ("Deployment", "ReplicaSet")
+        ),
+        ("DaemonSet", {"selector": {"matchLabels": {"a": "b"}}, "template": _pods(containers=[])},
+         ["template.metadata.labels", "template.spec.containers"]),
+        ("Deployment", {"template": _pods(containers=[{"name": "a", "image": "a", "livenessProbe": _PROBE}])},
+         ["template.spec.containers[0].livenessProbe.httpGet.port",
+          "template.spec.containers[0].livenessProbe.timeoutSeconds"]),
+    ],
+)  # fmt: skip
+def test_faults_are_told_in_kubernetes_order(kind: str, spec: JsonObject, fields: list[str]) -> None:
+    told = [path.removeprefix("spec.") for path, _ in causes_of(workload(kind, **spec))]
+    assert [each for each in told if each in fields] == fields
+
+
+def test_no_labels_are_no_map() -> None:
+    told = dict(causes_of(workload("Deployment", template={"spec": _TEMPLATE["spec"]})))
+    words = "Invalid value: map[string]string(nil): `selector` does not match template `labels`"
+    assert told["spec.template.metadata.labels"] == words
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "field", "words"),
     [

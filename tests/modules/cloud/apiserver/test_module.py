@@ -703,14 +703,16 @@ def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
 @pytest.mark.parametrize(
-    ("who", "name", "groups"),
+    ("who", "told"),
     [
-        ({"user": "carol", "groups": ("shop",)}, "carol", ["shop"]),
-        ({"node": "n1"}, "system:node:n1", ["system:nodes", "system:authenticated"]),
+        ({"user": "carol", "groups": ("shop",)}, {"username": "carol", "groups": ["shop"]}),
+        ({"user": "carol", "groups": ("shop",), "uid": "7", "extra": (("floor", ("2", "3")),)},
+         {"username": "carol", "groups": ["shop"], "uid": "7", "extra": {"floor": ["2", "3"]}}),
+        ({"node": "n1"}, {"username": "system:node:n1", "groups": ["system:nodes", "system:authenticated"]}),
     ],
-)
+)  # fmt: skip
 def test_a_certificate_request_names_who_has_made_it(
-    bee: Harness, verb: str, who: dict[str, Any], name: str, groups: list[str]
+    bee: Harness, verb: str, who: dict[str, Any], told: dict[str, Any]
 ) -> None:
     """Kubernetes' controller approves by the rights of this user, whom the body invents."""
     server, api = Server(bee), "certificates.k8s.io/v1"
@@ -735,7 +737,7 @@ def test_a_certificate_request_names_who_has_made_it(
         assert made.refusal is not None
         return
     assert made.object is not None, made.refusal
-    assert made.object["spec"] == {**spec, "username": name, "groups": groups}
+    assert made.object["spec"] == {**spec, **told}
 
 
 def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> None:

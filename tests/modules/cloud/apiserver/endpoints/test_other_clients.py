@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from modules.cloud.apiserver.endpoints.requests import manager_of_agent
 from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
+from tests.modules.cloud.apiserver.endpoints.serving import read as parsed
 
 V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 TEXTS = (
@@ -87,6 +89,22 @@ def test_answers_in_yaml(api: Serving) -> None:
 def read(api: Serving, path: str, form: str = "", **query: str) -> Response:
     """A GET for YAML."""
     return api.ask("GET", path, accept=f"application/yaml{form}, application/json", **query)
+
+
+@pytest.mark.parametrize(
+    ("agent", "query", "is_indented"),
+    [("curl/8.5", {}, True), ("curl/8.5", {"pretty": "false"}, False), ("kubectl/v1.32", {}, False),
+     ("kubectl/v1.32", {"pretty": "true"}, True), ("", {}, False)],
+)  # fmt: skip
+def test_answers_for_people_are_indented(api: Serving, agent: str, query: dict[str, str], is_indented: bool) -> None:
+    """As by kube-apiserver: `?pretty`, or a program that people read answers with; refusals, too."""
+    api.ask("POST", MAPS, config_map("a"))
+    for path in (f"{MAPS}/a", f"{MAPS}/b", "/apis"):
+        target = f"{path}?{urlencode(query)}"
+        reply = api.service.serve(parsed(f"GET {target} HTTP/1.1\r\nHost: x\r\nUser-Agent: {agent}\r\n\r\n".encode()))
+        assert isinstance(reply, Response)
+        assert (b'\n  "kind": "' in reply.body) is is_indented
+        assert json.loads(reply.body)["kind"]
 
 
 def test_values_without_a_form_in_yaml_are_refused(api: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What a machine lacks for an ordinary user's node: one line, with the command that brings it."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,22 @@ def test_without_tun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bo
     monkeypatch.setattr(os, "access", lambda path, mode: path != tun and Path(path).exists() and bool(mode))
     with pytest.raises(PodNetworkError, match=remedy):
         NodeNetwork(tmp_path, str(tmp_path)).check()
+
+
+@pytest.mark.parametrize(("command", "is_kept"), [(["sleep", "1000"], True), (["true"], False)])
+def test_a_holder_that_has_ended_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], is_kept: bool
+) -> None:
+    """Also while nobody has waited for it, and it has its number and its user namespace still."""
+    record = tmp_path / "holder"
+    monkeypatch.setattr(os, "posix_spawnp", lambda *_arguments, **_options: 4321)
+    with subprocess.Popen(command) as process:
+        if not is_kept:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        record.write_text(str(process.pid))
+        entering.ensure_holder(record)
+        process.kill()
+    assert record.read_text() == (str(process.pid) if is_kept else "4321")
 
 
 def test_runc_is_refused(tmp_path: Path) -> None:

@@ -1,18 +1,23 @@
-"""A node on a disk whose flushes take 10 ms, as those of an SD card do: pods, their configmaps, and a status.
+"""A node on a disk whose flushes take 10 ms, as those of an SD card do, or with a fifth of one processor core, as a
+Raspberry Pi Zero has: pods, their configmaps, and a status.
 
-Only edgecore is slow; the cloud, on the same machine, has its own disk.
+Only edgecore and the programs that it starts are slow; the cloud, on the same machine, and containers are not.
 """
 
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from edged.cgroups.hierarchies import with_unified_controllers
+from edged.cgroups.names import CgroupPath
+from edged.cgroups.opening import machine_hierarchies
+from edged.cgroups.resource_config import ResourceConfig
+from edged.cgroups.tree import CgroupFiles
 from tests.bench.pleg import end_of_container
 from tests.bench.rows import Row, Unit
 from tests.bench.subject import Subject, breathe
@@ -26,6 +31,9 @@ _SOURCE: Final = Path(__file__).with_name("slow_disk.c")
 _MANY: Final = 20
 _CONFIGMAPS: Final = 50
 _LIMIT: Final = 120.0
+_CORES: Final = 0.2
+_PERIOD: Final = 100_000
+"""Microseconds."""
 
 
 def missing() -> str | None:
@@ -33,23 +41,29 @@ def missing() -> str | None:
     return reason_missing() or (None if shutil.which("cc") else "there is no C compiler")
 
 
-def measure(rounds: int) -> list[Row]:
-    """All rows."""
-    rows = list[Row]()
-    for words, is_slow in (("", True), (" (this machine's disk)", False)):
-        with OciUnderTest() as runtime:
-            machine = Machine(runtime)
-            try:
-                rows += _rows(machine, words, rounds, is_slow=is_slow)
-            finally:
-                machine.close()
-    return rows
+def disk(rounds: int) -> list[Row]:
+    """All rows with slow flushes."""
+    return [*_rows("", rounds, _start_on_slow_disk), *_rows(" (this machine's disk)", rounds, Machine.start_edge)]
 
 
-def _rows(machine: Machine, words: str, rounds: int, *, is_slow: bool) -> Iterator[Row]:
-    machine.cloud.start()
-    with _preloaded(machine.directory) if is_slow else patch.dict(os.environ):
-        machine.start_edge()
+def processor(rounds: int) -> list[Row]:
+    """All rows with a share of a core."""
+    whole = _rows(" (this machine's cores)", rounds, Machine.start_edge)
+    return [*_rows("", rounds, _start_on_slow_processor), *whole]
+
+
+def _rows(words: str, rounds: int, start: Callable[[Machine], None]) -> list[Row]:
+    with OciUnderTest() as runtime:
+        machine = Machine(runtime)
+        try:
+            machine.cloud.start()
+            start(machine)
+            return list(_measured(machine, words, rounds))
+        finally:
+            machine.close()
+
+
+def _measured(machine: Machine, words: str, rounds: int) -> Iterator[Row]:
     machine.cloud.mirror("Node").wait(NODE, lambda _node: True)
     subject = Subject(machine)
     names = [f"many-{number}" for number in range(_MANY)]
@@ -94,10 +108,20 @@ def _configmaps(subject: Subject, name: str) -> float:
     return taken
 
 
-@contextmanager
-def _preloaded(directory: Path) -> Iterator[None]:
-    """Make the disk of the processes slow that are started meanwhile."""
-    library = directory / "slow_disk.so"
+def _start_on_slow_disk(machine: Machine) -> None:
+    library = machine.directory / "slow_disk.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl", "-lpthread"], check=True)
     with patch.dict(os.environ, {"LD_PRELOAD": str(library)}):
-        yield
+        machine.start_edge()
+
+
+def _start_on_slow_processor(machine: Machine) -> None:
+    """Start edgecore, and put it into a control group once it runs; `Machine.close` removes that."""
+    machine.start_edge()
+    group = CgroupPath(f"{machine.edge.cgroup_root}/slow")
+    hierarchies = [each for each in with_unified_controllers(machine_hierarchies()) if "cpu" in each.controllers]
+    tree = CgroupFiles(hierarchies)
+    tree.make(group)
+    tree.set(group, ResourceConfig(cpu_quota=round(_CORES * _PERIOD), cpu_period=_PERIOD))
+    for each in hierarchies:
+        Path(f"{each.mount}{group}/cgroup.procs").write_text(str(machine.edge.process.pid))

@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final
 
+from modules.apimachinery.times import format_rfc3339
+
 _TIME: Final = "2026-11-27T10:00:00Z"
 _CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 _KUBELETS: Final = {
@@ -13,16 +15,23 @@ _KUBELETS: Final = {
 }
 
 
-def whole_patch(uid: str, number: int) -> str:
-    """Return the patch of 1.1 kB that a kubelet's status manager sends, with all conditions; they change each time."""
-    ready = "True" if number % 2 == 0 else "False"
+def whole_patch(uid: str, number: int, *, is_steady: bool = False) -> str:
+    """Return the patch of 1.1 kB that a kubelet's status manager sends, with all conditions, which change each time.
+
+    Args:
+        uid: of the pod.
+        number: of the patch.
+        is_steady: whether the pod is ready in each, and only the times of probes change.
+    """
+    ready = "True" if is_steady or number % 2 == 0 else "False"
+    probed = format_rfc3339(number) if is_steady else None
     conditions = [
-        {"type": each, "status": ready if "Ready" in each and "Start" not in each else "True", "lastProbeTime": None,
+        {"type": each, "status": ready if "Ready" in each and "Start" not in each else "True", "lastProbeTime": probed,
          "lastTransitionTime": _TIME}
         for each in _CONDITIONS
     ]  # fmt: skip
     container = {
-        "name": "c", "ready": ready == "True", "started": True, "restartCount": number,
+        "name": "c", "ready": ready == "True", "started": True, "restartCount": 0 if is_steady else number,
         "image": "docker.io/library/busybox:1.36", "imageID": "sha256:" + "ab" * 32,
         "containerID": "containerd://" + "cd" * 32, "state": {"running": {"startedAt": _TIME}}, "lastState": {},
     }  # fmt: skip
@@ -34,15 +43,15 @@ def whole_patch(uid: str, number: int) -> str:
     return json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":"))
 
 
-def whole_node(name: str) -> dict[str, Any]:
-    """Return the Node that an edge registers."""
+def whole_node(name: str, **labels: str) -> dict[str, Any]:
+    """Return the Node that an edge registers, with further labels."""
     conditions = [
         {"type": each, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": _TIME,
          "lastTransitionTime": _TIME}
         for each, (status, reason, message) in _KUBELETS.items()
     ]  # fmt: skip
     resources = {"cpu": "2", "memory": "4Gi", "pods": "110", "ephemeral-storage": "10Gi"}
-    labels = {
+    labels |= {
         "node-role.kubernetes.io/edge": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
     }  # fmt: skip
@@ -65,7 +74,7 @@ def whole_node(name: str) -> dict[str, Any]:
     }
 
 
-def lease_of(name: str) -> dict[str, Any]:
+def lease_of(name: str, renewed: str = "2026-11-27T10:00:00.000000Z") -> dict[str, Any]:
     """Return the Lease of a node."""
-    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-11-27T10:00:00.000000Z"}
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed}
     return {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec}

@@ -1,0 +1,224 @@
+"""A stand-in of a node: it registers over a websocket, takes its pods, acknowledges messages, and sends statuses."""
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage
+
+from beehive.clock import RealClock
+from beehive.codec import decode, encode
+from beehive.errors import BeehiveError
+from beehive.message import Message
+from modules.lab.load.documents import lease_of, whole_node, whole_patch
+
+AGAIN: Final = (1.0, 5.0)
+"""Seconds until a stand-in dials again after the cloud has ended its connection, one of too many."""
+UNANSWERED: Final = 60.0
+"""Seconds after which it registers again without an answer, as edged does."""
+_OPEN_SECONDS: Final = 1200.0
+_KEEPALIVE_SECONDS: Final = 15.0
+_CLOCK: Final = RealClock()
+
+
+class StatusRefusedError(BeehiveError):
+    """The cloud refuses a Node or a status."""
+
+
+class Address(NamedTuple):
+    """Where nodes connect."""
+
+    host: str
+    port: int
+
+
+class StandIn:
+    """A node: a websocket with its state.
+
+    Args:
+        name: of the node.
+        address: of the cloud.
+        pods: how many pods it will have.
+        dialling: bounds how many stand-ins dial at a time, as one process answers for all of them.
+        context: TLS with the node's certificate; None: TCP.
+        is_whole: whether it sends whole Nodes, a Lease and whole statuses, or as little as possible.
+        labels: of the Node, if that is whole.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        pods: int,
+        dialling: asyncio.Semaphore,
+        context: ssl.SSLContext | None = None,
+        *,
+        is_whole: bool = False,
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._dialling = dialling
+        self._context = context
+        self._is_whole = is_whole
+        self._labels = labels or {}
+        self._wanted = pods
+        self._url = f"{'ws' if context is None else 'wss'}://{address.host}:{address.port}/e632/{name}/events"
+        self._answers: dict[str, asyncio.Future[Message]] = {}
+        self.pods: dict[str, str] = {}
+        """The uids of the pods that have arrived, by namespace and name."""
+        self.on_object: Callable[[Message], None] = lambda _message: None
+        """Called with each object of the cloud that is no pod."""
+        self.has_pods = asyncio.Event()
+        self.is_silent = False
+        """Whether it keeps its connection and says nothing more, as a machine that hangs."""
+        self.reported = 0
+        self.refused = 0
+        """Connections that the cloud has ended before they were made, and registrations that it has not answered."""
+        self.ended = 0
+        """Connections that ended after they were made."""
+        self._connection: ClientConnection
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether it has ever been connected."""
+        return bool(self._tasks)
+
+    async def join(self) -> None:
+        """Connect and register."""
+        headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
+        self._connection = await self._connect(headers)
+        self._tasks = [asyncio.create_task(self._stay(headers)), asyncio.create_task(self._keep_alive())]
+        answer = await self._register()
+        if answer.content_as(dict)["Object"] is None:
+            raise StatusRefusedError("register", self.name, str(answer.content_as(dict)))
+        if self._is_whole:
+            await self.ask(f"kube-node-lease/lease/{self.name}", "insert", lease_of(self.name))
+
+    async def _register(self) -> Message:
+        while True:
+            try:
+                own = whole_node(self.name, **self._labels) if self._is_whole else {"metadata": {"name": self.name}}
+                registering = self.ask(f"null/node/{self.name}", "insert", own)
+                return await asyncio.wait_for(registering, UNANSWERED)
+            except (OSError, ConnectionClosed):
+                self.refused += 1
+                await asyncio.sleep(random.uniform(*AGAIN))  # noqa: S311 - spreads the load
+
+    async def _stay(self, headers: dict[str, str]) -> None:
+        """Read, and connect again when the connection ends."""
+        while True:
+            with suppress(ConnectionClosed):
+                await self._read()
+            self.ended += 1
+            for waiting in self._answers.values():
+                if not waiting.done():
+                    waiting.set_exception(ConnectionResetError(f"the connection of {self.name} has ended"))
+            self._answers.clear()
+            self._connection = await self._connect(headers)
+
+    async def _connect(self, headers: dict[str, str]) -> ClientConnection:
+        while True:
+            try:
+                async with self._dialling:
+                    return await connect(
+                        self._url, additional_headers=headers, compression=None, max_size=None,
+                        open_timeout=_OPEN_SECONDS, ping_interval=None, ssl=self._context,
+                    )  # fmt: skip
+            except (InvalidMessage, OSError):
+                self.refused += 1
+                await asyncio.sleep(random.uniform(*AGAIN))  # noqa: S311 - spreads the load
+
+    async def ask(self, resource: str, operation: str, content: Any) -> Message:
+        """Send a request, and return its answer."""
+        message = self._message(resource, operation, content)
+        future = self._answers[message.id] = asyncio.get_running_loop().create_future()
+        await self._connection.send(encode(message), text=True)
+        answer: Message = await future
+        return answer
+
+    async def report(self, until: float) -> None:
+        """Report the status of its first pod as fast as it is answered."""
+        while time.monotonic() < until:
+            await self.report_once()
+
+    async def report_once(self) -> float:
+        """Report the status of its first pod, and return the seconds until the answer."""
+        name = f"{self.name}-0"
+        if self._is_whole:
+            patch = whole_patch(self.pods.get(f"default/{name}", ""), self.reported + 1)
+        else:
+            patch = msgspec.json.encode({"status": {"message": str(self.reported + 1)}}).decode()
+        return await self._report("default", name, patch)
+
+    async def report_ready(self, namespace: str, name: str) -> float:
+        """Report that a pod is ready, with the present time, and return the seconds until the answer."""
+        return await self._report(
+            namespace, name, whole_patch(self.pods[f"{namespace}/{name}"], int(time.time()), is_steady=True)
+        )
+
+    async def _report(self, namespace: str, name: str, patch: str) -> float:
+        self.reported += 1
+        begin = time.monotonic()
+        answer = await self.ask(f"{namespace}/podpatch/{name}", "patch", patch)
+        if answer.content_as(dict)["Object"] is None:
+            raise StatusRefusedError("report a status", f"{namespace}/{name}", str(answer.content_as(dict)))
+        return time.monotonic() - begin
+
+    async def renew_lease(self, renewed: str) -> None:
+        """Renew its Lease."""
+        await self.ask(f"kube-node-lease/lease/{self.name}", "update", lease_of(self.name, renewed))
+
+    def cut(self) -> None:
+        """Break its connection, without an end; it dials again."""
+        self._connection.transport.abort()
+
+    async def leave(self) -> None:
+        """End it."""
+        for task in self._tasks:
+            task.cancel()
+        await self._connection.close()
+
+    async def _read(self) -> None:
+        async for frame in self._connection:
+            if self.is_silent:
+                continue
+            message = decode(frame if isinstance(frame, bytes) else frame.encode())
+            waiting = self._answers.pop(message.parent_id, None)
+            if waiting is not None:
+                if not waiting.done():  # it was not given up
+                    waiting.set_result(message)
+                continue
+            await self._connection.send(encode(message.reply(_CLOCK)), text=True)
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        namespace, _, rest = message.route.resource.partition("/pod/")
+        if not rest:
+            self.on_object(message)
+            return
+        name = f"{namespace.rpartition('/')[2]}/{rest}"
+        if message.route.operation == "delete":
+            self.pods.pop(name, None)
+            return
+        self.pods[name] = message.content_as(dict)["metadata"]["uid"]
+        if len(self.pods) >= self._wanted:
+            self.has_pods.set()
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(_KEEPALIVE_SECONDS)
+            if not self.is_silent:
+                with suppress(ConnectionClosed):
+                    await self._connection.send(encode(self._message("node", "keepalive", "ping")), text=True)
+
+    def _message(self, resource: str, operation: str, content: Any) -> Message:
+        return Message.new(
+            _CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
+        )

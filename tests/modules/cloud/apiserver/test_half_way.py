@@ -1,0 +1,146 @@
+"""What the API server has left when a request fails half-way, in a way that nobody has thought of."""
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive.clock import RealClock
+from beehive.http.responses import Stream
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.access import service as access
+from modules.cloud.apiserver.access.flow_control import FairSeats
+from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.endpoints.node_usage import UsageReader
+from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.web_socket_streams import _Messages
+from modules.cloud.apiserver.field_manager.managed_fields import APPLY, Manager
+from modules.cloud.apiserver.recorded_writes import RecordedWrites
+from modules.cloud.apiserver.short_turns import short_turns
+from modules.cloud.object_writes import ObjectWriter
+from tests.support.failing import PlannedError
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def _fail(*_: object, **__: object) -> Any:
+    raise PlannedError
+
+
+def _cluster() -> Cluster:
+    return Cluster(Simulation(1).clock)
+
+
+def _state(owner: Any) -> dict[str, Any]:
+    """The values of an object by which contexts change what it does."""
+    names = ("_admission", "_has_quotas", "_track", "_writer", "_free")
+    return {name: str(getattr(owner, name)) for name in names if hasattr(owner, name)}
+
+
+@pytest.mark.parametrize(
+    ("make", "enter"),
+    [
+        (_cluster, lambda each: each.with_admission(cast("Any", _fail))),
+        (_cluster, lambda each: each.within_quotas()),
+        (_cluster, lambda each: each.managed_by(Manager("test"))),
+        (RecordedWrites, lambda each: each.by(ObjectWriter("alice"))),
+        (FairSeats, lambda each: each.seat("alice")),
+    ],
+    ids=["admission", "quotas", "manager", "writer", "seat"],
+)
+def test_a_context_ends_with_an_error_as_without(
+    make: Callable[[], Any], enter: Callable[[Any], AbstractContextManager[None]]
+) -> None:
+    """The next request would be refused by another's quotas, written under another's name, or wait for ever."""
+    owner = make()
+    before = _state(owner)
+    with pytest.raises(PlannedError), enter(owner):
+        assert _state(owner) != before
+        raise PlannedError
+    assert _state(owner) == before
+
+
+def test_an_apply_that_fails_leaves_the_next_write_its_own_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster()
+    before = _state(cluster)
+    monkeypatch.setattr(cluster, "create", _fail)
+    with pytest.raises(PlannedError):
+        cluster.apply_as(Manager("test", APPLY), CONFIG, force=False)
+    assert _state(cluster) == before
+
+
+def test_short_turns_end_with_an_error_as_without() -> None:
+    before = sys.getswitchinterval()
+    with pytest.raises(PlannedError), short_turns():
+        assert sys.getswitchinterval() != before
+        raise PlannedError
+    assert sys.getswitchinterval() == before
+
+
+def test_usage_is_read_after_a_look_that_failed() -> None:
+    lock = threading.Lock()
+    with pytest.raises(PlannedError):
+        UsageReader._tidy(cast("Any", SimpleNamespace(_lock=lock, _drop_old=_fail)))
+    assert lock.acquire(blocking=False)
+
+
+def test_a_watch_that_cannot_begin_is_subscribed_to_nothing() -> None:
+    """All later changes would be kept for it."""
+    known = set[object]()
+
+    def subscribe(kind: object, *, of_client: bool) -> object:
+        assert of_client
+        known.add(kind)
+        return kind
+
+    service = SimpleNamespace(
+        _subscriptions=SimpleNamespace(subscribe=subscribe, unsubscribe=known.remove),
+        _caller=SimpleNamespace(start_watch=_fail),
+    )
+    request, options = SimpleNamespace(first=lambda _: ""), SimpleNamespace(initial_events=None)
+    with pytest.raises(PlannedError):
+        ApiService._watch(
+            cast("Any", service), cast("Any", request), cast("Any", None),
+            cast("Any", SimpleNamespace(key_kind="Pod")), cast("Any", options),
+        )  # fmt: skip
+    assert not known
+
+
+def test_the_pieces_of_an_answer_end_with_its_web_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have what is open at the node."""
+    ended: list[int] = []
+
+    def pieces(_peer: object) -> Generator[bytes, None, None]:
+        try:
+            yield b"piece"
+            yield b"more"
+        finally:
+            ended.append(1)
+
+    clock, (here, there) = RealClock(), socket.socketpair()
+    with here, there:
+        messages = _Messages(here, clock, b"", "")
+        monkeypatch.setattr(messages, "_message", lambda data, **_: data and _fail())
+        request = SimpleNamespace(flag=lambda _: False, rest=b"")
+        with pytest.raises(PlannedError) as caught:
+            messages.send(Stream("text/plain", pieces, lambda: None), cast("Any", request))
+        assert ended
+        assert caught.value is not None, "what the error holds is not collected before"
+    clock.close()
+
+
+def test_a_request_that_fails_before_its_answer_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(access, "begin_record", lambda *_: SimpleNamespace(end=ended.append))
+    monkeypatch.setattr(access, "_answer_of", lambda _record, answer: answer())
+    monkeypatch.setattr(AccessService, "_decided", _fail)
+    unknown = cast("Any", None)
+    with pytest.raises(PlannedError):
+        AccessService(unknown, unknown, unknown, unknown).admit(unknown)
+    assert ended == [500]
