@@ -301,7 +301,7 @@ class CloudTaskManager(Module):
                     status.reason = gate_of(status.node_status[:begun], ready, limits.tolerance)
                 number = begun if status.reason or ready is None else number
             open_nodes = {task.node_name for task in status.node_status[:number]}
-            if why := stop_of(status.node_status, limits.tolerance):
+            if why := stop_of(status.node_status[:begun], limits.tolerance):
                 status.phase, status.reason = JobPhase.FAILURE, why
         sent = advance(
             status,

@@ -101,9 +101,16 @@ def _is_away(task: NodeTask, connected: Collection[str]) -> bool:
 
 
 def stop_of(tasks: list[NodeTask], tolerance: float) -> str:
-    """Return why no further node has its turn: more of the nodes that have ended have failed than may; else ""."""
-    ended = [task for task in tasks if task.phase in FINAL and task.action_flow]
-    failed = sum(task.phase in FAILED for task in ended)
-    if failed <= tolerance * len(ended):
+    """Return why no further node has its turn: more nodes have failed than may; else "".
+
+    The share is one of all nodes of these waves, as the first few that end of a large wave say little.
+
+    Args:
+        tasks: in the waves that have begun.
+        tolerance: share of the nodes.
+    """
+    own = [task for task in tasks if has_begun(task) or task.phase == TaskPhase.PENDING]
+    failed = sum(task.phase in FAILED and bool(task.action_flow) for task in own)
+    if failed <= tolerance * len(own):
         return ""
-    return f"the waves have stopped: {failed} of the {len(ended)} nodes that have ended have failed"
+    return f"the waves have stopped: {failed} of the {len(own)} nodes of the waves so far have failed"

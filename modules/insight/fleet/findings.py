@@ -41,7 +41,7 @@ _NAMED: Final = 3
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
 _STARTING_SECONDS: Final = 120.0
 """Seconds that a pod has to get a node and to start before that is a finding."""
-OLDER: Final = 1
+OLDER: Final = 2
 """Minor versions that an edgecore may be older than its cloudcore; it must not be newer."""
 _OF_NODE: Final = re.compile(r"-edgecore-(\d{1,4})\.(\d{1,4})\.")
 _OWN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.")
@@ -62,7 +62,7 @@ def skew_words(kubelet_version: str, own: str) -> str:
     if (major, minor) > (own_major, own_minor):
         return f"newer than this cloudcore, {own}"
     if major < own_major or minor < own_minor - OLDER:
-        return f"more than {OLDER} minor version older than this cloudcore, {own}"
+        return f"more than {OLDER} minor versions older than this cloudcore, {own}"
     return ""
 
 

@@ -122,7 +122,7 @@ def _revoked(fleet: Planted) -> None:
 
 def _old_versions(fleet: Planted) -> None:
     for name in ("n1", "n2"):
-        fleet.nodes[name]["status"]["nodeInfo"] = {"kubeletVersion": "v1.32.10-edgecore-0.1.4"}
+        fleet.nodes[name]["status"]["nodeInfo"] = {"kubeletVersion": "v1.32.10-edgecore-0.0.4"}
 
 
 def _all_clocks(fleet: Planted) -> None:
@@ -271,7 +271,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
         _old_versions,
         Says(
             finding="n1 and n2 have an unsupported version",
-            detail="v1.32.10-edgecore-0.1.4: more than 1 minor version older than this cloudcore, 0.3.0",
+            detail="v1.32.10-edgecore-0.0.4: more than 2 minor versions older than this cloudcore, 0.3.0",
             link=("n1", "n2"),
         ),
     ),

@@ -68,7 +68,8 @@ def test_a_fleet_with_bad_nodes_and_failing_links(bad: float) -> None:
         connected = [task.node_name for task in status.node_status if task.node_name not in away]
         number = waves(pause="60").open(status.node_status, connected, quiet)
         is_open = {task.node_name for task in status.node_status[:number]}
-        stopped = stop_of(status.node_status, LIMITS.tolerance) != "" and quiet > 0
+        begun = status.node_status[: waves(pause="60").begun(status.node_status)[1]]
+        stopped = stop_of(begun, LIMITS.tolerance) != "" and quiet > 0
         sent = [] if stopped else go_on(status, connected, is_open)
         running = [task for task in status.node_status if task.phase == "InProgress" and task.node_name not in away]
         for task in running[:10]:

@@ -6,7 +6,7 @@ from modules.insight.fleet.findings import skew_words
 from modules.processes.common.version import KUBELET_VERSION, VERSION
 
 NEWER = "newer than this cloudcore, 1.3.0"
-OLDER = "more than 1 minor version older than this cloudcore, 1.3.0"
+OLDER = "more than 2 minor versions older than this cloudcore, 1.3.0"
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,8 @@ OLDER = "more than 1 minor version older than this cloudcore, 1.3.0"
         ("v1.32.10-edgecore-1.3.0", "1.3.0", ""),
         ("v1.32.10-edgecore-1.3.0.dev7+g1", "1.3.0", ""),
         ("v1.32.10-edgecore-1.2.9", "1.3.0", ""),
-        ("v1.32.10-edgecore-1.1.9", "1.3.0", OLDER),
+        ("v1.32.10-edgecore-1.1.9", "1.3.0", ""),
+        ("v1.32.10-edgecore-1.0.9", "1.3.0", OLDER),
         ("v1.32.10-edgecore-0.9.0", "1.3.0", OLDER),
         ("v1.32.10-edgecore-1.4.0.dev0", "1.3.0", NEWER),
         ("v1.32.10-edgecore-2.0.0", "1.3.0", NEWER),
