@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from beehive import Message
+from beehive.codec import encode as encode_frame
 from beehive.names import ModuleName, Operation
 from beehive.simulation import VirtualClock
 from edged.pods import labels
@@ -24,6 +25,7 @@ from modules.lab.simulate.broker import SimulatedBroker
 from modules.lab.simulate.device_watch import TEMPERATURE, DeviceWatch
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.machine import Machine
+from modules.lab.simulate.repetition_watch import RepetitionWatch
 from modules.lab.simulate.row_watch import RowWatch
 from modules.lab.simulate.runtime_watch import RuntimeWatch
 from modules.lab.simulate.status_watch import StatusWatch, unlike
@@ -303,3 +305,36 @@ def test_versions_of_a_device_begin_again_only_with_another_object(world: World,
     put("v" if remade == "another" else "u", 1)
     put("v" if remade == "another" else "u", 0)
     assert "versions of a device never fall" in invariants(world), "once for each object"
+
+
+def _frame(world: World, operation: str, content: object, parent: str = "") -> Message:
+    return Message.new(
+        world.scheduler.clock, source=ModuleName.EDGED, resource=KEY, operation=operation,
+        content=msgspec.Raw(msgspec.json.encode(content)), parent_id=parent,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_wrong"),
+    [
+        ("insert-1 ack insert-1", True),
+        ("insert-1 insert-1 ack", False),
+        ("insert-1 ack update-2 ack", False),
+        ("insert-1 ack update-2 insert-1", False),
+        ("insert-1 ack delete- ack insert-1", False),
+        ("insert-1 ack delete- ack delete-", False),
+        ("update-2 ack update-2", True),
+    ],
+)
+def test_the_newest_acknowledged_state_is_not_sent_again(world: World, steps: str, *, is_wrong: bool) -> None:
+    """Another one may be: the node may need the object again."""
+    watch, last = RepetitionWatch(world, "n1"), ""
+    for step in steps.split():
+        operation, _, version = step.partition("-")
+        if operation == "ack":
+            watch.handled(encode_frame(_frame(world, Operation.RESPONSE, "OK", last)))
+            continue
+        sent = _frame(world, operation, {"metadata": {"name": "a", "uid": "u", "resourceVersion": version}})
+        watch.sent(encode_frame(sent))
+        last = sent.id
+    assert [each.invariant for each in world.violations] == ["what is acknowledged is not sent again"] * is_wrong

@@ -27,6 +27,7 @@ from modules.cloud.identities.node_identity import common_name_of
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.lab.simulate.frame_channel import FrameChannel
+from modules.lab.simulate.repetition_watch import RepetitionWatch
 from modules.lab.simulate.world import Process, World
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ class SimulatedConnection:
         self._inbox: SimulatedQueue = SimulatedQueue(self._world.scheduler)
         self.up = FrameChannel(self._world, line.delay, self._at_cloud, lambda: line.no_way_up > 0)
         self.down = FrameChannel(self._world, line.delay, self._at_node, lambda: line.no_way_down > 0)
+        self._repetitions = RepetitionWatch(self._world, line.node)
         self._heard = self._began = self._world.now()
         self._cloud_has_it = True
         self._is_healthy = True
@@ -253,6 +255,7 @@ class SimulatedConnection:
 
     def send_down(self, frame: bytes) -> None:
         """Send a frame of the cloud."""
+        self._repetitions.sent(frame)
         line = self.line
         self._is_healthy = self._is_healthy and line.extra <= _SLOW
         is_answer = (line.reorders or line.late or line.unanswered) and _is_answer(frame)
@@ -388,6 +391,7 @@ class SimulatedConnection:
         deliver(LinkOpened(node, self._cloud_link))
         while (frame := self._inbox.get()) is not None and not self._is_refused:
             deliver(FrameReceived(node, self._cloud_link, decode(frame)))
+            self._repetitions.handled(frame)
             self.line.arrived(frame)
         self._forget_at_cloud()
         deliver(LinkClosed(node, self._cloud_link))

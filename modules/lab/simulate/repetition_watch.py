@@ -1,0 +1,77 @@
+"""A bound on repetition: what a node has acknowledged is not sent to it again."""
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+import msgspec
+
+from beehive import decode
+from beehive.names import Operation
+from modules.lab.simulate.world import World
+
+_CHANGES: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+_OF_SERVICES: Final = ("/service/", "/endpointslice/", "/endpoints/")
+"""Kinds that nodes are sent again in their present version: the endpoints that a node has depend on its group."""
+_REMEMBERED: Final = 2000
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Sent(NamedTuple):
+    """A state of an object, or its deletion."""
+
+    resource: str
+    uid: str
+    version: str
+    is_delete: bool
+
+
+class RepetitionWatch:
+    """Checks that the newest state of an object is not sent again over a connection on which the node has acknowledged
+    it. An older one may come again: an object that the node needs no more is deleted there, and sent when it needs it.
+
+    Over another connection it may be sent again: the cloud may have ended before the acknowledgement was durable.
+
+    Args:
+        world: collects violations.
+        node: at the other end of the connection.
+    """
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world = world
+        self._node = node
+        self._open: OrderedDict[str, _Sent] = OrderedDict()
+        """What may still be acknowledged, by message id."""
+        self._last: dict[str, _Sent] = {}
+        """What was sent last of each object."""
+        self._acknowledged: dict[str, _Sent] = {}
+        """What the node has acknowledged of it."""
+
+    def sent(self, frame: bytes) -> None:
+        """Note a frame of the cloud."""
+        message = decode(frame)
+        operation, resource = message.route.operation, message.route.resource
+        if operation not in _CHANGES or any(kind in resource for kind in _OF_SERVICES):
+            return
+        metadata = message.content_as(_Head).metadata
+        state = _Sent(resource, metadata.uid, metadata.resource_version, operation == Operation.DELETE)
+        if not state.is_delete and state == self._last.get(resource) == self._acknowledged.get(resource):
+            text = f"{self._node}: version {state.version} of {resource}"
+            self._world.violated("what is acknowledged is not sent again", text)
+        self._last[resource] = self._open[message.id] = state
+        if len(self._open) > _REMEMBERED:
+            self._open.popitem(last=False)
+
+    def handled(self, frame: bytes) -> None:
+        """Note a frame of the node that the cloud has handled."""
+        message = decode(frame)
+        state = self._open.get(message.parent_id) if message.route.operation == Operation.RESPONSE else None
+        if state is not None:
+            self._acknowledged[state.resource] = state
