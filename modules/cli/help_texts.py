@@ -22,7 +22,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "change": "delete label annotate patch",
         "look into containers": "logs exec attach cp port-forward containers inspect images runtime",
         "find what is wrong": "doctor support-bundle trace replay simulate api-resources api-versions",
-        "change the version": "upgrade rollback versions job",
+        "change the version": "upgrade rollback versions job release",
         "this program": "completion version help",
     },
 }
@@ -142,6 +142,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "edgecore trace export": "edgecore trace export minute.trace --perfetto -o minute.json",
     "edgecore trace view": "edgecore trace view minute.trace -o minute.html",
     "edgecore trace record-fixture": "edgecore trace record-fixture day.trace default/hello -o hello.fixture",
+    "edgecore release": "edgecore release hello",
     "edgecore replay": "edgecore replay day.trace --check",
     "edgecore simulate": "edgecore simulate --seed 7 --faults link",
     "edgecore api-resources": "edgecore api-resources -o name",

@@ -41,7 +41,7 @@ NOT_RUN: Final = {
     "edgecore store migrate": "a copy of a database",
     "edgecore images list": "a runtime with images", "edgecore images pull": "a registry",
     "edgecore images import": "an archive", "edgecore images export": "an image", "edgecore images remove": "an image",
-    "edgecore runtime": "until it is ended",
+    "edgecore runtime": "until it is ended", "edgecore release": "a pod that waits",
     "edgecore trace record-fixture": "a recording", "edgecore replay": "a recording", "edgecore simulate": "minutes",
     "edgecore upgrade": "an installation", "edgecore rollback": "an installation",
     "edgecore versions": "an installation",
