@@ -13,14 +13,18 @@ from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_c
 
 
 def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "edgecore.db"
+
     def make(failing: Failing) -> Attempt:
         def run() -> None:
+            path.touch()
+            path.chmod(0o644)
             with failing.kernel_calls():
-                open_file(tmp_path / "edgecore.db").close()
+                open_file(path).close()
 
         return Attempt(run)
 
-    assert fail_at_each_call(make) >= 2
+    assert fail_at_each_call(make) >= 3
 
 
 def test_a_step_that_fails_for_any_reason_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
