@@ -111,8 +111,12 @@ class RuntimeCommand:
     def delete(self, container: str) -> None:
         """Kill the processes of a container and delete its state; a missing container is no error. Raises
         CommandFailedError.
+
+        crun gives up if one of them has ended by itself before it could open it; the second time it is not there.
         """
-        self._demand("delete", "--force", container)
+        delete = ("delete", "--force", container)
+        if self._run(*delete).code != 0:
+            self._demand(*delete)
 
     def kill_all(self, container: str) -> None:
         """Kill all processes in the control group of a container; one without any is no error."""

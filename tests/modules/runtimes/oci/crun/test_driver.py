@@ -126,6 +126,24 @@ def test_a_runtime_that_is_not_there(tmp_path: Path) -> None:
         command.is_created("x")
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_deletion_is_repeated_once(tmp_path: Path, failures: int) -> None:
+    """As crun 1.8 fails with "open pidfd" if a process ends meanwhile."""
+    program = tmp_path / "crun"
+    program.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\necho tried >>tries\n"
+        f'[ "$(wc -l <tries)" -gt {failures} ] || {{ echo "open pidfd: No such file or directory" >&2; exit 1; }}\n'
+    )
+    program.chmod(0o755)
+    command = RuntimeCommand(Launcher(hides_unified=False), program, tmp_path)
+    if failures == 1:
+        command.delete("x")
+    else:
+        with pytest.raises(CommandFailedError, match="open pidfd"):
+            command.delete("x")
+    assert (tmp_path / "tries").read_text().count("tried") == 2
+
+
 def test_programs_are_found_in_fixed_directories(tmp_path: Path) -> None:
     """crun before runc; the error names what is missing and the command that installs it."""
     for name in ("runc", "conmon"):
