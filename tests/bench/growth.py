@@ -1,7 +1,7 @@
 """What one more costs cloudcore when there are many: nodes, pods of a node, Services, watches, pods of a list, history.
 
 Each row is the processor time for one more, beside that for one more where there are few, its floor: what is linear in
-all keeps its price. One process has cloudcore, in virtual time and with real sockets and databases, and the nodes,
+all keeps its price. One process has cloudcore, in virtual time and with real sockets and an SQLite file, and the nodes,
 whose time does not count; other load on the machine hardly does.
 
     python -m tests.bench --only growth
@@ -11,7 +11,7 @@ whose time does not count; other load on the machine hardly does.
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -39,7 +39,6 @@ from modules.cloud.storage.watch_history import ObjectChanged
 from modules.lab.load.documents import whole_node, whole_patch
 from tests.bench.rows import Goal, Row, Unit, written
 from tests.counts.cloud import CountedCloud, CountedNode
-from tests.support import postgresql
 
 NODES: Final = (100, 1_000, 2_000, 5_000)
 PODS: Final = (31, 121, 241, 511)
@@ -92,8 +91,8 @@ class _Stopwatch:
 class _Fleet:
     """A cloud and its nodes."""
 
-    def __init__(self, bee: Harness, directory: Path, url: str) -> None:
-        self._cloud = CountedCloud(bee, directory, url, is_counted=False)
+    def __init__(self, bee: Harness, directory: Path) -> None:
+        self._cloud = CountedCloud(bee, directory, is_counted=False)
         self._bee = bee
         self.nodes: list[CountedNode] = []
         self._reports = 0
@@ -162,12 +161,12 @@ def _pod(node: str, number: int) -> JsonObject:
 
 
 @contextmanager
-def _fleet(url: str = "") -> Iterator[_Fleet]:
+def _fleet() -> Iterator[_Fleet]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory, Harness() as bee:
-            fleet = _Fleet(bee, Path(directory), url)
+            fleet = _Fleet(bee, Path(directory))
             try:
                 yield fleet
             finally:
@@ -177,20 +176,13 @@ def _fleet(url: str = "") -> Iterator[_Fleet]:
 
 
 def nodes() -> list[Row]:
-    """Measure registrations and statuses, on SQLite and on PostgreSQL."""
-    found: list[Row] = []
-    for name in ("SQLite", "PostgreSQL"):
-        if name == "PostgreSQL" and postgresql.missing():
-            continue
-        server = postgresql.PrivatePostgresql() if name == "PostgreSQL" else None
-        with server or nullcontext(), _fleet(server.url if server is not None else "") as fleet:
-            registered, reported = dict[int, float](), dict[int, float]()
-            for size in NODES:
-                registered[size] = fleet.grow(size)
-                reported[size] = min(fleet.report() for _ in range(_TIMES))
-        found += _rows(f"a node with its pod registers, {name}", registered)
-        found += _rows(f"a pod's status of a node, {name}", reported)
-    return found
+    """Measure registrations and statuses."""
+    registered, reported = dict[int, float](), dict[int, float]()
+    with _fleet() as fleet:
+        for size in NODES:
+            registered[size] = fleet.grow(size)
+            reported[size] = min(fleet.report() for _ in range(_TIMES))
+    return _rows("a node with its pod registers", registered) + _rows("a pod's status of a node", reported)
 
 
 def pods() -> list[Row]:

@@ -52,17 +52,16 @@ class CountedCloud:
     Args:
         bee: an empty harness.
         directory: an empty one.
-        url: of an empty database; "" is a file in the directory.
         is_counted: whether calls are counted, which takes more time than they do.
     """
 
-    def __init__(self, bee: Harness, directory: Path, url: str = "", *, is_counted: bool = True) -> None:
+    def __init__(self, bee: Harness, directory: Path, *, is_counted: bool = True) -> None:
         self.bee = bee
         if is_counted:
             self.calls = Calls(bee.simulation, commits=Database._make_durable)
         self.path = str(directory / "nodes")
         """Of the socket for nodes."""
-        config = CloudCoreConfig(control_socket=directory / "control", database=url or str(directory / "cloud.db"))
+        config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")
         identities, counters = known_identities(hive), Counters(refusals, known)
