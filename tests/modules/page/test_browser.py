@@ -324,7 +324,7 @@ const headers = { Authorization: `Bearer ${sessionStorage.getItem("edgecore-page
 const answer = await window.asked("/page/v1/changes?since=0&view=0", { headers });
 const whole = await answer.text(), { ask } = await import("/page/files/api.js"), taken = [];
 window.fetch = async () => new Response(whole.slice(0, window.cut));
-for (window.cut = 0; window.cut < whole.length; window.cut += 1 + (whole.length >> 8)) {
+for (window.cut = 0; window.cut < whole.trimEnd().length; window.cut += 1 + (whole.length >> 8)) {
   await ask("changes").then(() => taken.push(window.cut), () => {});
 }
 window.fetch = window.asked;
