@@ -23,6 +23,7 @@ _never: Final = threading.Event()
 _PROGRAMS: Final = ("modules.processes.cloudcore", "modules.processes.edgecore")
 _PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in _PROGRAMS}
 """What each program imports in any case."""
+_LOOKS: Final = 1000
 _CRASH: Final = "Fatal Python error"
 _FAILED: Final = re.compile(rb"module \S+ failed \([^\n]*")
 """What a process says of a module that it starts again (`beehive.supervisor`)."""
@@ -182,13 +183,23 @@ def run_program(
 def processes_of(directory: Path) -> list[int]:
     """Processes that name a directory in their command line or environment: whatever was started there."""
     mark = os.fsencode(directory)
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                if mark in (entry / "cmdline").read_bytes() or mark in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-    return found
+    entries = (entry for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return [int(entry.name) for entry in entries if int(entry.name) != os.getpid() and mark in _words_of(entry)]
+
+
+def _words_of(process: Path) -> bytes:
+    """Return the command line and environment of a process; empty of the kernel's and of one that has ended.
+
+    In the moment of its exec a process has neither, and is looked at again.
+    """
+    words = b""
+    with suppress(OSError):
+        for _ in range(_LOOKS):
+            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            if words:
+                break
+            (process / "exe").readlink()
+    return words
 
 
 def mounts_below(directory: Path) -> list[str]:
