@@ -14,6 +14,7 @@ from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
 from tests.edgehub.links import RunningLink, linked, settings
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
+from tests.support.patience import PATIENCE
 
 MEBIBYTE = 1 << 20
 
@@ -102,8 +103,8 @@ def test_a_change_of_the_network_ends_no_link_whose_message_is_still_being_taken
 ) -> None:
     """The ping comes behind the rest of the message."""
     monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
-    monkeypatch.setattr(websocket, "CHECK_DEADLINE", deadline := 60.0)
-    clock, slow = Ahead(), {"ping_interval": 6000.0, "read_deadline": 12000.0, "write_deadline": 6000.0}
+    monkeypatch.setattr(websocket, "CHECK_DEADLINE", deadline := 2 * PATIENCE)
+    clock, slow = Ahead(), {"ping_interval": 1e5, "read_deadline": 2e5, "write_deadline": 1e5}
     with (
         ScriptedCloud(receive_buffer=65536) as cloud,
         RunningLink(WebsocketLink(settings(cloud.port, **slow), clock)) as running,

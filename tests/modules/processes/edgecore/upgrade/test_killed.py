@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -131,6 +132,12 @@ class Killed:
         seen = observe_node(self._handle.socket)
         return "" if seen is None else seen.version
 
+    def runs(self, version: str) -> bool:
+        """Return whether a version answers. Nobody may run the node: an updater has just ended it."""
+        if owner_of(self.root / "lock") == 0 and all(child.poll() is not None for child in self._processes):
+            self.start()
+        return self.version() == version
+
     def start(self) -> None:
         """Start the node, as a service manager does."""
         self._run(self.installation.launcher, "run")
@@ -168,9 +175,7 @@ def test_a_kill_after_each_step(root: Path, *, is_bad: bool, power: bool) -> Non
             was_reached = node.upgrade(kill, power=power)
             wanted, phase = (OLD, Phase.ROLLED_BACK) if is_bad else (NEW, Phase.COMMITTED)
             assert (node.phase(), node.installation.current()) == (phase, wanted), f"killed after step {kill}"
-            if owner_of(node.root / "lock") == 0:
-                node.start()
-            wait_until(lambda node=node, wanted=wanted: node.version() == wanted, f"{wanted} runs")  # type: ignore[misc]
+            wait_until(partial(node.runs, wanted), f"{wanted} runs")
         finally:
             node.kill()
     assert kill > 12, "too few steps were counted"
