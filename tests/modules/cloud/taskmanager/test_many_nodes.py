@@ -167,6 +167,7 @@ def bee() -> Iterator[Harness]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2])
 def test_three_in_a_hundred_are_bad(seed: int, bee: Harness) -> None:
     """Each node that is good is upgraded, once; each that is bad is named; never more at once than the job says."""
