@@ -164,9 +164,15 @@ def root() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("power", [pytest.param(False, id="updater"), pytest.param(True, id="all")])
-@pytest.mark.parametrize("is_bad", [pytest.param(False, id="good"), pytest.param(True, id="bad")])
+@pytest.mark.parametrize(
+    "is_bad", [pytest.param(False, id="good"), pytest.param(True, id="bad", marks=pytest.mark.slow)]
+)
 def test_a_kill_after_each_step(root: Path, *, is_bad: bool, power: bool) -> None:
-    """In the end the node runs the version that the link names, the right one, and can read its database."""
+    """In the end the node runs the version that the link names, the right one, and can read its database.
+
+    The way back is slow: its limit of 0.1 s ends now and then while a node is started that has not taken its lock yet,
+    and that one then runs the bad version (docs/upgrades.md, "Limits").
+    """
     kill, was_reached = 0, True
     while was_reached:
         kill += 1
