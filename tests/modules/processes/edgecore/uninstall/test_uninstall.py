@@ -3,6 +3,7 @@
 import errno
 import io
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from edged.errors import EdgedError
+from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID, TERMINATION_GRACE
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -22,6 +24,7 @@ from modules.processes.edgecore.uninstall import commands, pods
 from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
 UID = "0f3e"
+OTHER_UID = "77aa"
 DIRECTORIES = (
     f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
     "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
@@ -126,25 +129,35 @@ class Runtime:
     """A container runtime with pods of two kubelets, which notes what is called."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, str]] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.grace = ""
 
     def list_pod_sandboxes(self) -> list[Any]:
-        """Return two pods."""
+        """Return three pods, one of another kubelet."""
         return [
-            SimpleNamespace(id=f"s-{uid}", labels={POD_UID: uid, POD_NAME: "web", POD_NAMESPACE: "default"})
-            for uid in (UID, "9")
+            SimpleNamespace(id=f"s-{uid}", labels={POD_UID: uid, POD_NAME: name, POD_NAMESPACE: "default"})
+            for uid, name in ((UID, "web"), (OTHER_UID, "db"), ("9", "theirs"))
         ] + [SimpleNamespace(id="s", labels={})]
 
     def list_containers(self) -> list[Any]:
         """Return a container of each."""
-        return [SimpleNamespace(id=f"c-{uid}", pod_sandbox_id=f"s-{uid}") for uid in (UID, "9")]
+        annotations = {TERMINATION_GRACE: self.grace} if self.grace else {}
+        return [
+            SimpleNamespace(id=f"c-{uid}", pod_sandbox_id=f"s-{uid}", annotations=annotations)
+            for uid in (UID, OTHER_UID, "9")
+        ]
+
+    def of(self, uid: str) -> list[str]:
+        """Return the calls for a pod."""
+        return [call[0] for call in self.calls if call[1].endswith(uid)]
 
     def __getattr__(self, name: str) -> Any:
-        return lambda identity, *_: self.calls.append((name, identity))
+        return lambda *arguments: self.calls.append((name, *arguments))
 
 
-def test_pods_of_other_kubelets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They share containerd; containers end before their sandbox."""
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    """The runtime that the node's pods are ended in."""
     runtime = Runtime()
 
     @contextmanager
@@ -152,12 +165,64 @@ def test_pods_of_other_kubelets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         yield runtime
 
     monkeypatch.setattr(pods, "_runtime", connected)
+    return runtime
+
+
+def end(runtime: Runtime, *uids: str) -> list[str]:
+    """End the pods with these UIDs; return what was said."""
     said: list[str] = []
-    pods.end_pods(EdgeCoreConfig.default(), frozenset({UID}), said.append)
-    wanted = ["stop_container", "remove_container", "stop_pod_sandbox", "remove_pod_sandbox"]
-    assert [name for name, _ in runtime.calls] == wanted
-    assert {identity for _, identity in runtime.calls} == {f"c-{UID}", f"s-{UID}"}
-    assert said == ["end pod default/web"]
+    pods.end_pods(EdgeCoreConfig.default(), frozenset(uids), said.append)
+    assert not runtime.of("9")
+    return said
+
+
+def test_pods_of_other_kubelets_stay(runtime: Runtime) -> None:
+    """They share containerd; containers end before their sandbox."""
+    assert end(runtime, UID) == ["end pod default/web"]
+    assert runtime.of(UID) == ["stop_container", "remove_container", "stop_pod_sandbox", "remove_pod_sandbox"]
+    assert not runtime.of(OTHER_UID)
+
+
+def test_pods_end_at_the_same_time(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """110 pods that ignore SIGTERM are gone after one grace period: each waits for all others here."""
+    together = threading.Barrier(2, timeout=60)
+    monkeypatch.setattr(runtime, "stop_container", lambda *_: together.wait(), raising=False)
+    end(runtime, UID, OTHER_UID)
+    assert not together.broken
+    assert {call[1] for call in runtime.calls if call[0] == "remove_pod_sandbox"} == {f"s-{UID}", f"s-{OTHER_UID}"}
+
+
+@pytest.mark.parametrize(("declared", "wanted"), [("", 5), ("2", 2), ("30", 5), ("9" * 5000, 5), ("-1", 5), ("x", 5)])
+def test_the_grace_period_is_the_pods_and_bounded(runtime: Runtime, declared: str, wanted: int) -> None:
+    """What an annotation says is not believed: the runtime has it from whoever made the container."""
+    runtime.grace = declared
+    end(runtime, UID)
+    assert ("stop_container", f"c-{UID}", wanted) in runtime.calls
+
+
+def test_one_pod_that_cannot_be_removed_keeps_no_other(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is told after the others are gone."""
+
+    def refuse(sandbox: str) -> None:
+        runtime.calls.append(("remove_pod_sandbox", sandbox))
+        if sandbox.endswith(UID):
+            raise EdgedError("it is busy")
+
+    monkeypatch.setattr(runtime, "remove_pod_sandbox", refuse, raising=False)
+    with pytest.raises(EdgedError, match="it is busy"):
+        end(runtime, UID, OTHER_UID)
+    assert ("remove_pod_sandbox", f"s-{OTHER_UID}") in runtime.calls
+
+
+def test_a_container_that_cannot_be_ended_is_removed(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removing it ends it, by CRI's contract."""
+
+    def refuse(*_: Any) -> None:
+        raise EdgedError("it did not answer")
+
+    monkeypatch.setattr(runtime, "stop_container", refuse, raising=False)
+    end(runtime, UID)
+    assert runtime.of(UID) == ["remove_container", "stop_pod_sandbox", "remove_pod_sandbox"]
 
 
 def test_a_dry_run_changes_nothing(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
