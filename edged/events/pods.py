@@ -8,6 +8,7 @@ from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
 from edged.pods.labels import ref_of
+from modules.apimachinery.pods.node_conditions import is_ready
 from modules.apimachinery.types import Pod, PodStatus
 from modules.apimachinery.types.pod_status import ContainerStateTerminated, ContainerStatus
 
@@ -31,10 +32,10 @@ def steps_between(before: PodStatus, after: PodStatus) -> Iterator[StatusStep]:
         earlier = {each.name: each for each in known}
         for status in now:
             yield from _ended(earlier.get(status.name), status)
-    was_ready, is_ready = _is_ready(before), _is_ready(after)
-    if is_ready and not was_ready:
+    was_ready, ready = is_ready(before), is_ready(after)
+    if ready and not was_ready:
         yield StatusStep("Ready", "the pod is ready")
-    elif was_ready and not is_ready:
+    elif was_ready and not ready:
         yield StatusStep("NotReady", "the pod is no longer ready")
     if after.phase == "Succeeded" and before.phase != after.phase:
         yield StatusStep("Succeeded", "all containers ended with exit code 0")
@@ -58,10 +59,6 @@ def _identity(ended: ContainerStateTerminated) -> tuple[str, object]:
 
 def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
-
-
-def _is_ready(status: PodStatus) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in status.conditions)
 
 
 NORMAL, WARNING = EventType.NORMAL, EventType.WARNING

@@ -116,6 +116,8 @@ def test_make_run_once(ordinary_user: list[str]) -> None:
     make = ["make", "--no-print-directory", "--assume-old=.venv/product", "run", f"ARGS={' '.join(_ONCE)}"]
     with _demo(command=[*ordinary_user, *make]) as demo:
         assert demo.end() == 0, "\n".join(demo.said)
+    if demo.said[0].startswith("pods are isolated containers"):
+        assert any("as it should be]: http://shop.default:" in line and "asked by pod" in line for line in demo.said)
     assert re.fullmatch(
         rf"all {len(_SHOWN)} pods and workloads are where they should be, after \d+\.\d s", demo.said[-1]
     )

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from modules.apimachinery.types import PodStatus
+
 READY_TO_START: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
@@ -21,3 +23,8 @@ def is_ours(kind: str, reason: str) -> bool:
     the pod for its own sake.
     """
     return kind in OURS or (kind == DISRUPTION_TARGET and reason == BY_A_NODE)
+
+
+def is_ready(status: PodStatus) -> bool:
+    """Return whether a pod is ready."""
+    return any(each.type == READY and each.status == "True" for each in status.conditions)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
+from modules.apimachinery.pods.node_conditions import is_ready
 from modules.apimachinery.types import Container, Pod
 from modules.edge.edgemesh.objects import EndpointPort, Endpoints, EndpointSlice, Service, ServicePort, SliceEndpoint
 
@@ -121,7 +122,7 @@ def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: 
     for pod in pods:
         if not selects(service, pod) or pod.status.phase in _ENDED:
             continue
-        serving = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+        serving = is_ready(pod.status)
         terminating = pod.metadata.deletion_timestamp is not None
         ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
         ports = ports_of_pod(service, pod)
@@ -154,7 +155,7 @@ def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) ->
                 for each in ports
                 if (each.number, each.protocol) in bound
             )
-        serving = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+        serving = is_ready(pod.status)
         terminating = pod.metadata.deletion_timestamp is not None
         if ports:
             yield MeshBackend(

@@ -1,7 +1,8 @@
 """The carrier of connections to endpoints: the kernel's NAT, or a proxy of this process."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.conntrack import changed_udp, delete_stale
@@ -9,6 +10,8 @@ from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import NftError
 from modules.edge.edgemesh.nft.watch import NftWatch, RulesWatch
 from modules.edge.edgemesh.tables import Address, PortTable
+
+T = TypeVar("T")
 
 Tables = Mapping[str, PortTable]
 """The tables of a node, by their keys."""
@@ -35,7 +38,9 @@ class DataPlane(Protocol):
         """Carry new connections as tables say; `pods` has the addresses of the node's own. Raises PlaneError."""
 
     def reach(self, table: PortTable) -> Address:
-        """Return where programs of the node reach a port of a Service. Any thread, after `prepare`."""
+        """Return where pods, and programs of the node's network, reach a port of a Service. Any thread, after
+        `prepare`.
+        """
 
     def clean(self) -> None:
         """Remove leftovers of earlier changes, at least a second after the last change. Raises PlaneError."""
@@ -61,7 +66,6 @@ class NftPlane:
         addresses: of the machine.
         service_cidrs: ranges of Services' addresses.
         delete_flows: deletes tracked flows.
-        watch: opens the watch; raises OSError.
     """
 
     kind: Final = "nft"
@@ -72,13 +76,11 @@ class NftPlane:
         addresses: HostAddresses,
         service_cidrs: Iterable[str],
         delete_flows: DeleteFlows = delete_stale,
-        watch: Callable[[], RulesWatch] = NftWatch,
     ) -> None:
         self._rules = rules
         self._addresses = addresses
         self._cidrs = tuple(service_cidrs)
         self._delete_flows = delete_flows
-        self._watch = watch
         self._tables: Tables = {}
         self._stale: dict[Address, frozenset[Address]] = {}
         """The addresses of UDP Services whose flows to endpoints that are gone could not be ended, with what serves."""
@@ -117,7 +119,7 @@ class NftPlane:
     def watch(self) -> RulesWatch | None:
         """See `DataPlane`."""
         try:
-            return self._watch()
+            return NftWatch()
         except OSError:
             return None
 
@@ -147,3 +149,69 @@ class NftPlane:
             return
         self._delete_flows(self._stale)
         self._stale = {}
+
+
+class Within(Protocol):
+    """Calls a function in a network namespace, on a thread of its own, and returns what it returns."""
+
+    def __call__(self, function: Callable[[], T], /) -> T:
+        """Call the function. Raises OSError when the namespace cannot be entered."""
+
+
+class NamespacedPlane:
+    """A `DataPlane` that works in another network namespace, such as that of the pods of a node without root.
+
+    Args:
+        plane: what works there. It opens its watch there, too, and is closed outside.
+        within: enters the namespace.
+    """
+
+    def __init__(self, plane: DataPlane, within: Within) -> None:
+        self._plane = plane
+        self._within = within
+
+    @property
+    def kind(self) -> str:
+        """See `DataPlane`."""
+        return self._plane.kind
+
+    def prepare(self) -> None:
+        """See `DataPlane`."""
+        self._call(self._plane.prepare)
+
+    def apply(self, tables: Tables, pods: Iterable[str]) -> None:
+        """See `DataPlane`."""
+        self._call(partial(self._plane.apply, tables, pods))
+
+    def reach(self, table: PortTable) -> Address:
+        """See `DataPlane`."""
+        return self._plane.reach(table)
+
+    def clean(self) -> None:
+        """See `DataPlane`."""
+        self._call(self._plane.clean)
+
+    def watch(self) -> RulesWatch | None:
+        """See `DataPlane`."""
+        try:
+            return self._within(self._plane.watch)
+        except OSError:
+            return None
+
+    def restore(self) -> None:
+        """See `DataPlane`."""
+        self._plane.restore()
+
+    def is_whole(self) -> bool:
+        """See `DataPlane`."""
+        return self._call(self._plane.is_whole)
+
+    def close(self) -> None:
+        """See `DataPlane`."""
+        self._plane.close()
+
+    def _call(self, function: Callable[[], T]) -> T:
+        try:
+            return self._within(function)
+        except OSError as error:
+            raise PlaneError(f"the network of the pods cannot be entered: {error}") from error

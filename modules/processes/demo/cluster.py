@@ -29,6 +29,7 @@ from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
 from beehive.goarch import goarch
+from beehive.node_namespaces import is_machine_root
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.apimachinery.kinds import JsonObject
@@ -317,16 +318,16 @@ class DemoCluster:
         return [with_own_port(each, self.directory, port) for each in examples]
 
     def ask(self, names: Iterable[ObjectName]) -> None:
-        """Ask Services of the node until they answer; each answer is an event, as is the reason while there is none."""
-        if self._config is not None and self._images and is_rootless(self._config):
-            status = {"answer": "not asked: without root this machine reaches pods by their host ports alone"}
-            for name in names:
-                found = {"metadata": {"namespace": name.namespace, "name": name.name}, "status": status}
-                self._events.put(ExampleChanged(SERVICE, found, deleted=False))
-        elif self._config is not None:
-            path = socket_path(self._config)
-            for name in names:
-                threading.Thread(target=self._ask, args=(path, name), name=f"ask-{name.name}", daemon=True).start()
+        """Ask Services of the node until they answer; each answer is an event, as is the reason while there is none.
+
+        Pods that an ordinary user isolates are in a network of their own, and so are their Services: a pod asks.
+        """
+        if self._config is None:
+            return
+        path = socket_path(self._config)
+        file = self.directory / _FILE if is_rootless(self._config) else None
+        for name in names:
+            threading.Thread(target=self._ask, args=(path, name, file), name=f"ask-{name.name}", daemon=True).start()
 
     def failure(self) -> str:
         """Return which process has failed; empty if none has. Also reaps ended containers."""
@@ -384,10 +385,10 @@ class DemoCluster:
         except (BeehiveError, OSError):
             return  # the connection ends with cloudcore, which `failure` reports
 
-    def _ask(self, socket: Path, name: ObjectName) -> None:
+    def _ask(self, socket: Path, name: ObjectName, file: Path | None) -> None:
         is_answered = False
         while not (is_answered or self._events.asked_to_end):
-            found = ask(socket, name)
+            found = ask(socket, name, file)
             is_answered = bool(found["status"].get("answer"))
             self._events.put(ExampleChanged(SERVICE, found, deleted=False))
             time.sleep(_ASK_SECONDS)
@@ -464,7 +465,8 @@ def _config(root: Path, cloud: str, port: int, tunnel: int, *, oci: bool) -> Edg
     """Return the defaults of a node below `root`, with the cloud's address, a port of its own, and the stream tunnel.
 
     Services are carried by a proxy that changes nothing on the machine, whoever runs it. With `oci`, containers are
-    isolated, so the name server, on a loopback address, is not for them.
+    isolated, so the name server, on a loopback address, is not for them. Without root isolated containers have a
+    network of their own, where all is as on any node.
     """
     replace = msgspec.structs.replace
     config = EdgeCoreConfig.below(root)
@@ -477,18 +479,15 @@ def _config(root: Path, cloud: str, port: int, tunnel: int, *, oci: bool) -> Edg
         container_runtime_endpoint=OCI_ENDPOINT if oci else PROCESS_ENDPOINT,
         cgroup_root=f"/{root.parent.name}",
     )
+    mesh = replace(config.modules.edge_mesh, enable=True)
+    if not oci or is_machine_root():
+        plane = DataPlaneKind.USERSPACE
+        mesh = replace(mesh, data_plane=plane, service_cidrs=(), dns=not oci, dns_address=_NAME_SERVER)
     return replace(
         config,
         modules=replace(
             config.modules,
-            edge_mesh=replace(
-                config.modules.edge_mesh,
-                enable=True,
-                data_plane=DataPlaneKind.USERSPACE,
-                service_cidrs=(),
-                dns=not oci,
-                dns_address=_NAME_SERVER,
-            ),
+            edge_mesh=mesh,
             edge_hub=replace(hub, websocket=replace(hub.websocket, server=f"ws://{cloud}")),
             edge_stream=replace(config.modules.edge_stream, enable=True, server=f"ws://127.0.0.1:{tunnel}"),
             edged=replace(edged, tailored_kubelet_config=kubelet),

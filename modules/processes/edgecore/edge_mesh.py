@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,13 +23,14 @@ from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import Nft
-from modules.edge.edgemesh.plane import DataPlane, NftPlane
+from modules.edge.edgemesh.plane import DataPlane, NamespacedPlane, NftPlane
 from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.selection import Prefer
 from modules.edge.metaserver.watch_agent import ClientWatches, WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, DataPlaneKind
 from modules.processes.edgecore.config.edgehub import EdgeHub
+from modules.processes.edgecore.rootless import network_of_pods
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ def add_edge_mesh(
         hive.add(WatchAgent, config.node_name, ClientWatches())
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
     links = ServiceLinks()
-    hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names, links)
+    hive.add(EdgeMesh, settings, pods, planes(hive, config), counters, names, links)
     registry.register(MeshCollector(counters))
     return links.variables
 
@@ -82,7 +84,14 @@ def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> 
     names = DnsNames(zone, UpstreamResolver(servers, hive.clock, counters, serve_stale=mesh.serve_stale))
     ranges = (*(kubelet.pod_cidr or POD_CIDRS), *mesh.routed_pod_cidrs, mesh.dns_address, "127.0.0.0/8", "::1")
     clients = Clients(ranges, names)
-    return NameServer(names, partial(open_sockets, mesh.dns_address, HostAddresses()), clients, hive.clock, counters)
+    return NameServer(names, name_sockets(config), clients, hive.clock, counters)
+
+
+def name_sockets(config: EdgeCoreConfig) -> Callable[[], tuple[socket, socket]]:
+    """Return what opens the name server's sockets, in the network of the pods; it raises OSError."""
+    opened = partial(open_sockets, config.modules.edge_mesh.dns_address, HostAddresses())
+    network = network_of_pods(config)
+    return opened if network is None else partial(network, opened)
 
 
 class SnapshotPods:
@@ -114,11 +123,22 @@ class SnapshotPods:
         self._changed()
 
 
-def _planes(hive: Hive, config: EdgeCoreConfig) -> list[DataPlane]:
+def planes(hive: Hive, config: EdgeCoreConfig) -> list[DataPlane]:
+    """Return what may carry connections to Services, the best first."""
     mesh = config.modules.edge_mesh
-    planes: list[DataPlane] = []
+    network = network_of_pods(config)
+    if network is not None:
+        if mesh.data_plane is DataPlaneKind.USERSPACE:
+            _log.warning("without root no pod reaches a proxy: modules.edgeMesh.dataPlane is taken as nft")
+        is_on = mesh.data_plane is not DataPlaneKind.NONE
+        return [NamespacedPlane(_nft_plane(config), network)] if is_on else []
+    found: list[DataPlane] = []
     if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.NFT):
-        planes.append(NftPlane(KernelRules(Nft()), HostAddresses(), mesh.service_cidrs))
+        found.append(_nft_plane(config))
     if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.USERSPACE):
-        planes.append(ProxyPlane(hive.clock, HostAddresses(), mesh.service_cidrs))
-    return planes
+        found.append(ProxyPlane(hive.clock, HostAddresses(), mesh.service_cidrs))
+    return found
+
+
+def _nft_plane(config: EdgeCoreConfig) -> NftPlane:
+    return NftPlane(KernelRules(Nft()), HostAddresses(), config.modules.edge_mesh.service_cidrs)

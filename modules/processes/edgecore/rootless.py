@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from beehive import Clock
     from edged.probes.network import Network
+    from modules.edge.edgemesh.plane import Within
     from modules.processes.edgecore.config import EdgeCoreConfig
 
 _RECORD = "oci-namespaces"
@@ -65,19 +66,26 @@ def leave_no_namespaces(config: EdgeCoreConfig) -> None:
     namespaces_record(config).unlink(missing_ok=True)
 
 
+def network_of_pods(config: EdgeCoreConfig) -> Within | None:
+    """Return what calls functions in the network of the pods; None where that is the machine's."""
+    if not is_rootless(config):
+        return None
+    from modules.runtimes.oci.rootless.node_network import NodeNetwork  # noqa: PLC0415 - other nodes do without
+
+    return NodeNetwork().within
+
+
 def probing_network(config: EdgeCoreConfig, clock: Clock) -> Network | None:
     """Return the connections of probes and hooks to pods; None where the machine's network reaches them."""
-    if not is_rootless(config):
+    within = network_of_pods(config)
+    if within is None:
         return None
     from beehive.sockets import dialling  # noqa: PLC0415
     from edged.probes.sockets import SocketNetwork  # noqa: PLC0415
     from modules.runtimes.oci.network.default_network import POD_CIDR  # noqa: PLC0415
-    from modules.runtimes.oci.network.kernel import in_network_namespace  # noqa: PLC0415
-    from modules.runtimes.oci.rootless.node_network import NodeNetwork  # noqa: PLC0415
 
     ranges = config.modules.edged.tailored_kubelet_config.pod_cidr or (POD_CIDR,)
     pods = [ipaddress.ip_network(each) for each in ranges]
-    namespace = NodeNetwork().namespace
 
     def connect(host: str, port: int, clock: Clock, seconds: float) -> socket.socket:
         dial = partial(dialling.connect, host, port, clock, seconds)
@@ -85,6 +93,6 @@ def probing_network(config: EdgeCoreConfig, clock: Clock) -> Network | None:
             address = ipaddress.ip_address(host)
         except ValueError:
             return dial()
-        return in_network_namespace(namespace, dial) if any(address in each for each in pods) else dial()
+        return within(dial) if any(address in each for each in pods) else dial()
 
     return SocketNetwork(clock, connect)

@@ -53,11 +53,12 @@ def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
     if needs.beside:
         text = f"KubeEdge's edgemesh-agent runs here (interface {needs.beside}), so edgemesh stays off"
         yield warning(_MESH, text, "modules.edgeMesh.enable: false, or remove the agent and its interface")
-    if not needs.is_root:
+    if not needs.may_change_rules:
         text = "without root Services have addresses of 127.96.0.0/11"
         yield warning(_MESH, f"{text}, and no names" if needs.has_names else text, "run edgecore as root")
     elif needs.missing:
-        text = f"not installed: {', '.join(needs.missing)}; a proxy carries connections to Services"
+        instead = "a proxy carries" if needs.may_use_proxy else "nothing carries"
+        text = f"not installed: {', '.join(needs.missing)}; {instead} connections to Services"
         yield warning(_MESH, text, f"`apt-get install {' '.join(needs.missing)}` (Debian, Ubuntu)")
     elif needs.has_store and not needs.beside:
         yield ok(_MESH, "all programs of edgemesh are installed")

@@ -204,7 +204,10 @@ class MeshNeeds(msgspec.Struct, frozen=True):
 
     missing: tuple[str, ...] = ()
     """Packages of programs that are not installed."""
-    is_root: bool = True
+    may_change_rules: bool = True
+    """As root, or in the network of an ordinary user's pods."""
+    may_use_proxy: bool = True
+    """Whether pods reach a proxy of edgecore."""
     has_names: bool = True
     """Whether the name server is configured."""
     has_store: bool = True

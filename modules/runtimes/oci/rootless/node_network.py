@@ -12,9 +12,10 @@ import shutil
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from beehive.nesting import read_json
 from beehive.node_namespaces import DIRECTORY
@@ -28,6 +29,8 @@ from modules.runtimes.oci.network.kernel import (
     set_interface_up,
 )
 from modules.runtimes.shim.kernel import unshare
+
+T = TypeVar("T")
 
 MTU: Final = 65_520
 """The largest of slirp4netns: with the usual 1,500 pods have a tenth of its throughput."""
@@ -88,6 +91,10 @@ class NodeNetwork:
             except OSError as error:
                 raise PodNetworkError(_ATTEMPT, str(error)) from error
             return True
+
+    def within(self, function: Callable[[], T]) -> T:
+        """Call a function in the network, on a thread of its own. Raises OSError before the first `ensure`."""
+        return in_network_namespace(self.namespace, function)
 
     def forwards(self) -> dict[Forward, int]:
         """Return the ports that are forwarded, with their numbers. Raises PodNetworkError."""
@@ -174,7 +181,7 @@ class NodeNetwork:
     def _hear(self, announcements: str) -> None:
         """Let the next interface take IPv6 from slirp4netns, or from nobody: a pod could announce itself."""
         with suppress(OSError):  # a kernel without IPv6
-            in_network_namespace(self.namespace, lambda: _HEARD.write_text(announcements))
+            self.within(lambda: _HEARD.write_text(announcements))
 
     def _ask(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         request = {"execute": command, **({"arguments": arguments} if arguments else {})}

@@ -13,7 +13,6 @@ from modules.runtimes.oci.network.attachment import read_attachment
 from modules.runtimes.oci.network.capabilities import PORT_MAPPINGS
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.errors import PodNetworkError
-from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, NOT_READY, NetworkStatus, PodNetwork
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.rootless.node_network import MTU, Forward, NodeNetwork
@@ -138,7 +137,7 @@ class RootlessPodNetwork(PodNetwork):
                 self._forward()
 
     def _within(self, function: Callable[..., T], *arguments: Any) -> T:
-        return in_network_namespace(self._node.namespace, partial(function, *arguments))
+        return self._node.within(partial(function, *arguments))
 
     def _forward(self, demanded: Sequence[Forward] = ()) -> None:
         """Forward the ports of all sandboxes and no others. Raises PodNetworkError for a port that is demanded."""

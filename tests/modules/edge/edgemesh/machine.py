@@ -15,11 +15,9 @@ from typing import Final, TypeVar
 import pytest
 
 from modules.edge.edgemesh.nft.addresses import HostAddresses
-from modules.edge.edgemesh.nft.conntrack import delete_stale
-from modules.edge.edgemesh.nft.kernel import KernelRules, bridges_are_seen
+from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import Nft
-from modules.edge.edgemesh.nft.watch import NftWatch
-from modules.edge.edgemesh.plane import NftPlane
+from modules.edge.edgemesh.plane import NamespacedPlane, NftPlane
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from tests.support.patience import PATIENCE
 
@@ -54,19 +52,12 @@ class Machine:
         """Call a function in this machine's network."""
         return in_network_namespace(Path("/run/netns") / self._name, function)
 
-    def plane(self, *cidrs: str, sees_bridges: bool = True) -> NftPlane:
+    def plane(self, *cidrs: str, sees_bridges: bool = True) -> NamespacedPlane:
         """A data plane in this machine's network."""
         switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
         if switch.exists():
             self.do(lambda: switch.write_text(str(int(sees_bridges))))
-        rules = KernelRules(Nft(self.prefix), lambda _: self.do(lambda: bridges_are_seen("ip")))
-        return NftPlane(
-            rules,
-            HostAddresses(self.prefix),
-            cidrs or ("10.96.0.0/16",),
-            lambda stale: self.do(lambda: delete_stale(stale)),
-            lambda: self.do(NftWatch),
-        )
+        return NamespacedPlane(NftPlane(KernelRules(Nft()), HostAddresses(), cidrs or ("10.96.0.0/16",)), self.do)
 
     def set_up(self) -> None:
         """Make the bridge."""

@@ -22,7 +22,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.edge.edgemesh.nft.watch import Loss, NftWatch
-from modules.edge.edgemesh.plane import NftPlane, PlaneError
+from modules.edge.edgemesh.plane import NamespacedPlane, PlaneError
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
@@ -44,7 +44,7 @@ def table(*endpoints: Address, **changes: Any) -> PortTable:
     return made._replace(**changes)
 
 
-def apply(plane: NftPlane, *tables: PortTable, pods: tuple[Pod, ...] = ()) -> None:
+def apply(plane: NamespacedPlane, *tables: PortTable, pods: tuple[Pod, ...] = ()) -> None:
     """Apply tables."""
     plane.apply({each.key: each for each in tables}, [each.address for each in pods])
 
@@ -56,7 +56,7 @@ def machine() -> Iterator[Machine]:
 
 
 @pytest.fixture
-def plane(machine: Machine) -> NftPlane:
+def plane(machine: Machine) -> NamespacedPlane:
     made = machine.plane()
     made.prepare()
     return made
@@ -87,7 +87,7 @@ def source_of(server: socket.socket) -> str:
     return str(source[0])
 
 
-def test_connections_are_shared_among_the_endpoints(machine: Machine, plane: NftPlane) -> None:
+def test_connections_are_shared_among_the_endpoints(machine: Machine, plane: NamespacedPlane) -> None:
     """Cases 1, 4, 19: from the host and from pods, a pod to itself included, on a machine without a default route."""
     pods = [machine.add_pod() for _ in range(2)]
     servers = {each.address: each.listen(8080) for each in pods}
@@ -143,7 +143,7 @@ def test_services_of_ipv6_are_reached_as_those_of_ipv4(machine: Machine, affinit
                 client.do(partial(connect, address, 80))
 
 
-def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, plane: NftPlane) -> None:
+def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, plane: NamespacedPlane) -> None:
     """Cases 6, 7, 22."""
     pod = machine.add_pod()
     pod.listen(8080)
@@ -167,7 +167,7 @@ def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, p
         machine.do(lambda: connect(WEB, 81))
 
 
-def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: NftPlane) -> None:
+def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: NamespacedPlane) -> None:
     """Case 8: and with the policy Local the source stays."""
     pod, client = machine.add_pod(), machine.add_pod()
     server = pod.listen(8080)
@@ -185,7 +185,7 @@ def test_node_ports_are_on_each_address_but_loopback(machine: Machine, plane: Nf
 
 
 def test_an_external_address_without_endpoints_refuses_the_services_port_only(
-    machine: Machine, plane: NftPlane
+    machine: Machine, plane: NamespacedPlane
 ) -> None:
     """As with kube-proxy: the connection must not leave for whoever else has the address."""
     client, other = machine.add_pod(), machine.add_pod()
@@ -207,7 +207,7 @@ def test_an_external_address_without_endpoints_refuses_the_services_port_only(
 
 @pytest.mark.parametrize("is_here", [False, True])
 def test_the_policy_local_from_outside_is_not_for_pods_and_programs_of_the_node(
-    machine: Machine, plane: NftPlane, *, is_here: bool
+    machine: Machine, plane: NamespacedPlane, *, is_here: bool
 ) -> None:
     """As with kube-proxy, an ingress at its public address is reached from inside on each node."""
     far, near, client, stranger = (machine.add_pod() for _ in range(4))
@@ -228,7 +228,7 @@ def test_the_policy_local_from_outside_is_not_for_pods_and_programs_of_the_node(
             assert source_of(servers[near.address]) == stranger.address
 
 
-def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: NftPlane) -> None:
+def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: NamespacedPlane) -> None:
     """Cases 5, 17: also over the whole table being made again, as by a restarted agent."""
     pods = [machine.add_pod() for _ in range(3)]
     servers = {each.address: each.listen(8080) for each in pods}
@@ -247,7 +247,7 @@ def test_a_client_keeps_its_endpoint_while_it_is_there(machine: Machine, plane: 
 
 
 @pytest.mark.parametrize("at", [(WEB, 80), ("10.86.0.1", 30080)], ids=["ClusterIP", "NodePort"])
-def test_affinity_is_switched_on_and_off(machine: Machine, plane: NftPlane, at: Address) -> None:
+def test_affinity_is_switched_on_and_off(machine: Machine, plane: NamespacedPlane, at: Address) -> None:
     pods, client = [machine.add_pod() for _ in range(2)], machine.add_pod()
     servers = {each.address: each.listen(8080) for each in pods}
     given = table(*((each.address, 8080) for each in pods), node_port=30080)
@@ -257,7 +257,7 @@ def test_affinity_is_switched_on_and_off(machine: Machine, plane: NftPlane, at: 
 
 
 def test_a_client_reaches_the_service_also_when_no_more_clients_can_be_remembered(
-    machine: Machine, plane: NftPlane
+    machine: Machine, plane: NamespacedPlane
 ) -> None:
     """An attacker may send from any number of addresses."""
     pod, nft = machine.add_pod(), Nft(machine.prefix)
@@ -269,7 +269,9 @@ def test_a_client_reaches_the_service_also_when_no_more_clients_can_be_remembere
     machine.do(lambda: connect(WEB, 80)).close()
 
 
-def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(machine: Machine, plane: NftPlane) -> None:
+def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(
+    machine: Machine, plane: NamespacedPlane
+) -> None:
     """Cases 13, 16, 17: bytes come back after each of many changes, and their endpoint may be out of use."""
     pods = [machine.add_pod() for _ in range(2)]
     server = pods[0].listen(8080)
@@ -291,7 +293,7 @@ def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(mach
                 assert client.recv(1) == b"b"
 
 
-def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NftPlane) -> None:
+def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NamespacedPlane) -> None:
     """Case 15: the kernel itself says so, and what an agent does is no alarm."""
     apply(plane, table())
     watch = machine.do(NftWatch)
@@ -349,7 +351,7 @@ def test_the_module_repairs_each_deletion_once(machine: Machine, tmp_path: Path)
         threads.close()
 
 
-def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NftPlane) -> None:
+def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NamespacedPlane) -> None:
     """Case 21."""
     pod = machine.add_pod()
     pod.listen(8080)
@@ -362,7 +364,7 @@ def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NftPlane
     machine.do(lambda: connect(WEB, 80)).close()
 
 
-def test_unused_rules_are_deleted_also_an_earlier_processs(machine: Machine, plane: NftPlane) -> None:
+def test_unused_rules_are_deleted_also_an_earlier_processs(machine: Machine, plane: NamespacedPlane) -> None:
     sticky = table(("10.86.0.2", 1), ("10.86.0.3", 1), affinity=10)
     apply(plane, sticky, table(("10.86.0.2", 1), service="db", addresses=("10.96.0.2",), node_port=30000))
     nft = Nft(machine.prefix)
@@ -401,7 +403,7 @@ def test_without_the_program_the_reason_names_the_package() -> None:
         Nft(["/nowhere/program"]).apply("")
 
 
-def test_a_client_that_is_idle_for_its_time_is_free(machine: Machine, plane: NftPlane) -> None:
+def test_a_client_that_is_idle_for_its_time_is_free(machine: Machine, plane: NamespacedPlane) -> None:
     """Case 5: the kernel forgets it, and no other one."""
     with machine.do(lambda: socket.create_server(("127.0.0.1", 0))) as server:
         short = table(server.getsockname(), affinity=1)

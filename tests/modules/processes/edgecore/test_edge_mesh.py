@@ -1,6 +1,9 @@
 """edgemesh in edgecore: what pods get for it, and what an uninstalled node has left of it."""
 
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -10,14 +13,17 @@ from beehive.exposition import CollectorRegistry
 from edged.server.snapshots import Snapshots
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.program import Nft
+from modules.edge.edgemesh.plane import PlaneError
 from modules.processes.edgecore import edge_mesh
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, EdgeMeshOptions
+from modules.processes.edgecore.config.edge_mesh import FOREIGN_INTERFACE, DataPlaneKind, EdgeMeshOptions
 from modules.processes.edgecore.edge_mesh import SnapshotPods, hosts_of
 from modules.processes.edgecore.settings import edged_settings
 from modules.processes.edgecore.uninstall.commands import remove_service_rules
 from tests.modules.edge.edgemesh.machine import needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import pod
+
+T = TypeVar("T")
 
 
 def config(mesh: EdgeMeshOptions, *cluster_dns: str) -> EdgeCoreConfig:
@@ -83,6 +89,51 @@ def test_beside_kubeedges_agent_it_stays_off_with_a_warning(
     made = edge_mesh.add_edge_mesh(hive, config(EdgeMeshOptions(enable=True)), CollectorRegistry(), Snapshots())
     assert made is None
     assert "edgemesh stays off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("data_plane", "kinds", "warns"),
+    [
+        (DataPlaneKind.AUTO, ["nft"], False), (DataPlaneKind.NFT, ["nft"], False),
+        (DataPlaneKind.USERSPACE, ["nft"], True), (DataPlaneKind.NONE, [], False),
+    ],
+)  # fmt: skip
+def test_services_of_an_ordinary_users_pods_are_in_their_network(
+    data_plane: DataPlaneKind,
+    kinds: list[str],
+    warns: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No pod reaches a proxy on the machine, and nothing of the machine's is changed."""
+    entered: list[object] = []
+
+    def within(function: Callable[[], T]) -> T:
+        entered.append(function)
+        raise OSError("there is no such network")
+
+    monkeypatch.setattr(edge_mesh, "network_of_pods", lambda _: within)
+    planes = edge_mesh.planes(Hive(Threads()), config(EdgeMeshOptions(enable=True, data_plane=data_plane)))
+    assert [each.kind for each in planes] == kinds
+    for plane in planes:
+        with pytest.raises(PlaneError, match="there is no such network"):
+            plane.prepare()
+    assert len(entered) == len(kinds)
+    assert ("taken as nft" in caplog.text) is warns
+
+
+@needs_nft
+def test_the_name_server_of_an_ordinary_users_pods_listens_in_their_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the address that pods are given, on port 53; the machine has neither."""
+    with own_machine() as machine:
+        monkeypatch.setattr(edge_mesh, "network_of_pods", lambda _: machine.do)
+        opened = edge_mesh.name_sockets(config(EdgeMeshOptions(enable=True)))
+        for channel in opened():
+            with channel:
+                assert channel.getsockname() == ("169.254.20.10", 53)
+        assert "169.254.20.10" in machine.sh("ip address")
+    with pytest.raises(OSError, match="assign"), socket.socket() as probe:
+        probe.bind(("169.254.20.10", 0))
 
 
 @needs_nft
