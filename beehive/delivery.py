@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from beehive.message import Message
-from beehive.trace_context import current_context
-
-if TYPE_CHECKING:
-    from beehive.module_timers import ModuleTimer
 
 
 class DeliveryMode(StrEnum):
@@ -145,21 +141,3 @@ class Delivery(msgspec.Struct, eq=False):
     cause: int = 0
     trace: int = 0
     """These four as in `DeliveryRecord`; empty if the hive had no tap."""
-
-
-class Continuation:
-    """A function in an inbox that the module's loop calls: the rest of a handler that waited for an answer, or a timer.
-
-    `owner` is the instance of the module that it was made for. The inbox outlives the instance, and an instance started
-    after a failure does not run its predecessor's continuations. A continuation keeps the trace context of its making.
-    """
-
-    __slots__ = ("call", "owner", "span", "timer", "trace")
-
-    def __init__(self, owner: object, call: Callable[[], None], timer: "ModuleTimer | None" = None) -> None:
-        self.owner = owner
-        self.call = call
-        self.timer = timer
-        context = current_context()
-        self.span = context.span
-        self.trace = context.trace

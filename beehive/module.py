@@ -11,12 +11,12 @@ import pykka
 
 from beehive.actor import FAILURES, Actor
 from beehive.clock import Clock, Timer
-from beehive.delivery import Continuation, Delivery, DropReason, Outcome, TimerRun
+from beehive.delivery import Delivery, DropReason, Outcome, TimerRun
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
 from beehive.inbox import COMMAND_CAPACITY
 from beehive.message import Message
-from beehive.module_timers import ModuleTimer, ModuleTimers
+from beehive.module_timers import Continuation, ModuleTimer, ModuleTimers
 from beehive.names import OK
 from beehive.resource import Side
 from beehive.runtime import RunningActor

@@ -1,9 +1,27 @@
-"""Timers whose functions run on a module's thread."""
+"""Functions that a module's loop calls: timers, and the rest of handlers that waited for an answer."""
 
 from collections.abc import Callable
 
 from beehive.clock import Timer
-from beehive.delivery import Continuation
+from beehive.trace_context import current_context
+
+
+class Continuation:
+    """A function in an inbox that the module's loop calls: the rest of a handler that waited for an answer, or a timer.
+
+    `owner` is the instance of the module that it was made for. The inbox outlives the instance, and an instance started
+    after a failure does not run its predecessor's continuations. A continuation keeps the trace context of its making.
+    """
+
+    __slots__ = ("call", "owner", "span", "timer", "trace")
+
+    def __init__(self, owner: object, call: Callable[[], None], timer: "ModuleTimer | None" = None) -> None:
+        self.owner = owner
+        self.call = call
+        self.timer = timer
+        context = current_context()
+        self.span = context.span
+        self.trace = context.trace
 
 
 class ModuleTimer:

@@ -31,6 +31,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("page", [*TOP_PAGES, REPOSITORY / "CHANGELOG.md", *PAGES], ids=_name)
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)
+
+
 def test_every_file_that_a_table_of_files_names_is_there() -> None:
     """Its path begins at the top of the repository, or in the page's package."""
     wrong = [

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from beehive.clock import Timer
-from beehive.delivery import Continuation
-from beehive.module_timers import ModuleTimer
+from beehive.module_timers import Continuation, ModuleTimer
 from beehive.simulation import Simulation
 
 

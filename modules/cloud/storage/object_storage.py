@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from heapq import merge
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -43,7 +43,6 @@ from modules.cloud.storage.unbound_pods import UnboundPods
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
-    from modules.cloud.storage.stored_changes import StoredChange
 
 
 _POD = "Pod"
@@ -89,6 +88,19 @@ class ObjectEvent(msgspec.Struct, frozen=True):
             return False
         before, after = self.old.get("spec"), self.new.get("spec")
         return before is after or before == after
+
+
+class StoredChange(NamedTuple):
+    """One change, as a row of the database has it."""
+
+    version: int
+    key: ObjectKey
+    type: EventType
+    body: bytes | None
+    """The object after the change as JSON, of a deleted one its last state; None for a Secret that exists: its values
+    are kept only while they are its present ones."""
+    old: bytes | None = None
+    """The object before the change, if a selector could tell the two apart."""
 
 
 class Storage:
@@ -404,7 +416,7 @@ class Storage:
         version: int,
         *,
         complete: bool,
-        changes: "Iterable[StoredChange]" = (),
+        changes: Iterable[StoredChange] = (),
         has_gap: bool = False,
     ) -> None:
         """Apply the changes of other cloudcores, with an event for each.
@@ -437,7 +449,7 @@ class Storage:
         self._version = max(self._version, version)
         self.set_savepoint()
 
-    def _adopt_change(self, change: "StoredChange") -> None:
+    def _adopt_change(self, change: StoredChange) -> None:
         """Apply one change of another cloudcore, if its row has the object."""
         key, old = change.key, self._objects.get(change.key)
         if old is not None and int(version_of(old) or 0) >= change.version:

@@ -5,8 +5,7 @@ from typing import Protocol
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.lister import Lister
-from modules.cloud.storage.object_storage import ObjectEvent
-from modules.cloud.storage.stored_changes import StoredChange
+from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
 
 
 class ObjectStore(Lister, Protocol):

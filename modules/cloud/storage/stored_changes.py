@@ -1,27 +1,14 @@
-"""The changes of objects as the database keeps them: for watches after a restart, and for other cloudcores' watches."""
+"""Rows of the changes of objects, from which watches go on after a restart and other cloudcores follow."""
 
 from typing import Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, ObjectKey, metadata_of
-from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, metadata_of
+from modules.cloud.storage.object_storage import EventType, ObjectEvent, StoredChange
 
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
 _SECRET_VALUES: Final = ("data", "stringData")
-
-
-class StoredChange(NamedTuple):
-    """One change, as a row has it."""
-
-    version: int
-    key: ObjectKey
-    type: EventType
-    body: bytes | None
-    """The object after the change as JSON, of a deleted one its last state; None for a Secret that exists: its values
-    are kept only while they are its present ones."""
-    old: bytes | None = None
-    """The object before the change, if a selector could tell the two apart."""
 
 
 def stored_change(event: ObjectEvent) -> StoredChange:

@@ -8,8 +8,8 @@ import msgspec
 from beehive.decoding import decode_json
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject, key_of, version_of
-from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
-from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
+from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage, StoredChange
+from modules.cloud.storage.stored_changes import StoredHistory
 
 CHANGES: Final = 1000
 BYTES: Final = 2 * 1024 * 1024

@@ -15,8 +15,7 @@ from modules.cloud.edgecontroller.mirror.mirrored_bodies import (
     compact,
     partial_object,
 )
-from modules.cloud.storage.object_storage import EventType, ObjectEvent
-from modules.cloud.storage.stored_changes import StoredChange
+from modules.cloud.storage.object_storage import EventType, ObjectEvent, StoredChange
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, func, select
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.database.tables import changes, history, objects
-from modules.cloud.storage.object_storage import EventType
-from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
+from modules.cloud.storage.object_storage import EventType, StoredChange
+from modules.cloud.storage.stored_changes import StoredHistory
 
 _ROWS = 16
 """Rows that are in memory at a time while they are read."""

@@ -23,10 +23,10 @@ from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
 from modules.cloud.storage.database.tables import dialect_of, node_states, object_syncs, objects, sessions, signing_keys
 from modules.cloud.storage.database.turns import Turns
-from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey
-from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
+from modules.cloud.storage.stored_changes import StoredHistory
 
 _log = logging.getLogger(__name__)
 

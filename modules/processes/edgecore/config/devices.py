@@ -19,32 +19,30 @@ class DeviceTwins(Section, frozen=True, kw_only=True):
     """The devices of the node: their properties, desired and reported, and their states."""
 
     dmi_sock_group: Annotated[str, GROUP] = ""
-    """The group whose members may connect to the socket of mappers, which has the mode 0660; empty for edgecore's own.
-    Ours."""
+    """The group whose members may connect to the socket of mappers (mode 0660); empty for edgecore's own. Ours."""
 
     dmi_sock_path: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge")
-    """Directory of the socket `dmi.sock` for mappers of devices to register; or, if the path ends in `.sock`, any
-    name in that directory: the socket is called dmi.sock nevertheless, as in KubeEdge."""
+    """Directory of the socket `dmi.sock`, on which mappers of devices register; of a path that ends in `.sock` its
+    directory, as in KubeEdge."""
 
     enable: Annotated[bool, Switch()] = True
-    """Whether the node keeps devices. Without a device it costs nothing but some memory."""
+    """Whether the node keeps devices."""
 
     enable_mappers: Annotated[bool, Switch()] = True
-    """Whether mappers may register on the socket. Ours: KubeEdge's is always there."""
+    """Whether mappers may register on the socket. Ours."""
 
     like_kube_edge: Annotated[bool, Switch()] = False
-    """Whether values, times and repetitions are exactly KubeEdge's: values of at most 512 plain characters that the
-    device's model does not check, each equal report sent to the cloud again, no desired value of the cloud for
-    applications, no last time online of a device that is offline. Ours."""
+    """Whether values, times and repetitions are exactly KubeEdge's: at most 512 plain characters that no model checks,
+    each equal report sent again, no desired value for applications, no last time online. Ours."""
 
     mapper_report_burst: Annotated[int, Whole("reports", 1, 1_000_000)] = 500
-    """Reports of one mapper that are taken in a burst. Ours: KubeEdge takes 100 of all mappers together."""
+    """Reports of one mapper that are accepted in a burst. Ours: KubeEdge accepts 100 of all mappers together."""
 
     mapper_report_qps: Annotated[int, Whole("reports a second", 1, 1_000_000)] = field(
         default=200, name="mapperReportQPS"
     )
-    """Reports of one mapper that are taken a second; further ones are refused with RESOURCE_EXHAUSTED. Ours: KubeEdge
-    takes one of all mappers together."""
+    """Reports of one mapper that are accepted a second; others are refused with RESOURCE_EXHAUSTED. Ours: KubeEdge
+    accepts one of all mappers together."""
 
     @property
     def dmi_socket(self) -> Path:
@@ -57,8 +55,8 @@ class EventBusTls(Section, frozen=True, kw_only=True):
     """TLS of the connection to the MQTT broker."""
 
     enable: Annotated[bool, Switch()] = False
-    """Whether the connection has TLS, the broker is verified, and the node shows a certificate; then mqttServerExternal
-    begins with `ssl://`. KubeEdge takes `ssl://` without this too, and verifies nothing."""
+    """Whether the connection has TLS with both sides' certificates checked; then mqttServerExternal begins with
+    `ssl://`. KubeEdge accepts `ssl://` without this, and verifies nothing."""
 
     tls_mqtt_ca_file: Annotated[Path, AbsolutePath()] = field(
         default=Path("/etc/kubeedge/ca/rootCA.crt"), name="tlsMqttCAFile"
@@ -76,22 +74,21 @@ class EventBusOptions(Section, frozen=True, kw_only=True):
     """MQTT: messages of applications at the node, and to them."""
 
     enable: Annotated[bool, Switch()] = False
-    """Whether the node connects to an MQTT broker. KubeEdge's default is true, and its node dials for ever where there
-    is no broker."""
+    """Whether the node connects to an MQTT broker. KubeEdge's default is true; its node dials for ever without one."""
 
     event_bus_tls: EventBusTls = field(default=EventBusTls(), name="eventBusTLS")
     """TLS of the connection."""
 
     mqtt_mode: Annotated[int, Whole("", 0, 2)] = 2
-    """2: the broker of mqttServerExternal. 0: a mosquitto of the node's own on mqttServerInternal, which edgecore
-    starts and watches; it must be installed. 1: both; messages for applications are published at both."""
+    """2: the broker of mqttServerExternal. 0: a mosquitto on mqttServerInternal, which edgecore starts and watches; it
+    must be installed. 1: both; messages for applications are published at both."""
 
     mqtt_password: Annotated[SecretText, Secret()] = SecretText()
     """Password for the broker; for the internal one its clients'. A secret: never logged."""
 
     mqtt_qos: Annotated[int, Whole("", 0, 2)] = field(default=1, name="mqttQOS")
-    """Quality of service of messages at the internal broker; at an external one it is 1, as in KubeEdge.
-    KubeEdge's default is 0, and then a client that is away misses messages."""
+    """Quality of service at the internal broker; at an external one it is 1, as in KubeEdge. With 0, KubeEdge's
+    default, a client that is away misses messages."""
 
     mqtt_retain: Annotated[bool, Switch()] = False
     """Whether the internal broker keeps the newest message of each topic for clients that subscribe later."""
@@ -103,12 +100,12 @@ class EventBusOptions(Section, frozen=True, kw_only=True):
     """Where the internal broker listens. Beyond this machine it needs mqttUsername."""
 
     mqtt_session_queue_size: Annotated[int, Whole("messages", 1, 1_000_000)] = 10_000
-    """Messages that wait at the internal broker for a client that is slow or away; less than 10,000 counts as 10,000,
-    for what comes while eventbus is started again waits there too. KubeEdge's default is 100."""
+    """Messages that wait at the internal broker for a slow or absent client; less than 10,000 counts as 10,000, because
+    messages wait there while eventbus restarts. KubeEdge's default is 100."""
 
     mqtt_sub_client_id: Annotated[str, Text("text", most=128)] = field(default="", name="mqttSubClientID")
-    """Name under which the broker keeps what comes while edgecore restarts; empty for `edgecore-NODE`. KubeEdge's
-    second name, mqttPubClientID, is not needed: there is one connection."""
+    """Name under which the broker keeps messages while edgecore restarts; empty for `edgecore-NODE`. KubeEdge's second
+    name, mqttPubClientID, is not needed."""
 
     mqtt_username: Annotated[str, Text("text", most=256)] = ""
     """User for the broker; empty without one. At the internal one all clients log in with it."""

@@ -67,15 +67,15 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     takes the first that works."""
 
     dns: Annotated[bool, Switch()] = True
-    """Whether pods with dnsPolicy ClusterFirst ask this node for names: names of Services from its own knowledge, all
-    others from the servers of the host. It needs root, for port 53."""
+    """Whether pods with dnsPolicy ClusterFirst ask this node for names: of Services from its own knowledge, all others
+    from the host's servers. It needs root, for port 53."""
 
     dns_address: Annotated[str, IP_ADDRESS] = "169.254.20.10"
     """Address of the name server. Pods keep it, so it does not change while they run."""
 
     prefer: Annotated[Preference, Choice(Preference)] = Preference.NODE
-    """Which endpoints a Service without a traffic distribution uses: this node's, then its node group's, its
-    zone, then all; or all alike, as with kube-proxy."""
+    """Which endpoints a Service without a traffic distribution uses: this node's, then its node group's, its zone's,
+    then all; or all alike, as with kube-proxy."""
 
     stub_domains: Annotated[dict[str, str], TextMap(DNS_DOMAIN, IP_ADDRESS, _MOST_DOMAINS)] = field(
         default_factory=dict
@@ -88,11 +88,11 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     routed_pod_cidrs: Annotated[tuple[str, ...], TextList(Cidr(), _MOST_ROUTED)] = field(
         default=(), name="routedPodCIDRs"
     )
-    """Ranges of pods' addresses that reach other nodes, as with WireGuard or a CNI of the whole cluster. Other nodes'
-    pods inside this node's own range are left out otherwise: each node may have the same."""
+    """Ranges of pods' addresses that reach other nodes, by WireGuard or a CNI of the whole cluster. Others inside this
+    node's own range are left out: each node may have the same."""
 
     serve_stale: Annotated[bool, Switch()] = True
-    """Whether an answer of another name server is given for a day after its time while none answers."""
+    """Whether an answer of another name server is served for a day after its time while no server answers."""
 
     service_cidrs: Annotated[tuple[str, ...], TextList(Cidr(), _MOST_RANGES)] = field(
         default=("10.96.0.0/16",), name="serviceCIDRs"

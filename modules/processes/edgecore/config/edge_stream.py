@@ -14,20 +14,19 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     """The tunnel of `kubectl logs`, `exec`, `attach` and metrics-server to this node."""
 
     enable: Annotated[bool, Switch()] = False
-    """Whether the node dials the cloud's stream tunnel. Whoever may use it in the cloud reads the logs of this node's
-    containers and runs commands in them. It opens no port of the node."""
+    """Whether the node dials the cloud's stream tunnel. Whoever may use it in the cloud can read logs and run commands
+    in this node's containers. It opens no port of the node."""
 
     handshake_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 30
     """Longest wait for the connection to be made, TLS and upgrade included."""
 
     max_streams: Annotated[int, Whole("streams", 1, 2000)] = 200
-    """Logs, commands and port forwardings of this node through the tunnel at a time; further ones are refused. Each has
-    a thread, and all together at most 32 MiB of buffers. KubeEdge has no such limit."""
+    """Logs, commands and port forwardings through the tunnel at a time; others are refused. Each has a thread, and all
+    together at most 32 MiB of buffers. KubeEdge has no limit."""
 
     read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """Longest silence of the cloud, which is asked with a websocket ping every 5 seconds; then the tunnel is taken for
-    dead and made again. KubeEdge reads the key and ignores it, so that it notices a silent loss only when it writes.
-    """
+    """Longest silence of the cloud; a websocket ping asks it every 5 seconds. Then the tunnel counts as dead and is
+    made again. KubeEdge ignores the key."""
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10004"
     """Address of cloudcore's tunnel server (cloudStream's tunnelPort). `host:port` uses TLS; `ws://host:port` does not
@@ -36,8 +35,8 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     tls_tunnel_ca_file: Annotated[Path, AbsolutePath()] = field(
         default=Path("/etc/kubeedge/ca/rootCA.crt"), name="tlsTunnelCAFile"
     )
-    """The CA that the tunnel server's certificate is checked against (PEM); edgehub fetches it. KubeEdge does not check
-    that certificate at all."""
+    """The CA that the tunnel server's certificate is checked against (PEM); edgehub fetches it. KubeEdge checks
+    nothing."""
 
     tls_tunnel_cert_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.crt")
     """The node's certificate (PEM), which edgehub fetches and renews; read for each connection."""
@@ -46,5 +45,5 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     """The key of that certificate (PEM)."""
 
     write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """How long the cloud may read nothing while bytes wait for it; then the tunnel is made again. KubeEdge reads the
-    key and ignores it."""
+    """How long the cloud may read nothing while bytes wait for it; then the tunnel is made again. KubeEdge ignores the
+    key."""

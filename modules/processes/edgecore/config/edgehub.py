@@ -22,9 +22,8 @@ class WebSocket(Section, frozen=True, kw_only=True):
     """The websocket to cloudcore, the only transport of this edgecore."""
 
     backup_servers: Annotated[tuple[str, ...], TextList(WEBSOCKET_SERVER, 16)] = ()
-    """Addresses of other cloudcores that serve the same nodes, each as in server. When the connection ends or cannot be
-    made, the next of them is tried, and after the last one server again. Ours: KubeEdge has one address, of a load
-    balancer."""
+    """Addresses of other cloudcores that serve the same nodes, tried in turn when a connection ends or fails. Ours:
+    KubeEdge has one address, of a load balancer."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether the websocket is used. It must be, as long as edgeHub is enabled."""
@@ -33,18 +32,15 @@ class WebSocket(Section, frozen=True, kw_only=True):
     """Longest wait for the connection to be made, TLS and upgrade included."""
 
     read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
-    """Longest silence of the cloud, which is asked with a websocket ping after half of it; then the connection
-    is taken for dead and made again. KubeEdge's default is 15, but it reads without a deadline, and so notices a
-    silent loss only when it writes."""
+    """Longest silence of the cloud; a websocket ping asks it after half of this. Then the connection counts as dead and
+    is made again. KubeEdge's default is 15, and it notices a silent loss only when it writes."""
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10000"
     """Address of cloudcore's websocket. `host:port` and `wss://host:port` use TLS; `ws://host:port` does not and is for
-    a cloudcore on the same machine only. The form with a scheme is ours: KubeEdge takes `host:port`. KubeEdge's default
-    is this machine's own address; ours is this machine's loopback interface.
-    """
+    a cloudcore on the same machine only. A scheme is ours."""
 
     write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
-    """Longest a write may block before the connection is taken for dead. KubeEdge's default is 15."""
+    """Longest a write may block before the connection counts as dead. KubeEdge's default is 15."""
 
 
 class Quic(Section, frozen=True, kw_only=True):
@@ -58,24 +54,23 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     """The link to the cloud."""
 
     compression: Annotated[bool, Switch()] = False
-    """Whether messages are compressed, if the cloud agrees (websocket's permessage-deflate). Ours: KubeEdge's cloud
-    does not agree, and nothing changes; our cloudcore does. Costs 50 KiB of memory and some processor time."""
+    """Whether messages are compressed (permessage-deflate), if the cloud agrees: ours does, KubeEdge's does not. Ours.
+    Costs 50 KiB of memory and some processor time."""
 
     enable: Annotated[bool, Switch()] = True
-    """Whether edgecore connects to a cloud. Without it the node runs what its store holds."""
+    """Whether edgecore connects to a cloud. Without it the node runs the objects in its store."""
 
     heartbeat: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """Time between two keepalives. The cloud takes a node for gone after 30 s without one, so more than 15
-    leaves no room for a lost message."""
+    """Time between two keepalives. The cloud ends the session after 30 s without one, so more than 15 leaves no room
+    for a lost message."""
 
     http_server: Annotated[str, HTTPS_URL] = "https://127.0.0.1:10002"
-    """Where the node fetches the CA and its own certificate, and renews it. Only used when the websocket has TLS;
-    then it must be https."""
+    """Where the node fetches the CA and its own certificate, and renews it. Only used when the websocket has TLS; then
+    it must be https."""
 
     max_frame_bytes: Annotated[int, Size(64 * 1024, 1024**3)] = 16 * 1024**2
-    """Largest message from the cloud that is read; a larger one is thrown away while it comes, and logged.
-    Ours: KubeEdge has no limit, so that one message can exhaust a small device. Pod lists over 1 MiB are
-    real."""
+    """Largest message from the cloud that is read; a larger one is discarded while it arrives, and logged. Ours:
+    KubeEdge has no limit. Pod lists over 1 MiB are real."""
 
     message_burst: Annotated[int, Whole("messages", 0, 1_000_000)] = 60
     """Messages to the cloud in a burst, before messageQPS holds them back."""
@@ -84,30 +79,28 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     """Rate of messages to the cloud over time; keepalives do not count. 0: no limit."""
 
     project_id: Annotated[str, PROJECT_ID] = field(default="e632aba927ea4ac2b575ec1603d56f10", name="projectID")
-    """Part of the websocket's URL and of its headers. KubeEdge's cloud ignores it; every node carries the
-    same."""
+    """Part of the websocket's URL and headers, which KubeEdge's cloud ignores."""
 
     quic: Quic = Quic()
     """The other transport."""
 
     rotate_certificates: Annotated[bool, Switch()] = True
-    """Whether the node's certificate is renewed before it expires, between 70 and 90 % of its life. The link is then
-    made again; nothing on it is lost."""
+    """Whether the node's certificate is renewed between 70 and 90 % of its life. The link is then made again, and loses
+    nothing."""
 
     tls_ca_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/ca/rootCA.crt")
-    """The CA that the cloud's certificate is checked against (PEM); fetched together with the node's certificate."""
+    """The CA that the cloud's certificate is checked against (PEM), fetched together with the node's certificate."""
 
     tls_cert_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.crt")
-    """The node's certificate (PEM). When it is missing, expired or of another node, edgecore fetches one with the
-    token before it connects."""
+    """The node's certificate (PEM). When it is missing, expired or of another node, edgecore fetches one with the token
+    before it connects."""
 
     tls_private_key_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.key")
     """The key of the node's certificate (PEM), made on the node and readable by its owner alone."""
 
     token: Annotated[SecretText, Secret()] = SecretText()
-    """Token for the node's first certificate: `cloudcore token` or `keadm gettoken` prints it. Not needed once there is
-    a certificate; `edgecore join` uses one without writing it here. A secret: never logged.
-    """
+    """Token for the node's first certificate, from `cloudcore token` or `keadm gettoken`; `edgecore join` uses one
+    without writing it here. A secret: never logged."""
 
     websocket: WebSocket = WebSocket()
     """The transport."""

@@ -202,45 +202,39 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Address of the read-only server. It asks for no credentials, so leave it on the loopback interface."""
 
     allowed_unsafe_sysctls: Annotated[tuple[str, ...], TextList(SYSCTL_PATTERN, 64)] = ()
-    """Kernel parameters that pods may set beside the safe ones; a name that ends in `*` stands for all that begin
-    so."""
+    """Kernel parameters that pods may set beside the safe ones; `*` at the end stands for any end."""
 
     cgroup_driver: Annotated[CgroupDriver, Choice(CgroupDriver, "it must be the container runtime's too")] = (
         CgroupDriver.CGROUPFS
     )
-    """Who makes control groups: edgecore itself in the kernel's file system, or systemd, as the container
-    runtime is configured too."""
+    """Who makes control groups: edgecore itself, or systemd. It must be the container runtime's too."""
 
     cgroup_root: Annotated[str, CGROUP] = ""
-    """Parent of the pods' cgroup (`kubepods`). Default empty: the top. Two agents on one machine need
-    two of them."""
+    """Parent of the pods' cgroup (`kubepods`). Default empty: the top. Two agents on one machine need two of them."""
 
     cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
-    """Whether classes and pods have cgroups of their own. Where they cannot be made (no root, no cgroups, the
-    process runtime) pods run without, and the log has the reason."""
+    """Whether classes and pods have cgroups of their own. Where they cannot be made, pods run without, and the log has
+    the reason."""
 
     cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
-    """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any
-    KubeEdge node without edgemesh."""
+    """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any KubeEdge node
+    without edgemesh."""
 
     cluster_domain: Annotated[str, DNS_DOMAIN] = "cluster.local"
-    """Domain where pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
-    clusterDNS."""
+    """Domain in which pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with clusterDNS."""
 
     container_log_max_files: Annotated[int, Whole("files", 2, 10_000)] = 5
-    """Files that are kept of a container's log, with the open one."""
+    """Most files of a container's log, the open one included."""
 
     container_log_max_size: Annotated[int, Size(0, 1 << 40)] = 10 << 20
-    """Size above which a container's log is rotated. Rotated files are compressed, except for the newest. 0:
-    never.
-    """
+    """Size above which a container's log is rotated. Rotated files are compressed, except for the newest. 0: never."""
 
     container_log_monitor_interval: Annotated[float, Duration(3.0, _DAY)] = 10.0
-    """Time between two looks at the sizes of logs."""
+    """Time between two checks of the sizes of logs."""
 
     container_runtime_endpoint: Annotated[str, RUNTIME_ENDPOINT] = "unix:///run/containerd/containerd.sock"
-    """Socket of the container runtime (CRI). `embedded://` is ours: the runtime inside edgecore, whose
-    containers are plain processes of this machine; nothing need be installed, and nothing is isolated."""
+    """Socket of the container runtime (CRI). The runtimes `embedded://oci`, `embedded://docker` and `embedded://`
+    (plain processes, no isolation) are inside edgecore."""
 
     cpu_cfs_quota: Annotated[bool, Switch()] = field(default=True, name="cpuCFSQuota")
     """Whether CPU limits are enforced."""
@@ -269,46 +263,43 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
         default_factory=lambda: dict(DEFAULT_HARD)
     )
     """Resources that must be left on the node: below a threshold pods are ended immediately, one after the other. The
-    reserve is not allocatable. A file with this key replaces all defaults; `0%` switches a signal off.
-    """
+    reserve is not allocatable. This key replaces all defaults; `0%` switches a signal off."""
 
     eviction_max_pod_grace_period: Annotated[int, Whole("seconds", 0, 86_400)] = 0
     """Longest time that a pod gets to end when a soft threshold is met."""
 
     eviction_minimum_reclaim: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
-    """How much more than a threshold asks for must be there before it is over. Default nothing."""
+    """How much beyond a threshold must be reclaimed. Default nothing."""
 
     eviction_pressure_transition_period: Annotated[float, Duration(0.0, _DAY)] = 300.0
-    """How long the node reports pressure after the last time it was under pressure."""
+    """How long the node still reports pressure that is over."""
 
     eviction_soft: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
-    """Resources that should be left on the node: below a threshold for longer than evictionSoftGracePeriod, pods are
-    ended with their grace period. Default nothing.
-    """
+    """Resources that should be left: below a threshold for longer than evictionSoftGracePeriod, pods are ended with
+    their grace period. Default nothing."""
 
     eviction_soft_grace_period: Annotated[dict[str, float], DurationMap(SIGNAL, 6)] = field(default_factory=dict)
-    """How long each soft threshold must be met before something is done."""
+    """How long each soft threshold must be met before pods are ended."""
 
     image_gc_high_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
         default=85, name="imageGCHighThresholdPercent"
     )
-    """Part of the images' file system in use above which unused images are removed. 100: never."""
+    """Usage of the images' file system above which unused images are removed. 100: never."""
 
     image_gc_low_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
         default=80, name="imageGCLowThresholdPercent"
     )
-    """Part in use that their removal aims at."""
+    """Usage at which their removal ends."""
 
     image_maximum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=0.0, name="imageMaximumGCAge")
-    """Time without use after which an image is removed although there is room. 0s: none is."""
+    """Time without use after which an image is removed although there is room. 0s: never."""
 
     image_minimum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=120.0, name="imageMinimumGCAge")
     """How long an image stays after it was first seen: it may have been pulled to be used."""
 
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
-    """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the kubelet. KubeEdge's
-    own default is containerd's socket even if another runtime is configured.
-    """
+    """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the kubelet; KubeEdge's
+    default is containerd's socket."""
 
     kube_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
     """Resources reserved for edgecore and the container runtime; they are not allocatable. Default nothing."""
@@ -317,45 +308,39 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Their cgroup, when enforceNodeAllocatable says kube-reserved. It must exist."""
 
     max_parallel_image_pulls: Annotated[int, Whole("pulls", 0, 1000)] = 0
-    """Most images that are pulled at a time when serializeImagePulls is false. 0: no limit, which the kubelet
-    writes as null."""
+    """Most images that are pulled at a time when serializeImagePulls is false. 0: no limit."""
 
     max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
-    """Most pods on this node; the node reports it as its capacity."""
+    """Most pods on this node, which it reports as its capacity."""
 
     node_lease_duration_seconds: Annotated[int, Whole("seconds", 1, 3600)] = 40
-    """How long the node's lease is valid. It is renewed after 5/16 of this: 12.5 s of 40. The cloud takes a node for
-    NotReady that has not renewed for its --node-monitor-grace-period (40 s): more than 100 here needs more there."""
+    """How long the node's lease is valid. It is renewed after 5/16 of this. The cloud marks a node NotReady that has
+    not renewed for its --node-monitor-grace-period (40 s): more than 100 here needs more there."""
 
     node_status_max_images: Annotated[int, Whole("images", -1, 100_000)] = 50
-    """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file has
-    0, none, and a file with this value gets none."""
+    """Images that the node's status names, the largest. -1: all. KubeEdge's own file has 0, none."""
 
     node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 3600.0
-    """Time after which the node's status is sent although nothing changed. A change is sent immediately, and the lease
-    shows that the node lives; the cloud answers each report with the whole node. KubeEdge's default is 5m0s.
-    """
+    """Time after which the node's status is sent although nothing changed; a change is sent immediately. The cloud
+    answers each report with the whole node. KubeEdge's default is 5m0s."""
 
     node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
-    """Time between two looks at the node's own status; a change is sent immediately."""
+    """Time between two checks of the node's own status."""
 
     pod_cidr: Annotated[tuple[str, ...], PodCidrs()] = field(default=(), name="podCIDR")
     """Addresses of pods, with embedded://oci and embedded://docker: of edgecore's own network, and `ipRanges` for a CNI
-    configuration that declares this capability. Default empty: 10.86.0.0/16, or as in the CNI configuration. Pods of
-    the former addresses must be removed before others get new ones."""
+    configuration with this capability. Default empty: 10.86.0.0/16, or as in the CNI configuration. Remove the pods
+    before you change it."""
 
     pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
-    """Directory of the containers' log files, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below
-    it."""
+    """Directory of the containers' logs, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below it."""
 
     pod_pids_limit: Annotated[int, Whole("processes", -1, 4_194_304)] = -1
     """Most processes of a pod. -1: no limit but the machine's."""
 
     read_only_port: Annotated[int, Whole("", 0, 65_535)] = 10255
     """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`, logs of containers). 0: none. Default the
-    kubelet's 10255, where every monitoring tool looks; KubeEdge's 10350 is also the port of its cloud's
-    tunnel, so that edgecore and cloudcore could not run on one machine. A file that says 10350 gets
-    10350."""
+    kubelet's; KubeEdge's 10350 is also the port of its cloud's tunnel."""
 
     register_node: Annotated[bool, Switch()] = True
     """Whether edgecore creates its Node object in the cloud."""
@@ -373,7 +358,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """The host's resolver configuration, which pods' own is made from."""
 
     runtime_request_timeout: Annotated[float, Duration(1.0, 3600.0)] = 120.0
-    """Deadline of a call to the container runtime, image pulls excepted."""
+    """Deadline of a call to the container runtime, except for image pulls."""
 
     seccomp_default: Annotated[bool, Switch()] = False
     """Whether containers that name no seccomp profile get the container runtime's, instead of none."""
@@ -385,14 +370,13 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Whether images are pulled one after the other. false: up to maxParallelImagePulls at a time."""
 
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
-    """Longest time between two looks at a pod where nothing seems to happen; also how late, at most, a
-    changed configmap reaches its volume when its message was missed."""
+    """Longest time between two syncs of a pod; a changed configmap whose message was missed reaches its volume this
+    late at most."""
 
     shutdown_grace_period: Annotated[float, Duration(0.0, _DAY)] = 0.0
-    """How long a shutdown of the machine waits until the pods have ended (systemd's logind; its
-    InhibitDelayMaxSec must be as long). Without logind SIGPWR begins it. 0s: no wait, and pods run again after a
-    reboot; pods that were ended in time stay Failed, as with the kubelet.
-    """
+    """How long a shutdown of the machine waits until the pods have ended (systemd's logind; its InhibitDelayMaxSec must
+    be as long). Without logind SIGPWR begins it. 0s: no wait, and pods run again after a reboot; pods that were ended
+    in time stay Failed, as with the kubelet."""
 
     shutdown_grace_period_by_pod_priority: Annotated[dict[int, int], PriorityPeriods(32)] = field(default_factory=dict)
     """Grace periods by the lowest priority of the pods that get them, lowest first; replaces the two other keys."""
@@ -401,8 +385,8 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Part of shutdownGracePeriod that is kept for components of the system, which end last."""
 
     static_pod_path: Annotated[str, OPTIONAL_PATH] = "/etc/kubeedge/manifests"
-    """Directory of static pods: each file in it (YAML or JSON) is a pod that this node runs of itself, cloud or no
-    cloud. It is looked at every second and need not exist. Empty: no static pods."""
+    """Directory of static pods: each YAML or JSON file in it is a pod that this node runs, cloud or no cloud. It is
+    read every second and need not exist. Empty: no static pods."""
 
     system_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
     """Resources reserved for the system; they are not allocatable. Default nothing."""

@@ -58,7 +58,7 @@ class ServiceBusOptions(Section, frozen=True, kw_only=True):
     """Where applications ask the cloud. It listens from the first URL that the cloud allows."""
 
     server: Annotated[str, IP_ADDRESS] = "127.0.0.1"
-    """Address there. Every client that reaches it may ask for each allowed URL: there are no credentials."""
+    """Address there. Every client that reaches it may ask for each allowed URL, without credentials."""
 
     timeout: Annotated[int, Whole("seconds", 1, 3600)] = 60
     """Longest wait for the cloud's answer to an application."""
@@ -98,13 +98,11 @@ class DataBase(Section, frozen=True, kw_only=True):
     """The database of objects that the cloud sent."""
 
     data_source: Annotated[SecretText, DATA_SOURCE] = SecretText("/var/lib/kubeedge/edgecore.db")
-    """File of the SQLite database, or a URL as SQLAlchemy takes it
-    (`postgresql+psycopg://user:password@host/name`); driverName does not count then. Treated as a
-    secret, because a URL may hold a password."""
+    """File of the SQLite database, or a URL as SQLAlchemy takes it (`postgresql+psycopg://user:password@host/name`),
+    without regard to driverName. Treated as a secret, because a URL may hold a password."""
 
     driver_name: Annotated[Driver, Choice(Driver)] = Driver.SQLITE
-    """KubeEdge's name of the kind of database; it knows only this one. For another give a URL as
-    dataSource."""
+    """KubeEdge's name of the kind of database. For another kind give a URL as dataSource."""
 
 
 class MetaServer(Section, frozen=True, kw_only=True):
@@ -114,13 +112,12 @@ class MetaServer(Section, frozen=True, kw_only=True):
     """Whether it is served."""
 
     serve_secrets: Annotated[bool, Switch()] = False
-    """Whether secrets, tokens of service accounts and certificates are served there. Ours: it asks for no credentials,
-    so everybody who reaches the address could read them."""
+    """Whether secrets, tokens of service accounts and certificates are served there, to everybody who reaches the
+    address. Ours."""
 
     server: Annotated[str, LISTEN_ADDRESS] = "127.0.0.1:10550"
-    """Where it listens, in plain HTTP without credentials. Every client that reaches it can read the node's objects,
-    and change in the cloud all that the node's own rights allow.
-    """
+    """Where it listens, in plain HTTP without credentials. Every client can read the node's objects, and change in the
+    cloud all that the node's own rights allow."""
 
 
 class MetaManager(Section, frozen=True, kw_only=True):
@@ -144,14 +141,14 @@ class UpgradeOptions(Section, frozen=True, kw_only=True):
     none: no bundle is accepted."""
 
     sources: Annotated[tuple[str, ...], TextList(BUNDLE_SOURCE, 8)] = ()
-    """Where `edgecore upgrade VERSION` and NodeUpgradeJobs find bundles, in this order: `cloudcore`, the cloud of this
-    node, over the link's own certificates; or directories. Default none."""
+    """Where `edgecore upgrade VERSION` and NodeUpgradeJobs find bundles, in this order: `cloudcore` (the node's cloud,
+    over the link's certificates), or directories. Default none."""
 
     steady: Annotated[int, Whole("seconds", 1, 86400)] = 120
-    """How long the node has to be well with a new version, without a break."""
+    """How long the node has to be healthy with a new version, without a break."""
 
     within: Annotated[int, Whole("seconds", 1, 86400)] = 600
-    """Until when it has to have been well for so long; else it goes back."""
+    """Time within which it has to have been healthy for that long; else it goes back."""
 
 
 class TestManagerOptions(Section, frozen=True, kw_only=True):
@@ -161,27 +158,25 @@ class TestManagerOptions(Section, frozen=True, kw_only=True):
     """Whether requests are served, on 127.0.0.1 only. A client with the token can run any pod on the node."""
 
     port: Annotated[int, Whole("", 1, 65535)] = 12345
-    """The port. Ours; KubeEdge's is the same."""
+    """The port."""
 
     token_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/testmanager.token")
-    """File with the token of the requests, which only its owner may read (mode 0600). Made at the first start. Ours;
-    KubeEdge asks for no token."""
+    """File with the token of the requests (mode 0600), made at the first start. Ours; KubeEdge asks for no token."""
 
 
 class TaskManagerOptions(Section, frozen=True, kw_only=True):
     """Jobs of the cloud."""
 
     allowed_jobs: Annotated[tuple[str, ...], TextList(JOB_KIND, len(JobKind))] = (JobKind.IMAGE_PRE_PULL.value,)
-    """The kinds of jobs that the cloud may give to this node: ImagePrePullJob, ConfigUpdateJob, NodeUpgradeJob. Ours.
-    Default: only images, which the cloud can have pulled by pods as well."""
+    """The kinds of jobs that the cloud may give to this node. Ours. Default: only images, which the cloud can have
+    pulled by pods as well."""
 
     allowed_keys: Annotated[tuple[str, ...], TextList(SETTING_KEY, 64)] = ()
-    """The settings that a ConfigUpdateJob may change, if the kind is allowed. Ours. Default: none. Whoever may create
-    jobs in the cloud can set them to any value that `edgecore config set` takes: list no address, path, endpoint or
-    credential."""
+    """The settings that a ConfigUpdateJob may change, to any value that `edgecore config set` takes: list no address,
+    path, endpoint or credential. Ours. Default: none."""
 
     enable: Annotated[bool, Switch()] = True
-    """Whether any job is carried out. Otherwise each is refused with a reason. KubeEdge's default is no."""
+    """Whether any job is carried out; otherwise each is refused with a reason. KubeEdge's default is false."""
 
 
 class Modules(Section, frozen=True, kw_only=True):

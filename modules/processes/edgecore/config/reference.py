@@ -35,19 +35,16 @@ $ edgecore run --config edgecore.yaml
 ```
 
 - Keys that a file leaves out, or sets to null, have their defaults.
-- Unknown keys are ignored with a warning. Keys in other upper and lower case are read, as by KubeEdge, with a warning.
-- A wrong value is an error with file, line, key, value and the allowed values. All errors of a file come at once.
-- Keys of KubeEdge that edgecore does not use are accepted; the list is at the end. `config check` reports those with
-  another value than KubeEdge's default.
-- Without a file, `edgecore run` needs nothing installed and keeps everything below a directory. Its first start
-  chooses the container runtime, and the node keeps it: [isolated containers](oci-runtime.md) where their programs are
-  installed, for root as for others, otherwise plain processes, with a line that says what is missing and the command
-  that brings it.
+- Unknown keys, and keys in other upper and lower case, which are read, bring a warning.
+- A wrong value is an error with file, line, key and the allowed values. All errors of a file come at once.
+- [Keys of KubeEdge without effect](#accepted-without-effect) are accepted. `config check` reports those with another
+  value than KubeEdge's default.
+- Without a file, `edgecore run` keeps everything below a directory. Its first start [chooses the container
+  runtime](runtimes.md), and the node keeps it.
 
 ## Which file, which directory
 
-All commands (`run`, `join`, `config check`, `config set`, `doctor`, `pods`, `logs`, `exec`, `store`, `trace dump`,
-`backup`, `restore`, `support-bundle`, `uninstall`, `leave`, `unit`) find the node by one rule:
+All commands find the node by one rule:
 
 1. `--config FILE` names the file.
 2. `--root DIR` names the node's directory. The file is `DIR/edgecore.yaml`; without that file everything is below DIR.
@@ -55,16 +52,14 @@ All commands (`run`, `join`, `config check`, `config set`, `doctor`, `pods`, `lo
    directory is `$XDG_STATE_HOME/edgecore` if that variable is set, `/var/lib/edgecore` for root, and
    `~/.local/state/edgecore` for others.
 
-`edgecore join` writes the file that `edgecore run` reads with the same options. Without options root gets
-`/etc/kubeedge/config/edgecore.yaml`, for containerd; with `--root DIR`, and for everybody else, it is for the directory
-and the container runtime that `run` would choose.
+`edgecore join` writes the file that `edgecore run` reads with the same options: without options for root
+`/etc/kubeedge/config/edgecore.yaml`, for containerd; else for the directory and the runtime that `run` would choose.
 """
 
 
 def reference() -> str:
     """Return the whole document."""
-    parts = [_HEAD, *_dangers(), *_section(EdgeCoreConfig.default(), ""), "## Accepted, without effect\n"]
-    parts.append("\n".join(f"- `{path}`" for path in sorted(_known_paths(KNOWN, ""))))
+    parts = [_HEAD, *_dangers(), *_section(EdgeCoreConfig.default(), ""), *_without_effect()]
     return "\n".join(parts) + "\n"
 
 
@@ -99,7 +94,7 @@ def _section(section: Section, path: str) -> Iterator[str]:
     for key in settings:
         at = path + key.name
         default = _DEFAULT_WORDS.get(at) or f"`{inline(value_of(section, key))}`"
-        want = key.kind.expected if key.kind else ""
+        want = key.kind.bounds if key.kind else ""
         yield f"| `{key.name}` | {default} | {_cell(want)} | {_cell(texts[key.attribute])} |"
     yield ""
     for key in keys:
@@ -107,12 +102,20 @@ def _section(section: Section, path: str) -> Iterator[str]:
             yield from _section(getattr(section, key.attribute), f"{path}{key.name}.")
 
 
-def _known_paths(known: Known, path: str) -> Iterator[str]:
+def _without_effect() -> Iterator[str]:
+    yield "## Accepted, without effect\n\n| section | keys |\n|---|---|"
+    for path, keys in sorted(_known_keys(KNOWN, "")):
+        yield f"| {f'`{path[:-1]}`' if path else 'the file'} | {', '.join(f'`{key}`' for key in sorted(keys))} |"
+
+
+def _known_keys(known: Known, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each section that has keys without effect, its name with a dot at the end, and these keys."""
+    keys = [name for name, entry in known.items() if not isinstance(entry, dict)]
+    if keys:
+        yield path, keys
     for name, entry in known.items():
         if isinstance(entry, dict):
-            yield from _known_paths(entry, f"{path}{name}.")
-        else:
-            yield path + name
+            yield from _known_keys(entry, f"{path}{name}.")
 
 
 def _cell(text: str) -> str:

@@ -54,6 +54,11 @@ class ValueKind(ABC, Generic[T]):
     def expected(self) -> str:
         """Description of the allowed values, which follows "want" in messages."""
 
+    @property
+    def bounds(self) -> str:
+        """The allowed values, in the reference: a default beside them shows their form. Empty where it suffices."""
+        return self.expected
+
     @abstractmethod
     def read(self, value: object) -> T:
         """Return the setting for a value of the file. Raises UnfitError if the value is not allowed."""
@@ -67,6 +72,7 @@ class Switch(ValueKind[bool]):
     """`true` or `false`."""
 
     expected = "true or false"
+    bounds = ""
 
     def read(self, value: object) -> bool:
         """Read a boolean; text such as "true" in quotes is refused, as by Go."""
@@ -87,6 +93,11 @@ class Whole(ValueKind[int]):
         """Unit and bounds."""
         return f"an integer{f' of {self.unit}' if self.unit else ''}, {self.low} to {self.high}"
 
+    @property
+    def bounds(self) -> str:
+        """The bounds, and the unit."""
+        return f"{self.low} to {self.high} {self.unit}".rstrip()
+
     def read(self, value: object) -> int:
         """Read an integer; booleans are refused."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
@@ -104,7 +115,12 @@ class Duration(ValueKind[float]):
     @property
     def expected(self) -> str:
         """Notation and bounds."""
-        return f"a duration such as 1m0s, {format_duration(self.low)} to {format_duration(self.high)}"
+        return f"a duration such as 1m0s, {self.bounds}"
+
+    @property
+    def bounds(self) -> str:
+        """The shortest and the longest."""
+        return f"{format_duration(self.low)} to {format_duration(self.high)}"
 
     def read(self, value: object) -> float:
         """Read text with units; a bare number is refused, as by KubeEdge (metav1.Duration)."""
@@ -135,9 +151,12 @@ class Size(ValueKind[int]):
     @property
     def expected(self) -> str:
         """Notation and bounds."""
-        return (
-            f"a size in bytes such as 16Mi, {format_binary_quantity(self.low)} to {format_binary_quantity(self.high)}"
-        )
+        return f"a size in bytes such as 16Mi, {self.bounds}"
+
+    @property
+    def bounds(self) -> str:
+        """The smallest and the largest."""
+        return f"{format_binary_quantity(self.low)} to {format_binary_quantity(self.high)}"
 
     def read(self, value: object) -> int:
         """Read an integer or a whole quantity."""

@@ -7,9 +7,8 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import key_of, kind_named, uid_of
-from modules.cloud.storage.object_storage import LARGE, EventType, Storage
+from modules.cloud.storage.object_storage import LARGE, EventType, Storage, StoredChange
 from modules.cloud.storage.past_states import ForgottenError
-from modules.cloud.storage.stored_changes import StoredChange
 from tests.modules.cloud.objects import pod
 
 

@@ -5,8 +5,8 @@ from random import Random
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.storage.object_storage import Storage
-from modules.cloud.storage.stored_changes import StoredChange, StoredHistory, stored_change
+from modules.cloud.storage.object_storage import Storage, StoredChange
+from modules.cloud.storage.stored_changes import StoredHistory, stored_change
 from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod, secret
 
