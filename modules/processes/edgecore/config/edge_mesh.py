@@ -63,12 +63,12 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     """Whether pods reach Services. Off where KubeEdge's edgemesh-agent or kube-proxy runs on the node."""
 
     data_plane: Annotated[DataPlaneKind, Choice(DataPlaneKind)] = DataPlaneKind.AUTO
-    """What carries connections: nftables in the kernel, which needs root; a proxy of edgecore; or only names. `auto`
-    takes the first that works."""
+    """What carries connections: nftables in the kernel (as root, or for isolated pods without); a proxy of edgecore; or
+    only names. `auto` takes the first that works."""
 
     dns: Annotated[bool, Switch()] = True
     """Whether pods with dnsPolicy ClusterFirst ask this node for names: of Services from its own knowledge, all others
-    from the host's servers. It needs root, for port 53."""
+    from the host's servers. As `nft`, it needs root or isolated pods."""
 
     dns_address: Annotated[str, IP_ADDRESS] = "169.254.20.10"
     """Address of the name server. Pods keep it, so it does not change while they run."""
