@@ -11,16 +11,22 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json, text
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.node_job_kinds import JobKind
+from modules.cli.errors import KubectlError
 from modules.cli.rest import RestClient
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.device_values import ValueList, ValueQuery
+from modules.cloud.jobs import JOBS
 from modules.cloud.messages import LinkSession
-from modules.insight.fleet.rollouts import rollouts
+from modules.insight.fleet.jobs import Jobs, jobs_of, without_links
+from modules.insight.fleet.rollouts import Rollouts, rollouts
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
 from modules.insight.fleet.sentences import node_sentence
+from modules.insight.fleet.states import AWAY, NEVER
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, ApiClient, Feeds, LinkSource
 from modules.page.history import history_in_cloud
+from modules.page.jobs import JobReader
 from modules.page.journal import JournalReader, WriteSource
 from modules.page.nodes import conditions_of, machine_facts
 from modules.page.picture import Picture
@@ -44,6 +50,9 @@ from modules.page.sight import (
 
 _NODES: Final = AccessRequest(verb="list", resource=NODES)
 _STATUSES: Final = "devicestatuses"
+_JOBS: Final = "jobs"
+_NO_NAMES: Final = (".", "..")
+"""No object has them; in a path they lead elsewhere."""
 
 
 class About(msgspec.Struct, frozen=True):
@@ -75,6 +84,15 @@ class NodeStory(msgspec.Struct, frozen=True):
     now: float
 
 
+class AllRollouts(msgspec.Struct, frozen=True):
+    """The answer of `GET /page/v1/rollouts`."""
+
+    workloads: Rollouts | None
+    """None for a user who may see no pods."""
+    jobs: Jobs | None
+    """None for a user who may see none, and if they cannot be read."""
+
+
 class Journals(WriteSource, Protocol):
     """The journals of a cloudcore."""
 
@@ -103,6 +121,7 @@ class WatchedFleet:
     def __init__(self, client: ApiClient, source: PageSource, clock: Clock, program: str, version: str) -> None:
         self.picture = Picture(clock.now, program, version)
         self.devices = DeviceReader(client, clock)
+        self.jobs = JobReader(client, clock)
         self.journals: Journals = source
         self.feeds = Feeds(self.picture, client, source, self.devices, clock)
         """Fill the picture while somebody looks."""
@@ -139,6 +158,7 @@ class FleetApi:
         self._feeds = fleet.feeds
         self._stories = stories
         self._devices = fleet.devices
+        self._jobs = fleet.jobs
         self._journals = fleet.journals
         self._changes = JournalReader(fleet.journals, fleet.picture)
         self._about = about
@@ -174,6 +194,10 @@ class FleetApi:
                 return json_of(history_in_cloud(found, sessions, self._picture.now()))
             case ("journal",):
                 self._check(AccessRequest(verb="get", path=CHANGES_PATH))
+            case ("rollouts", kind, name):
+                if kind not in JOBS or name in _NO_NAMES:
+                    raise HttpStatusError(404, "there is no such kind of job")
+                self._check(_job_access(JobKind(kind), "get"))
             case ("devices", namespace, _):
                 for kind in DEVICE_KINDS:
                     self._check(AccessRequest(verb="get", group=DEVICE_GROUP, resource=kind, namespace=namespace))
@@ -203,8 +227,12 @@ class FleetApi:
                 _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
                 return json_of(pods_answer(self._picture.pods(sees), rows, request.first("q")), shown, now)
             case ("rollouts",):
-                _refuse(refused[PODS] if sees.pods_in == frozenset() else "")
-                return json_of(rollouts(self._picture.pods(sees), rows, self._picture.lacks(sees)), shown, now)
+                return self._rollouts(rows, sees, shown)
+            case ("rollouts", kind, name):
+                here = _here(rows) if sees.has_nodes else None
+                story = self._jobs.story(JobKind(kind), name, here, request.first("q"))
+                shown = {part: why for part, why in refused.items() if part == NODES}
+                return json_of(story, shown, now)
             case ("journal",):
                 return json_of(self._changes.page(request.first("q"), sees), shown, now)
             case ("devices",):
@@ -215,6 +243,28 @@ class FleetApi:
                 shown = {part: why for part, why in refused.items() if part == NODES}
                 return json_of(self._devices.story(namespace, name, rows, sees), shown)
         raise HttpStatusError(404, "the page's server has no such path")
+
+    def _rollouts(self, rows: Sequence[NodeRow], sees: Sight, shown: Mapping[str, str]) -> Response:
+        """Return the workloads and the jobs that a user sees."""
+        asked = {kind.value: self._refusal(_job_access(kind, "list")) for kind in JobKind}
+        refused = {kind: why for kind, why in asked.items() if why}
+        has_pods = sees.pods_in != frozenset()
+        if not has_pods and len(refused) == len(JobKind):
+            raise HttpStatusError(403, shown[PODS])
+        workloads = rollouts(self._picture.pods(sees), rows, self._picture.lacks(sees)) if has_pods else None
+        jobs: Jobs | None = None
+        trouble: dict[str, str] = {}
+        if len(refused) < len(JobKind):
+            try:
+                found = [each for each in self._jobs.rows(_here(self._picture.rows())) if each.kind not in refused]
+                jobs = jobs_of(found if sees.has_nodes else map(without_links, found))
+            except KubectlError as error:
+                trouble = {_JOBS: f"the jobs of nodes: {error}"}
+        if refused:
+            _, *others = (JOBS[JobKind(kind)].plural for kind in refused)
+            more = f"; the same for {' and '.join(others)}" if others else ""
+            trouble[_JOBS] = "; ".join(filter(None, (f"{next(iter(refused.values()))}{more}", trouble.get(_JOBS))))
+        return json_of(AllRollouts(workloads, jobs), {**shown, **trouble}, self._picture.now())
 
     def _seen(self, *, are_devices_asked: bool = False) -> UserSight:
         picture = self._picture
@@ -286,6 +336,16 @@ def json_of(content: object, forbidden: Mapping[str, str] | None = None, now: fl
     body = msgspec.json.encode(content)
     more = {name: value for name, value in (("forbidden", forbidden), ("now", now)) if value}
     return json(msgspec.json.encode(more)[:-1] + b"," + body[1:] if more else body)
+
+
+def _here(rows: Sequence[NodeRow]) -> set[str]:
+    """Return the names of the nodes that are connected, or were a moment ago."""
+    return {each.name for each in rows if each.state not in (AWAY, NEVER)}
+
+
+def _job_access(kind: JobKind, verb: str) -> AccessRequest:
+    group, _, _ = JOBS[kind].api_version.partition("/")
+    return AccessRequest(verb=verb, group=group, resource=JOBS[kind].plural)
 
 
 def _refuse(why: str) -> None:

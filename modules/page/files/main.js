@@ -5,6 +5,7 @@ import { changes } from "./changes.js";
 import { device, devices, readAgain } from "./devices.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
+import { job } from "./jobs.js";
 import { node, ownNode } from "./node.js";
 import { missing, setAbout } from "./parts.js";
 import { pod } from "./pod.js";
@@ -43,7 +44,7 @@ function view() {
   if (!state.story) return h("p", { class: "quiet lead" }, "reading");
   if (state.about.node && (!page || page === "nodes")) return ownNode(state.story);
   if (page === "nodes") return node(state.story);
-  if (page === "rollouts") return rollouts(state.story);
+  if (page === "rollouts") return rest.length ? job(state.story, state.query, search) : rollouts(state.story);
   if (page === "changes") return changes(state.story, state.query, search);
   if (page === "devices") return rest.length ? device(state.story, state.logs, paint) : devices(state.story, state.query, search);
   if (page === "pods" && rest.length) return pod(state.story, state.logs, paint);
@@ -76,7 +77,7 @@ async function readFleet() {
 
 async function readStory() {
   const [page, ...rest] = parts(), encoded = rest.map(encodeURIComponent).join("/");
-  const asked = !page ? `nodes/${encodeURIComponent(state.about.node)}` : page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? page : page === "changes" ? `journal?q=${encodeURIComponent(state.query)}` : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
+  const asked = !page ? `nodes/${encodeURIComponent(state.about.node)}` : page === "nodes" ? `nodes/${encoded}` : page === "rollouts" ? (rest.length ? `${page}/${encoded}?q=${encodeURIComponent(state.query)}` : page) : page === "changes" ? `journal?q=${encodeURIComponent(state.query)}` : rest.length ? `${page === "devices" ? page : "explain"}/${encoded}` : `${page === "devices" ? page : "pods"}?q=${encodeURIComponent(state.query)}`;
   const at = turn, story = await ask(asked);
   if (at === turn) {
     if (story.now) setNow(story.now);

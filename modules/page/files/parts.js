@@ -46,6 +46,12 @@ export function strip(row) {
   return h("span", { class: "strip", role: "img", "aria-label": gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"} in 24 hours` : "no gap in 24 hours" }, kids);
 }
 
+/** Numbers of several kinds as a bar, which the words beside it say, too. */
+export function bar(parts, words) {
+  const total = parts.reduce((sum, [, number]) => sum + number, 0) || 1;
+  return h("span", { class: "strip four", role: "img", "aria-label": words }, parts.filter(([, number]) => number).map(([kind, number]) => h("i", { class: kind, css: { width: `${(number * 100 / total).toFixed(2)}%` } })));
+}
+
 /** The hours below a wide strip. */
 export function hours() {
   return h("div", { class: "hours quiet", "aria-hidden": "true" }, [24, 18, 12, 6].map((ago) => h("span", {}, clock(now() - ago * 3600))), h("span", {}, "now"));

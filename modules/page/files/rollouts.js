@@ -1,17 +1,17 @@
-// The page of the workloads: which do not run everywhere, where, and why?
+// The page of the workloads and of the nodes' jobs: which do not run everywhere, or have stopped, where, and why?
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { mark, panel, same } from "./parts.js";
+import { jobs } from "./jobs.js";
+import { bar, mark, panel, same } from "./parts.js";
 import { count, plain } from "./words.js";
 
 const PARTS = [["run", "run it", "up", "runs it"], ["under_way", "at it", "way"], ["fail", "fail", "bad", "fails"], ["unheard", "have not heard", "gone", "has not heard"]];
 
 /** The four parts of a workload's pods, as a bar; the words stand beside it. */
 function four(row) {
-  const total = PARTS.reduce((sum, [part]) => sum + row[part], 0) || 1;
   const words = PARTS.filter(([part]) => row[part]).map(([part, word, , one]) => `${row[part]} ${row[part] === 1 && one || word}`).join(" · ");
-  return [h("span", { class: "strip four", role: "img", "aria-label": words }, PARTS.filter(([part]) => row[part]).map(([part, , kind]) => h("i", { class: kind, css: { width: `${(row[part] * 100 / total).toFixed(2)}%` } }))), words];
+  return [bar(PARTS.map(([part, , kind]) => [kind, row[part]]), words), words];
 }
 
 function failing(row) {
@@ -27,16 +27,19 @@ function lack(row) {
   return h("p", {}, mark("bad"), " ", h("b", {}, what), ": ", plain(row.lack));
 }
 
-/** Return the page of the workloads. */
-export function rollouts(answer) {
-  const rows = answer.rows.map((row) => {
-    const [bar, words] = four(row);
-    return panel(`${plain(row.namespace)} · ${plain(row.owner)}`, row.images.map(plain).join(", "), h("div", { class: "body" }, bar, h("p", {}, words), lack(row), failing(row)));
+/** Return the page of the workloads and of the jobs. */
+export function rollouts({ workloads, jobs: found }) {
+  const rows = (workloads?.rows || []).map((row) => {
+    const [drawn, words] = four(row);
+    return panel(`${plain(row.namespace)} · ${plain(row.owner)}`, row.images.map(plain).join(", "), h("div", { class: "body" }, drawn, h("p", {}, words), lack(row), failing(row)));
   });
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(answer.sentence)), h("p", { class: "quiet" }, "A pod whose node is away counts as one that has not heard, not as one that fails.")),
-    rows.length ? rows : h("p", { class: "empty quiet" }, "A Deployment, DaemonSet, StatefulSet or Job appears here with its first pod."),
-    answer.more ? h("p", { class: "empty quiet" }, `${count(answer.more, "more workload")}`) : null,
-    same("cloudcore get pods -A -o wide"),
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(workloads ? workloads.sentence : found.sentence || "There are no jobs of nodes.")),
+      workloads ? h("p", { class: "quiet" }, "A pod whose node is away counts as one that has not heard, not as one that fails.") : null),
+    found && (found.rows.length || !workloads) ? jobs(found) : null,
+    rows.length || !workloads ? rows : h("p", { class: "empty quiet" }, "A Deployment, DaemonSet, StatefulSet or Job appears here with its first pod."),
+    workloads?.more ? h("p", { class: "empty quiet" }, `${count(workloads.more, "more workload")}`) : null,
+    workloads ? same("cloudcore get pods -A -o wide") : null,
+    found?.rows.length ? same("cloudcore upgrade status") : null,
   ];
 }

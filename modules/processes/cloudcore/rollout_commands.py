@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.decoding import decode_json
 from beehive.printable import printable
-from modules.apimachinery.printing.ages import human_duration, seconds_of
+from modules.apimachinery.printing.ages import human_duration
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.paths import add_socket_options
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from modules.apimachinery.kinds import JsonObject
     from modules.apimachinery.node_job_kinds import JobKind
     from modules.apimachinery.selectors import Requirement
-    from modules.cloud.taskmanager.statuses import JobStatus, NodeTask
     from modules.processes.cloudcore.control_client import ControlClient
 
 _VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
@@ -37,8 +36,6 @@ _JOBS: Final = ("NAME", "KIND", "PHASE", "DONE", "FAILED", "RUNNING", "WAITING",
 _NODES: Final = ("NODE", "WAVE", "STATE", "LAST-STEP", "SINCE", "FROM", "TO", "REASON")
 _LONGEST: Final = 120
 """Characters of a reason in a table."""
-_MOST_RESUMED: Final = 99
-_NUMBERED: Final = re.compile(r"(.+)-([0-9]{1,2})", re.ASCII)
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -184,6 +181,7 @@ def resume(chosen: argparse.Namespace) -> int:
     from modules.apimachinery.node_jobs import TEMPLATE  # noqa: PLC0415
     from modules.cloud.taskmanager.statuses import JobPhase, TaskPhase, read_status  # noqa: PLC0415
     from modules.cloud.taskmanager.waves import PAUSE, WAVES  # noqa: PLC0415
+    from modules.insight.fleet.jobs import next_name  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
 
     client = ControlClient(chosen.socket)
@@ -201,13 +199,6 @@ def resume(chosen: argparse.Namespace) -> int:
     annotations = {key: str(given[key]) for key in (WAVES, PAUSE) if key in given}
     whole = {TEMPLATE: order} if kind is JobKind.IMAGE_PRE_PULL else order
     return _make(client, kind, next_name(chosen.job), whole, annotations)
-
-
-def next_name(name: str) -> str:
-    """Return the name of the job that goes on with another: `x`, `x-2`, `x-3`."""
-    found = _NUMBERED.fullmatch(name)
-    is_counted = found is not None and 2 <= int(found[2]) < _MOST_RESUMED
-    return f"{found[1]}-{int(found[2]) + 1}" if found is not None and is_counted else f"{name}-2"
 
 
 def status(chosen: argparse.Namespace) -> int:
@@ -234,71 +225,38 @@ def jobs_table(jobs: Sequence[tuple[JobKind, JsonObject]], here: Collection[str]
         here: nodes that are connected.
         now: seconds since 1970.
     """
-    from modules.cloud.taskmanager.statuses import FAILED, TaskPhase, read_status  # noqa: PLC0415 - as above
+    from modules.insight.fleet.jobs import job_row, jobs_of  # noqa: PLC0415 - as above
 
-    rows = []
-    for kind, job in sorted(jobs, key=lambda each: str(each[1]["metadata"].get("creationTimestamp")), reverse=True):
-        found = read_status(job.get("status"))
-        tasks = found.node_status
-        waiting = _named(tasks, TaskPhase.PENDING)
-        away = sum(name not in here for name in waiting)
-        rows.append(
-            (
-                str(job["metadata"]["name"]), kind.value, found.phase or _NONE,
-                f"{len(_named(tasks, TaskPhase.SUCCESSFUL))}/{len(tasks)}", str(len(_named(tasks, *FAILED))),
-                str(len(_named(tasks, TaskPhase.IN_PROGRESS))),
-                f"{len(waiting)} ({away} away)" if away else str(len(waiting)),
-                _age(str(job["metadata"].get("creationTimestamp")), now), _cut(found.reason),
-            )
-        )  # fmt: skip
+    rows = [
+        (
+            row.name, row.kind, row.phase or _NONE, f"{row.counts.done}/{row.counts.nodes}", str(row.counts.failed),
+            str(row.counts.under_way),
+            f"{row.counts.waiting} ({row.counts.away} away)" if row.counts.away else str(row.counts.waiting),
+            _age(row.created, now), _cut(row.reason),
+        )
+        for row in jobs_of((job_row(kind, job, here) for kind, job in jobs), most=len(jobs)).rows
+    ]  # fmt: skip
     return Table(_JOBS, rows, "There are no jobs of nodes: `cloudcore upgrade nodes` and `cloudcore prepull` make one.")
 
 
 def nodes_table(kind: JobKind, job: JsonObject, here: Collection[str], now: float) -> Table:
-    """Return the table of a job's nodes, and a sentence (see `jobs_table`)."""
-    from modules.cloud.taskmanager.progress import why_of  # noqa: PLC0415 - as above
-    from modules.cloud.taskmanager.statuses import TaskPhase, read_status  # noqa: PLC0415
+    """Return the table of a job's nodes, and sentences about it and its waves (see `jobs_table`)."""
+    from modules.insight.fleet.jobs import job_nodes, job_row, job_sentence, wave_sentence  # noqa: PLC0415 - as above
 
-    found = read_status(job.get("status"))
-    waves = _waves_of(job, found)
-    rows = []
-    for place, task in enumerate(found.node_status):
-        last = task.action_flow[-1] if task.action_flow else None
-        is_away = task.phase == TaskPhase.PENDING and task.node_name not in here
-        rows.append(
-            (
-                task.node_name, waves[place], f"{task.phase} (away)" if is_away else task.phase,
-                _NONE if last is None else last.action, _NONE if last is None else _age(last.time, now),
-                task.historic_version or _NONE, task.current_version or _NONE, _cut(why_of(task)),
-            )
-        )  # fmt: skip
-    why = f": {found.reason}" if found.reason else ""
-    sentence = f"{kind} {job['metadata']['name']}: {found.phase or 'has not begun'}{why}"
-    return Table(_NODES, rows, "The job has no nodes yet.", (printable(sentence),))
+    row = job_row(kind, job, here)
+    rows = [
+        (
+            each.node, str(each.wave or _NONE), each.state, each.step or _NONE, _age(each.since, now),
+            each.before or _NONE, each.after or _NONE, _cut(each.reason),
+        )
+        for each in job_nodes(job, here)
+    ]  # fmt: skip
+    remarks = [job_sentence(row), *map(wave_sentence, row.waves)]
+    return Table(_NODES, rows, "The job has no nodes yet.", [printable(each) for each in remarks])
 
 
-def _waves_of(job: JsonObject, found: JobStatus) -> list[str]:
-    """Return the wave of each node, as a number."""
-    from modules.cloud.taskmanager.waves import Waves  # noqa: PLC0415 - as above
-
-    number = len(found.node_status)
-    try:
-        waves = Waves.of(job["metadata"].get("annotations") or {})
-    except ValueError:
-        waves = None
-    if waves is None:
-        return [_NONE] * number
-    ends = [waves.number(wave, number) for wave in range(len(waves.sizes) + 1)]
-    return [str(next(wave for wave, end in enumerate(ends, 1) if place < max(ends[:wave]))) for place in range(number)]
-
-
-def _named(tasks: Sequence[NodeTask], *phases: str) -> list[str]:
-    return [task.node_name for task in tasks if task.phase in phases]
-
-
-def _age(moment: str, now: float) -> str:
-    at = seconds_of(moment)
-    return _NONE if at is None else human_duration(int(max(0.0, now - math.floor(at))))
+def _age(moment: float | None, now: float) -> str:
+    return _NONE if moment is None else human_duration(int(max(0.0, now - math.floor(moment))))
 
 
 def _cut(text: str) -> str:

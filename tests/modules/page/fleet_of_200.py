@@ -14,6 +14,7 @@ from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
 from tests.modules.processes.cloudcore.devices import People, device, model
+from tests.modules.processes.cloudcore.jobs import JobAuthors
 from tests.modules.processes.cloudcore.stubs import Stub
 
 NODES: Final = 200
@@ -22,6 +23,8 @@ LOST: Final = tuple(f"hamburg-{number:02}" for number in range(3, 12))
 """Nodes that went away together."""
 ALONE: Final = "kiel-03"
 """A node that went away by itself, and whose certificate ends."""
+JOB: Final = "upgrade-to-0.4.0"
+STOPPED: Final = "the waves have stopped: 3 of the 20 nodes of the waves so far have failed"
 _HOUR: Final = 3600.0
 _DAY: Final = 86_400.0
 _PODS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -111,6 +114,7 @@ def fleet_page(directory: Path) -> Iterator[PageServer]:
         client = RestClient(stub.config.control_socket)
         _plant(client)
         _plant_devices(People(stub.client))
+        _plant_jobs(JobAuthors(stub.client), client)
         links = MadeLinks(clock.now(), stub.client.changes)
         page = PageServer(fleet_api(client, links, clock, About("port-eu", "1", "cloudcore")), clock, "cloudcore")
         try:
@@ -160,6 +164,29 @@ def _plant_devices(people: People) -> None:
     people.apply(model())
     people.apply(device("freezer", LOST[0]))
     people.apply(device("shelf", "husum-01"))
+
+
+def _plant_jobs(authors: JobAuthors, client: RestClient) -> None:
+    """Make an upgrade whose third wave has not begun, as too many nodes of its second one have failed."""
+    authors.wait()
+    order = {"operations.edgecore.io/waves": "1,10%,all", "operations.edgecore.io/pause": "600"}
+    spec = {"version": "v0.4.0", "nodeNames": names(), "failureTolerate": "0.05"}
+    authors.create("NodeUpgradeJob", JOB, spec, annotations=order)
+    authors.ended("NodeUpgradeJob", JOB)  # its nodes are no edge nodes
+    status = {"phase": "Failure", "reason": STOPPED, "nodeStatus": [_task(*each) for each in enumerate(names())]}
+    path = f"/apis/operations.kubeedge.io/v1alpha2/nodeupgradejobs/{JOB}/status"
+    client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
+
+
+def _task(number: int, name: str) -> dict[str, Any]:
+    """Return what an upgrade has done on a node."""
+    if number >= NODES // 10:
+        return {"nodeName": name, "phase": "Pending"}
+    why = "rolled back: edgecore doctor: the runtime does not answer" if number % 7 == 3 else ""
+    flow = [{"action": "RollBack" if why else "Upgrade", "status": "True", "time": "2026-11-27T10:00:00Z"}]
+    after = "0.3.0" if why else "0.4.0"
+    done = {"actionFlow": flow, "historicVersion": "0.3.0", "currentVersion": after, "reason": why}
+    return {"nodeName": name, "phase": "Failure" if why else "Successful", **done}
 
 
 def _object(kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

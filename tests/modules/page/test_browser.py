@@ -20,6 +20,7 @@ from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
 from tests.modules.page.hostile_texts import hostile_texts
 from tests.modules.processes.cloudcore.devices import People, reports, twins
+from tests.modules.processes.cloudcore.jobs import JobAuthors
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.support.browser import Browser, browser, why_none
 
@@ -29,8 +30,9 @@ MARKUP = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
 ODD = f"{MARKUP} javascript:alert(1) {{{{7*7}}}} \u202eevil\u2066 \x1b[31m\x1b]52;c;aGk=\x07"
 PATHS = (
     "/page/", "/page/nodes/kiel-01", "/page/rollouts", "/page/pods/default/crasher", "/page/devices",
-    "/page/changes?q=is:all", "/page/devices/default/hall",
+    "/page/changes?q=is:all", "/page/rollouts/NodeUpgradeJob/up", "/page/devices/default/hall",
 )  # fmt: skip
+WAVED = {"operations.edgecore.io/waves": "1,all"}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": ODD}}
 
 
@@ -57,6 +59,21 @@ def plant_devices(people: People, client: RestClient, edge: Edge) -> None:
     status = {"twins": known, "state": "online", "lastOnlineTime": ODD, "conditions": [condition]}
     path = "/apis/devices.kubeedge.io/v1beta1/namespaces/default/devicestatuses/hall"
     client.request("PATCH", path, body={"status": status}, content_type="application/merge-patch+json")
+
+
+def plant_jobs(authors: JobAuthors, client: RestClient) -> None:
+    """Make a job that has stopped in its first wave, whose texts are hostile."""
+    authors.wait()
+    authors.create("NodeUpgradeJob", "up", {"version": "v1", "nodeNames": ["kiel-01", "kiel-02"]}, annotations=WAVED)
+    authors.ended("NodeUpgradeJob", "up")  # its nodes are no edge nodes
+    failed = {"action": "Check", "status": "False", "reason": f"no room {ODD}", "time": "2026-11-27T10:00:00Z"}
+    tasks = [
+        {"nodeName": "kiel-01", "phase": "Failure", "actionFlow": [failed], "currentVersion": ODD},
+        {"nodeName": "kiel-02", "phase": "Pending"},
+    ]
+    status = {"phase": "Failure", "reason": f"the waves have stopped {ODD}", "nodeStatus": tasks}
+    path = "/apis/operations.kubeedge.io/v1alpha2/nodeupgradejobs/up/status"
+    client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
 
 
 class PromptLinks(ControlLinks):
@@ -154,6 +171,7 @@ def plant(stub: Stub, edge: Edge) -> None:
         path = f"/api/v1/namespaces/default/pods/{pod}/status"
         client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
     plant_devices(People(stub.client), client, edge)
+    plant_jobs(JobAuthors(stub.client), client)
     odd = f"/api/v1/nodes/kiel-02?fieldManager={quote(MARKUP)}"
     client.request("PATCH", odd, body={"spec": {"unschedulable": False}}, content_type=MERGE_PATCH)
     client.request("PATCH", odd, body={"spec": {"unschedulable": True}}, content_type=MERGE_PATCH)
@@ -201,6 +219,20 @@ def test_each_question_is_answered_a_click_from_the_first_page(looked: Looked) -
     looked.follow("Rollouts")
     assert looked.sentence("The workload") == "The workload fails on some node."
     window.wait("document.querySelector('main').textContent.includes('CrashLoopBackOff on 1 pod: owned on kiel-01')")
+    main = "document.querySelector('main').textContent"
+    window.wait(f"{main}.includes('1 job of nodes: 1 has stopped.')")
+    window.wait(f"{main}.includes('cloudcore upgrade resume up')")
+    looked.follow("up")
+    assert looked.sentence("NodeUpgradeJob up: Failure").startswith(
+        "NodeUpgradeJob up: Failure: the waves have stopped"
+    )
+    window.wait(f"{main}.includes('1 failed · 1 waiting (1 away)') && {main}.includes('the job has ended')")
+    window.keys("pending", "#q")
+    window.wait("location.search === '?q=pending' && document.querySelectorAll('td a.name').length === 1")
+    window.keys("\ue00c", "#q")  # Escape
+    window.wait("document.querySelectorAll('td a.name').length === 2")
+    looked.follow("kiel-01")
+    looked.sentence("kiel-01 has been connected for")
     looked.follow("Devices")
     said = looked.sentence("devices are")
     assert said == "0 of 3 devices are as desired; 1 not as desired, 1 unknown, 1 on nodes that are away."

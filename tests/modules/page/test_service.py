@@ -304,11 +304,14 @@ def test_a_node_has_its_events_the_newest_last() -> None:
     assert PodStories("cloudcore", cast("RestClient", refusing)).events_of_node("n1") is None
 
 
-def test_the_workloads_are_counted(page: Page) -> None:
-    assert page.get("/page/v1/rollouts") == {
-        "sentence": "There are no workloads: no pod has a controller.", "rows": [], "more": 0,
-        "now": 1_800_000_000.0,
-    }  # fmt: skip
+def test_the_workloads_are_counted_also_while_the_jobs_of_nodes_cannot_be_read(page: Page) -> None:
+    found = page.get("/page/v1/rollouts")
+    why = found.pop("forbidden").pop("jobs")
+    assert "the jobs of nodes: cannot reach the server" in why
+    workloads = {"sentence": "There are no workloads: no pod has a controller.", "rows": [], "more": 0}
+    assert found == {"workloads": workloads, "jobs": None, "now": 1_800_000_000.0}
+    for path in ("rollouts/Pod/x", "rollouts/NodeUpgradeJob/..", "rollouts/NodeUpgradeJob/x/y"):
+        assert page.ask(f"/page/v1/{path}", authorization=f"Bearer {page.key()}").status == 404, path
 
 
 def test_a_history_has_the_gaps_of_its_nodes_link(page: Page) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.modules.page.fleet_of_200 import ALONE, LOST, fleet_page
+from tests.modules.page.fleet_of_200 import ALONE, JOB, LOST, STOPPED, fleet_page
 from tests.support.browser import browser, why_none
 
 
@@ -68,6 +68,22 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         assert "1 fails" in text
         assert "9 have not heard" in text
         assert "ImagePullBackOff on 2 pods: scanner-9fq8c on rostock-04, scanner-x2k4f on bremen-02" in text
+        assert f"Failure: {STOPPED}" in text
+        assert "17 done · 3 failed · 180 waiting (8 away)" in text
+        assert "cloudcore upgrade resume upgrade-to-0.4.0" in text
+        window.run(f"[...document.querySelectorAll('a')].find((each) => each.textContent === '{JOB}').click()")
+        window.wait(f"{said} === 'NodeUpgradeJob {JOB}: Failure: {STOPPED}'")
+        window.wait("document.querySelectorAll('td a.name').length === 200")
+        window.keys("failure", "#q")
+        window.wait("document.querySelectorAll('td a.name').length === 3")
+        text = str(window.run("return document.querySelector('main').innerText"))
+        assert "rolled back: edgecore doctor: the runtime does not answer" in text
+        window.run("document.querySelector('td a.name').click()")
+        window.wait(f"{said}.includes(' has been ')")
+        window.run("history.back()")
+        window.wait(f"{said}.startsWith('NodeUpgradeJob')")
+        window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Rollouts').click()")
+        window.wait(f"{said}.startsWith('0 of 3 workloads run')")
         window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'prices-7c9d4').click()")
         window.wait(f"{said}.startsWith('default/prices-7c9d4')")
 

@@ -8,8 +8,9 @@ import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.cloud.taskmanager.waves import WAVES
+from modules.insight.fleet.jobs import next_name
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.rollout_commands import jobs_table, label_selector, next_name, nodes_table
+from modules.processes.cloudcore.rollout_commands import jobs_table, label_selector, nodes_table
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
 from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job, report
@@ -42,12 +43,14 @@ def cells(line: str) -> list[str]:
 
 def test_a_job_is_shown_node_by_node_and_all_jobs_in_a_line_each() -> None:
     table = nodes_table(JobKind.NODE_UPGRADE, WAVED, {"n1", "n2"}, 180.0)
-    _, one, two, three, four, sentence = lines_of(table)
+    _, one, two, three, four, sentence, first, second = lines_of(table)
     assert cells(four)[-1] == "no: y:1: gone"
     assert cells(one) == ["n1", "1", "Successful", "Upgrade", "2m", "1.0.0", "1.1.0"]
     assert cells(two) == ["n2", "2", "Failure", "Check", "<none>", "<none>", "<none>", "no \\x1b[2J room"]
     assert cells(three)[:3] == ["n3", "2", "Pending (away)"]
     assert sentence == "NodeUpgradeJob up: InProgress: the next wave waits: n1"
+    assert first == "wave 1: 1 node: 1 done"
+    assert second == "wave 2: 3 nodes: 2 failed, 1 waiting (1 away)"
     empty = {"metadata": {"name": "new"}}
     lines = lines_of(jobs_table([(JobKind.NODE_UPGRADE, WAVED), (JobKind.IMAGE_PRE_PULL, empty)], {"n1"}, 180.0))
     assert cells(lines[1])[:6] == ["new", "ImagePrePullJob", "<none>", "0/0", "0", "0"]
