@@ -23,15 +23,16 @@ from tests.chaos.oci_server import (
     DIGITS,
     HELD,
     HELPERS,
-    HOLDER,
     LIMIT,
     REACHED,
     ROOTLESS,
+    SLIRP,
     VICTIM,
     countdown,
+    end,
     is_parent,
-    kill_helper,
     number_of,
+    users_of,
 )
 from tests.modules.runtimes.oci.node import control_groups
 from tests.modules.runtimes.oci.rootless.node import enter_network
@@ -212,13 +213,14 @@ class KilledOciNode(Node):
         return self._countdown[VICTIM] < 0
 
     def kill_all(self) -> None:
-        """Kill the runtime and whatever else keeps its namespaces."""
-        member = self.server
-        for each in _processes():
-            if self._runs(each):
-                os.kill(each.number, 9)
-        kill_helper(HOLDER, member)
+        """Kill the runtime, and then whatever else keeps its namespaces, also crun that it has just started."""
+        users = users_of(self.server)
+        assert users, "the runtime has died by itself"
         self.kill()
+        while left := [each for each in _processes() if users_of(each.number) == users and not _is_slirp(each)]:
+            for each in left:
+                with suppress(OSError):
+                    end(each.number)
 
     def wait_for_end(self) -> None:
         """Note that the runtime is dead."""
@@ -341,12 +343,11 @@ class KilledOciNode(Node):
 
     def _beside(self, processes: "list[_Process]") -> list[str]:
         """What is missing or too many of the processes of the namespaces that belong to no container."""
-        users = Path(f"/proc/{self.server}/ns/user").readlink()
+        users = users_of(self.server)
         names: Counter[str] = Counter()
         for each in processes:
             with suppress(OSError):
-                is_member = Path(f"/proc/{each.number}/ns/user").readlink() == users
-                if is_member and each.number != self.server and not self._runs(each):
+                if users_of(each.number) == users and each.number != self.server and not self._runs(each):
                     names[Path(f"/proc/{each.number}/comm").read_text().strip()] += 1
         wanted = Counter(HELPERS)
         return [f"{sign}{name}" for sign, more in (("+", names - wanted), ("-", wanted - names)) for name in more]
@@ -384,6 +385,11 @@ class KilledOciNode(Node):
     def _made(self, number: int) -> bool:
         """Whether the runtime has started a process: its PATH has the node's directory."""
         return os.fsencode(self.directory) in Path(f"/proc/{number}/environ").read_bytes()
+
+
+def _is_slirp(process: "_Process") -> bool:
+    """Whether it is slirp4netns, whose mounts are its own: nobody enters the node's by it."""
+    return Path(process.arguments[0]).name == SLIRP
 
 
 class _Process(NamedTuple):

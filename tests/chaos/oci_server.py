@@ -169,19 +169,32 @@ def _kill_conmon(digits: str) -> int:
 
 def kill_helper(name: str, member: int) -> int:
     """Kill the processes of this name in the user namespace of one; return how many, when they are dead."""
-    users = Path(f"/proc/{member}/ns/user").readlink()
+    users = users_of(member)
     killed = 0
     for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
         if entry.isdecimal():
             with suppress(OSError):
-                process = Path("/proc", entry)
-                if (process / "comm").read_text().strip() == name and (process / "ns/user").readlink() == users:
-                    handle = os.pidfd_open(int(entry))
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    select.select([handle], [], [])
-                    os.close(handle)
+                if Path("/proc", entry, "comm").read_text().strip() == name and users_of(int(entry)) == users:
+                    end(int(entry))
                     killed += 1
     return killed
+
+
+def users_of(process: int) -> str:
+    """The user namespace of a process; empty if it has ended, or is somebody else's."""
+    with suppress(OSError):
+        return str(Path(f"/proc/{process}/ns/user").readlink())
+    return ""
+
+
+def end(process: int) -> None:
+    """Kill a process, and wait until it is dead: nobody enters its namespaces any more. Raises OSError."""
+    handle = os.pidfd_open(process)
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        select.select([handle], [], [])
+    finally:
+        os.close(handle)
 
 
 def _serve(directory: Path, kind: str) -> None:

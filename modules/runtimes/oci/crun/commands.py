@@ -19,6 +19,7 @@ from beehive.files.removal import remove_tree
 from modules.runtimes.oci.crun.conmon import conmon_pid, init_pid, read_pid
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher, Stream
 from modules.runtimes.oci.crun.runtime_command import RuntimeCommand
+from modules.runtimes.oci.members import kill_processes
 from modules.runtimes.shim.procfs import all_processes, descendants, read_stat
 from modules.runtimes.shim.protocol import Pid
 
@@ -27,8 +28,6 @@ _PID: Final = "pid"
 _PROCESS: Final = "process.json"
 _PID_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.005
-_MOST_ROUNDS: Final = 100
-"""Looks for new descendants of a command that is being killed: stopped processes make no new ones."""
 
 _WITH_SCORE: Final = ("/bin/sh", "-c", '{ echo "$0" > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"')
 """Begins a command with the container's OOM score: crun 1.8 lets it inherit edgecore's, which is -999 as a service."""
@@ -168,26 +167,10 @@ def _kill_command(pid: int | None, container: str, directory: Path) -> None:
     processes = _processes_of(directory)
     if pid is None or not _is_in(pid, container, processes):
         return
-    stopped: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        found = {pid, *(each.pid for each in descendants(Pid(pid), all_processes()))} - stopped
-        if not found:
-            break
-        for each in found:
-            _send(each, container, processes, signal.SIGSTOP)
-        stopped |= found
-    for each in stopped:
-        _send(each, container, processes, signal.SIGKILL)
-
-
-def _send(pid: int, container: str, processes: str, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(pid)
-        try:
-            if _is_in(pid, container, processes):
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
+    kill_processes(
+        lambda: (pid, *(each.pid for each in descendants(Pid(pid), all_processes()))),
+        lambda each: _is_in(each, container, processes),
+    )
 
 
 def _processes_of(directory: Path) -> str:

@@ -28,6 +28,7 @@ from typing import Any, Final
 from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import Finished, Launcher
 from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
+from modules.runtimes.oci.members import kill_members, shares_processes
 from modules.runtimes.oci.orphans import await_orphans, commands_with
 
 _LONGEST_MESSAGE = 2048
@@ -114,13 +115,18 @@ class RuntimeCommand:
 
         crun gives up if one of them has ended by itself before it could open it; the second time it is not there.
         """
+        if not self.has_groups and shares_processes(self._root / container):
+            kill_members(container)
         delete = ("delete", "--force", container)
         if self._run(*delete).code != 0:
             self._demand(*delete)
 
     def kill_all(self, container: str) -> None:
-        """Kill all processes in the control group of a container; one without any is no error."""
-        self._run("kill", "--all", container, "KILL")
+        """Kill all processes of a container that shares its process namespace; one without any is no error."""
+        if self.has_groups:
+            self._run("kill", "--all", container, "KILL")
+        else:
+            kill_members(container)
 
     def update(self, container: str, resources: dict[str, Any]) -> None:
         """Change limits; `resources` is the object of `config.json`. Raises CommandFailedError."""

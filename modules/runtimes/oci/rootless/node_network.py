@@ -76,21 +76,22 @@ class NodeNetwork:
         self._asking = threading.Lock()
         """Held while slirp4netns is asked: it keeps a single further client waiting, and refuses others."""
 
-    def ensure(self) -> bool:
-        """Make the namespace and start slirp4netns, unless they are there; return whether it was started.
+    def ensure(self) -> dict[Forward, int]:
+        """Make the namespace and start slirp4netns, unless they are there; return the ports that are forwarded.
 
         The namespace is made in any case, so that pods can be detached. Raises PodNetworkError.
         """
         with self._lock:
-            if self._lives():
-                return False
+            if _is_bound(self.namespace):
+                with suppress(PodNetworkError):  # it does not live
+                    return self.forwards()
             try:
                 if not _is_bound(self.namespace):
                     on_own_thread(self._make)
                 self._start(self.check())
             except OSError as error:
                 raise PodNetworkError(_ATTEMPT, str(error)) from error
-            return True
+            return {}
 
     def within(self, function: Callable[[], T]) -> T:
         """Call a function in the network, on a thread of its own. Raises OSError before the first `ensure`."""
@@ -121,15 +122,6 @@ class NodeNetwork:
     def remove(self, number: int) -> None:
         """Forward a port no more. Raises PodNetworkError."""
         self._ask("remove_hostfwd", {"id": number})
-
-    def _lives(self) -> bool:
-        if not _is_bound(self.namespace):
-            return False
-        try:
-            self._ask("list_hostfwd")
-        except PodNetworkError:
-            return False
-        return True
 
     def check(self) -> str:
         """Return the path of slirp4netns. Raises PodNetworkError if it is missing, or may open no interface."""

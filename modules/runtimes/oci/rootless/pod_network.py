@@ -46,21 +46,21 @@ class RootlessPodNetwork(PodNetwork):
         )
         self._node = node
         self._forwards: dict[str, tuple[Forward, ...]] = {}
+        self._knows_all = False
+        """Whether the ports of an earlier edgecore's sandboxes are among them."""
         self._forwarding = threading.Lock()
 
     def status(self) -> NetworkStatus:
         """As of root's, and start slirp4netns again if it was killed."""
         try:
-            if self._node.ensure():
-                self._forward()
+            self._forward()
         except PodNetworkError as error:
             return NetworkStatus(ready=False, reason=NOT_READY, message=str(error))
         return super().status()
 
     def attach(self, sandbox_id: str, directory: Path, netns: Path, config: cri.PodSandboxConfig) -> PodAddresses:
         """As root's, and let the machine's ports lead to the sandbox."""
-        if self._node.ensure():
-            self._forward()
+        self._forward()
         wanted = self._take_ports(sandbox_id, config)
         try:
             addresses = self._within(super().attach, sandbox_id, directory, netns, config)
@@ -78,14 +78,14 @@ class RootlessPodNetwork(PodNetwork):
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
         """As root's; also while there is no slirp4netns."""
         with suppress(PodNetworkError):
-            self._node.ensure()
+            self._forward()
         self._within(super().detach, sandbox_id, directory, netns)
         self._give_back(sandbox_id)
 
     def collect(self, alive: set[str]) -> None:
         """As root's."""
         with suppress(PodNetworkError):  # `status` says it
-            self._node.ensure()
+            self._forward()
         self._within(super().collect, alive)
 
     def watch(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
@@ -98,8 +98,8 @@ class RootlessPodNetwork(PodNetwork):
             if attachment is not None:
                 mappings = attachment.capabilities.get(PORT_MAPPINGS, ())
                 self._forwards[sandbox_id] = tuple(map(_kept_forward, mappings))
+        self._knows_all = True
         with suppress(PodNetworkError):  # `status` says it
-            self._node.ensure()
             self._forward()
         self._within(super().watch, sandboxes)
 
@@ -140,12 +140,15 @@ class RootlessPodNetwork(PodNetwork):
         return self._node.within(partial(function, *arguments))
 
     def _forward(self, demanded: Sequence[Forward] = ()) -> None:
-        """Forward the ports of all sandboxes and no others. Raises PodNetworkError for a port that is demanded."""
+        """Let slirp4netns live, and forward the ports of all sandboxes and no others.
+
+        Raises PodNetworkError: there is no slirp4netns, or it cannot forward a port that is demanded.
+        """
         with self._forwarding:
-            present = self._node.forwards()
+            present = self._node.ensure()
             wanted = {each for ports in list(self._forwards.values()) for each in ports}
             for forward, number in present.items():
-                if forward not in wanted:
+                if self._knows_all and forward not in wanted:
                     self._node.remove(number)
             for forward in wanted - present.keys():
                 try:

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from modules.runtimes.oci.crun import commands, runtime_command
-from modules.runtimes.oci.crun.commands import _send
+from modules.runtimes.oci.crun import runtime_command
 from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
 from modules.runtimes.oci.crun.container_log import make_log
 from modules.runtimes.oci.crun.runtime_command import settle_start, start_waiting
+from modules.runtimes.oci.members import _send
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
@@ -77,14 +77,11 @@ def test_files_are_closed_after_a_failure_of_any_call(
 def test_files_are_closed_after_any_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / runtime_command._BEGUN).touch()
     before = census()
-    for module, name, operation in (
-        (runtime_command, "_has_unread", lambda: settle_start(tmp_path)),
-        (commands, "_is_in", lambda: _send(os.getpid(), "c1", "", 0)),
-    ):
-        with monkeypatch.context() as patched:
-            patched.setattr(module, name, Failing(0, RuntimeError("of this test")).call(lambda *_: None))
-            with pytest.raises(RuntimeError, match="of this test") as caught:
-                operation()
+    for operation in (lambda _: settle_start(tmp_path), lambda failing: _send(os.getpid(), 0, failing)):
+        failing = Failing(0, RuntimeError("of this test")).call(lambda *_: None)
+        monkeypatch.setattr(runtime_command, "_has_unread", failing)
+        with pytest.raises(RuntimeError, match="of this test") as caught:
+            operation(failing)
         assert not census().more_than(before)
         assert caught.value is not None, "what the error holds is not collected before"
 
@@ -94,9 +91,8 @@ def test_the_descriptor_of_a_commands_process_is_closed() -> None:
 
         def make(failing: Failing) -> Attempt:
             def run() -> None:
-                with failing.kernel_calls(), pytest.MonkeyPatch.context() as patched:
-                    patched.setattr(commands, "_is_in", lambda *_: True)
-                    _send(other.pid, "c1", "", 0)
+                with failing.kernel_calls():
+                    _send(other.pid, 0, lambda _: True)
 
             return Attempt(run)
 

@@ -47,6 +47,8 @@ class RootlessNode(RemoteNode):
     """A node whose pods have a network of their own."""
 
     module = "tests.modules.runtimes.oci.rootless.served"
+    shares_processes = False
+    """Whether containers made from now on share the processes of their pod."""
 
     def serve(self) -> None:
         """Start the runtime (again) and connect."""
@@ -55,12 +57,16 @@ class RootlessNode(RemoteNode):
         self._users = _users_of(Path("/proc", str(self._process.pid)))
 
     def complete_pod(self, config: cri.PodSandboxConfig) -> None:
-        """Containers have processes of their own."""
-        config.linux.security_context.namespace_options.pid = cri.CONTAINER
+        """Containers have processes of their own, or share them."""
+        config.linux.security_context.namespace_options.pid = self._processes
 
     def complete(self, config: cri.ContainerConfig) -> None:
-        """Containers have processes of their own."""
-        config.linux.security_context.namespace_options.pid = cri.CONTAINER
+        """Containers are in the process namespace that their pod demands."""
+        config.linux.security_context.namespace_options.pid = self._processes
+
+    @property
+    def _processes(self) -> cri.NamespaceMode.ValueType:
+        return cri.POD if self.shares_processes else cri.CONTAINER
 
     def purge(self) -> None:
         """Remove everything that the runtime has made, in its namespaces."""

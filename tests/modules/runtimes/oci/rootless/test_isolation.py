@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, s
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
 from tests.modules.runtimes.process.node import eventually
-from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -144,28 +142,6 @@ def test_a_pod_does_not_reach_the_machines_loopback(node: RootlessNode) -> None:
     assert "refused" in node.run("nc -w 5 10.0.2.2 22 < /dev/null || echo refused")
 
 
-def test_host_ports_come_back_after_slirp4netns_was_killed(node: RootlessNode) -> None:
-    """And none is doubled; the runtime's status restores them."""
-    config = cri.PodSandboxConfig(
-        metadata=cri.PodSandboxMetadata(name="ports", uid="u-h", namespace="n"),
-        port_mappings=[cri.PortMapping(container_port=80, host_port=free_port())],
-        log_directory=str(node.logs / "ports"),
-    )
-    config.linux.security_context.namespace_options.pid = cri.CONTAINER
-    pod = str(node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
-    before = node.members()["slirp4netns"]
-    os.kill(before, signal.SIGKILL)
-    answer = eventually(
-        lambda: node.cri.Status(cri.StatusRequest()),
-        lambda status: all(each.status for each in status.status.conditions),
-    )
-    assert answer.status.conditions
-    assert node.members()["slirp4netns"] != before
-    other = node.pod("other")
-    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=other))
-    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pod))
-
-
 def test_a_low_host_port_is_refused_with_the_command(node: RootlessNode) -> None:
     """Ports below 1024 are root's."""
     config = cri.PodSandboxConfig(
@@ -200,22 +176,46 @@ def test_a_command_that_takes_too_long_is_killed(node: RootlessNode) -> None:
     assert "765" not in node.execute(container, "ps").stdout.decode()
 
 
-def test_what_a_container_of_shared_processes_has_left_is_killed(node: RootlessNode) -> None:
-    """Its namespace goes on, and there is no control group to end."""
-    config = cri.PodSandboxConfig(
-        metadata=cri.PodSandboxMetadata(name="shared", uid="u-s", namespace="n"),
-        log_directory=str(node.logs / "shared"),
-    )
-    config.linux.security_context.namespace_options.pid = cri.POD
-    pod = str(node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
-    container = cri.ContainerConfig(log_path="other.log", metadata=cri.ContainerMetadata(name="other"))
-    container.linux.security_context.namespace_options.pid = cri.POD
-    looking = node.shell("sleep 1000", container, pod)
-    container.metadata.name, container.log_path = "leaving", "leaving.log"
-    leaving = node.shell("sleep 4321 & exec true", container, pod)
-    assert node.ended(leaving).exit_code == 0
-    assert "sleep 4321" not in node.execute(looking, "ps").stdout.decode()
-    assert "sleep 1000" in node.execute(looking, "ps").stdout.decode()
+@pytest.fixture
+def sharing(node: RootlessNode) -> Iterator[RootlessNode]:
+    """A node whose containers share the processes of their pod."""
+    node.shares_processes = True
+    yield node
+    node.shares_processes = False
+
+
+def _seen_by(node: RootlessNode, container: str) -> str:
+    """The command lines of all processes that a container sees."""
+    return node.execute(container, "sh", "-c", "cat /proc/[0-9]*/cmdline").stdout.decode().replace("\0", " ")
+
+
+def test_what_a_container_of_shared_processes_has_left_is_killed(sharing: RootlessNode) -> None:
+    """Their namespace goes on, and there is no control group to end."""
+    pod = sharing.pod("shared")
+    looking = sharing.shell("sleep 1000", pod=pod)
+    named = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="leaving"), stdin=True)
+    leaving = sharing.shell("setsid sleep 4321 & read line", named, pod)
+    eventually(lambda: "sleep 4321" in _seen_by(sharing, looking))
+    sharing.stop(leaving, 0)
+    assert sharing.ended(leaving).exit_code == 137
+    seen = _seen_by(sharing, looking)
+    assert "sleep 4321" not in seen
+    assert "sleep 1000" in seen
+
+
+def test_a_start_among_shared_processes_that_was_cut_off_leaves_none(sharing: RootlessNode) -> None:
+    """crun deletes such a container without control groups, and leaves its first process."""
+    pod = sharing.pod("cut-off")
+    looking = sharing.shell("sleep 1000", pod=pod)
+    sharing.kill()
+    sharing.serve_until("before modules.runtimes.oci.processes:_write_run")
+    cut = sharing.create(["sleep", "4322"], cri.ContainerConfig(metadata=cri.ContainerMetadata(name="cut")), pod)
+    with pytest.raises(grpc.RpcError):
+        sharing.start(cut)
+    sharing.kill()
+    sharing.serve()
+    assert sharing.status(cut).state == cri.CONTAINER_CREATED
+    assert cut not in _seen_by(sharing, looking)
 
 
 def test_usage_is_that_of_the_processes(node: RootlessNode) -> None:

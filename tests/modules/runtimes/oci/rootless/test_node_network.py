@@ -70,6 +70,21 @@ def test_one_port_of_two_addresses_leads_to_two_pods(node: RootlessNode) -> None
     node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pods[_TWO]))
 
 
+@pytest.mark.parametrize("asked", ["Status", "StopPodSandbox"])
+def test_host_ports_come_back_after_slirp4netns_was_killed(node: RootlessNode, asked: str) -> None:
+    """Whatever the runtime is asked first: it starts slirp4netns, which forwards nothing yet."""
+    port = free_port()
+    pod, other = _pod(node, asked, port, _ONE), node.pod(f"other-{asked}")
+    _serve(node, pod, "found")
+    eventually(lambda: _served(_ONE, port), lambda name: name == "found")
+    os.kill(node.members()["slirp4netns"], signal.SIGKILL)
+    if asked == "StopPodSandbox":
+        node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=other))
+    assert all(each.status for each in node.cri.Status(cri.StatusRequest()).status.conditions)
+    assert _served(_ONE, port) == "found"
+    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pod))
+
+
 @pytest.mark.parametrize("second", [_ONE, ""])
 def test_one_port_of_one_address_is_for_one_pod(node: RootlessNode, second: str) -> None:
     """The second is refused, and the first goes on."""
