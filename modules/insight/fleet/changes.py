@@ -165,10 +165,10 @@ class ChangeReach:
         Args:
             write: the write.
             holders: the nodes that have its object.
-            is_newest: whether no later write has deleted the object or changed its pods' template.
+            is_newest: whether no later write has made or deleted the object, or changed its pods' template.
         """
         if write.kind == _POD:
-            return self._of_pod(write, holders)
+            return self._of_pod(write, holders, is_newest=is_newest)
         if write.kind in _WORKLOADS:
             return self._of_workload(write) if is_newest else ("", "a later change has taken its place")
         number, stored = holders.number, holders.acknowledged
@@ -182,12 +182,14 @@ class ChangeReach:
             return DONE, f"{_have(number, number)} it"
         return WAITS, f"{_have(stored, number)} it; not confirmed by {self._named(holders.behind, '')}"
 
-    def _of_pod(self, write: JournalledWrite, holders: Holders) -> tuple[str, str]:
+    def _of_pod(self, write: JournalledWrite, holders: Holders, *, is_newest: bool) -> tuple[str, str]:
         pod = self._pods.get(f"{write.namespace}/{write.name}")
-        if write.verb == _DELETED:
-            return ("", "gone") if pod is None else ("", "a pod of this name is there again")
         if pod is None:
-            return "", "the pod is gone"
+            return "", "gone" if write.verb == _DELETED else "the pod is gone"
+        is_of_former = not is_newest or int(write.at) < (seconds_of(pod.created) or 0.0)
+        if is_of_former or write.verb == _DELETED:
+            again = write.verb in (_DELETING, _DELETED)
+            return "", "a pod of this name is there again" if again else "the pod is gone, and another has its name"
         if not pod.node:
             return WAITS, "waits for a node"
         if self._known is not None and pod.node not in self._known:

@@ -38,6 +38,8 @@ _UNTOLD: Final = "its status does not say why"
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
+_REPEATED: Final = re.compile(r"PullImage of (\S+) failed: |cannot pull '([^']+)': ")
+"""What an error of a pull says of the image, which the sentence has named."""
 _OF_MACHINE: Final = ("cgroup", "control group", "no space left")
 """Words of an end before the start that name a fault of the machine, and not of the container."""
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]+)")
@@ -269,7 +271,7 @@ def _waiting(case: Case) -> Finding | None:
 
 def _no_image(case: Case, status: JsonObject, reason: str, why: str) -> Finding:
     told = warning_of(case.told, "Failed", "BackOff", "InspectFailed", container=text_at(status, "name"))
-    image = text_at(status, "image")
+    image = _image_of(case.pod, text_at(status, "name")) or text_at(status, "image")
     text = f"the image {image} of {_who(case.pod, status)} cannot be had ({reason})"
     lacking, remedy = _lacking_login(case)
     if reason == "InvalidImageName":
@@ -277,9 +279,14 @@ def _no_image(case: Case, status: JsonObject, reason: str, why: str) -> Finding:
     elif reason == "ErrImageNeverPull":
         remedy = (f"load the image on {text_at(case.pod, 'spec.nodeName')}, or let imagePullPolicy be IfNotPresent",)
     full = why.partition(": ErrImagePull: ")[2] or why or told or _UNTOLD
-    for named in (f"PullImage of {image} failed: ", f"cannot pull '{image}': "):  # the sentence has named it
-        full = full.removeprefix(named)
+    full = _REPEATED.sub(lambda words: "" if (words[1] or words[2]).endswith(image) else words[0], full)
     return Finding("fails", f"does not run: {text}: {full}{lacking}", remedy)
+
+
+def _image_of(pod: JsonObject, container: str) -> str:
+    """Return the image that a container is to have; its status has the one that it had last."""
+    lists = (objects_at(pod, f"spec.{each}") for each in ("initContainers", "containers", "ephemeralContainers"))
+    return next((text_at(each, "image") for found in lists for each in found if each.get("name") == container), "")
 
 
 def _lacking_login(case: Case) -> tuple[str, tuple[str, ...]]:

@@ -37,7 +37,7 @@ def pod(
 
 
 CONFIG = Change("ConfigMap", fields=("data.a",))
-POD = Change("Pod", name="p1", fields=("metadata.labels.a",))
+POD = Change("Pod", name="p1", fields=("metadata.labels.a",), at=AT + 20)
 SCALED = Change(fields=("spec.replicas: 1 → 2",))
 
 
@@ -66,8 +66,11 @@ SCALED = Change(fields=("spec.replicas: 1 → 2",))
             (UNKNOWN, "h1 has not confirmed it, and is away: the pod's state is unknown"),
         ),
         (POD, Holders(-1), [pod("p1", "k1", "Pending")], (WAITS, "on k1: Pending")),
-        (Change("Pod", "deleting", name="p1"), Holders(1, 1), [pod("p1", "k1")], (WAITS, "k1 is ending the pod")),
-        (Change("Pod", "deleted", name="p1"), NONE, [], ("", "gone")),
+        (
+            Change("Pod", "deleting", name="p1", at=AT + 20), Holders(1, 1), [pod("p1", "k1")],
+            (WAITS, "k1 is ending the pod"),
+        ),
+        (Change("Pod", "deleted", name="p1", at=AT + 20), NONE, [], ("", "gone")),
         (Change(verb="created"), NONE, [], ("", "it has no pod")),
         (Change(), NONE, [pod("a", "k1", created=BEFORE)], (WAITS, "no pod was made since; 1 older pod")),
         (Change(), NONE, [pod("a", "k1"), pod("b", "k2")], (DONE, "2 of 2 new pods run on k1, k2")),
@@ -99,7 +102,7 @@ def test_how_far_a_change_got(write: Change, holders: Holders, pods: list[FleetP
 def test_a_pod_on_a_node_that_does_not_exist_waits_for_none_to_confirm() -> None:
     """Its name may be wrong."""
     bound = pod("a", "k9")
-    write = Change("Pod", name=bound.name, fields=())
+    write = Change("Pod", name=bound.name, fields=(), at=AT + 20)
     assert ChangeReach([bound], (), {"k1"}).of(write, Holders(1)) == (WAITS, "there is no node k9")
     assert ChangeReach([bound], (), {"k9"}).of(write, Holders(1)) == (WAITS, "k9 has not confirmed it")
 
@@ -118,6 +121,24 @@ def test_a_workload_that_was_made_again_takes_the_place_of_changes_of_the_earlie
     assert [each.reached for each in rows] == [
         "1 of 1 new pod runs on k1", "a later change has taken its place", "a later change has taken its place",
     ]  # fmt: skip
+
+
+AGAIN, ANOTHER = ("", "a pod of this name is there again"), ("", "the pod is gone, and another has its name")
+
+
+def test_a_pod_that_was_made_again_confirms_no_change_of_its_former() -> None:
+    """Its node has what is there now; nobody waits for it to confirm what is gone."""
+    verbs = ("changed", "created", "deleted", "deleting", "changed", "created")
+    writes = [Change("Pod", verb, name="p1", at=AT + 20, fields=("metadata.labels.a",)) for verb in verbs]
+    rows = ChangeReach([pod("p1", "k1", created=BEFORE)], ()).rows([(each, Holders(1)) for each in writes])
+    waits = (WAITS, "k1 has not confirmed it")
+    assert [(row.mark, row.reached) for row in rows] == [waits, waits, AGAIN, AGAIN, ANOTHER, ANOTHER]
+
+
+@pytest.mark.parametrize(("verb", "found"), [("deleting", AGAIN), ("changed", ANOTHER)])
+def test_of_a_list_that_leaves_out_how_a_pod_was_made_again(verb: str, found: tuple[str, str]) -> None:
+    """The pod's age tells it, too."""
+    assert ChangeReach([pod("p1", "k1", created=AFTER)], ()).of(Change("Pod", verb, name="p1"), Holders(1)) == found
 
 
 def test_the_sentence_counts_undone_steps() -> None:

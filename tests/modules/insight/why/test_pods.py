@@ -393,6 +393,19 @@ EVENTS = [
             "--docker-password=PASSWORD",
         ),
         (
+            {
+                **waiting(
+                    "ErrImagePull",
+                    "PullImage of docker.io/shop/app:2 failed: cannot pull 'docker.io/shop/app:2': no route",
+                ),
+                "spec": {"nodeName": "n1", "containers": [{"name": "app", "image": "shop/app:2"}]},
+            },
+            {},
+            "fails",
+            "does not run: the image shop/app:2 of container app cannot be had (ErrImagePull): no route",
+            "",
+        ),
+        (
             waiting("InvalidImageName", "in lower case"),
             {},
             "fails",
