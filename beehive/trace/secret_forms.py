@@ -25,7 +25,7 @@ _NAMED: Final = re.compile(
 
 
 def without_forms(text: str) -> str:
-    """Return a text without what is a secret by its form."""
+    """Return a text without the parts whose form tells that they are secret."""
     for form in _FORMS:
         text = form.sub(CUT, text)
     return _NAMED.sub(rf"\1{CUT}", text)

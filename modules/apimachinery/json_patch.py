@@ -28,7 +28,7 @@ MOVED_VALUES: Final = 500_000
 
 _MOVED: Final = "moved"
 _COPIED: Final = "copied"
-"""Keys of what is moved and copied so far beside the document, which has the key "": no pointer leads there."""
+"""Keys of the values that were moved and copied so far, beside the document's, ""; no pointer leads there."""
 _END: Final = "-"
 
 

@@ -59,7 +59,7 @@ class About(msgspec.Struct, frozen=True):
     """The answer of `GET /page/v1/me`."""
 
     server: str
-    """What the cloud is called, or else what is asked."""
+    """The name of the cloud, or else the address that is asked."""
     version: str
     program: str
     node: str = ""

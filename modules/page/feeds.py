@@ -169,7 +169,7 @@ class Feeds:
                     return
 
     def _list(self, plural: str, made: Callable[[dict[str, Any]], Any], put: Callable[[Iterable[Any]], None]) -> str:
-        """Put what is made of each object, so that not all of them are held, and return the version of the list."""
+        """Put the row of each object, so that not all objects are held, and return the version of the list."""
         items: list[Any] = []
         query: list[tuple[str, str]] = [("limit", str(_PART))]
         while True:

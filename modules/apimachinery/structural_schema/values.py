@@ -123,7 +123,7 @@ def with_defaults(value: Any, schema: Schema, defaults: "Defaults | None" = None
     Args:
         value: a JSON value.
         schema: its schema.
-        defaults: counts what is added, for several values; None: for this one.
+        defaults: counts the additions, for several values; None: for this one.
 
     Raises:
         TooLargeError: too many values would be added.

@@ -107,7 +107,7 @@ def validate_status(obj: JsonObject, live: JsonObject, rule: StatusRule | None =
 
     Args:
         obj: the object after.
-        live: the object before; what is wrong with its metadata already does not count.
+        live: the object before; faults that its metadata have already do not count.
         rule: of the change; by default the rule of its kind.
 
     Raises:

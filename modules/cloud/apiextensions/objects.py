@@ -71,7 +71,7 @@ def in_version(obj: JsonObject, resource: Resource, defaults: Defaults | None = 
     Args:
         obj: the object.
         resource: of its kind and version.
-        defaults: counts what is added, for several objects; None: for this one.
+        defaults: counts the additions, for several objects; None: for this one.
     """
     version = resource.group_version
     made = obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}

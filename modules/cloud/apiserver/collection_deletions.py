@@ -30,7 +30,7 @@ class _UnderWay(msgspec.Struct):
 class CollectionDeletions:
     """Deletes collections in parts. Deletions that are under way take turns; other messages come between the parts.
 
-    As in an API server, what is deleted stays deleted when a later object is refused.
+    As in kube-apiserver, deleted objects stay deleted when a later one is refused.
 
     Args:
         module: the API server.

@@ -53,7 +53,7 @@ class OwnChanges(Reconciler):
 
     Args:
         concerns: returns whether a change makes the work due.
-        work: writes what is missing, of all objects.
+        work: writes the missing parts, of all objects.
     """
 
     def __init__(self, concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]) -> None:

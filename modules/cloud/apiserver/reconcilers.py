@@ -23,7 +23,7 @@ from modules.cloud.apiserver.volume_protection import may_end_use
 from modules.cloud.storage.object_storage import ObjectEvent
 
 PERIOD: Final = 5.0
-"""Seconds between two looks for what is due without a change (kube-controller-manager's `--node-monitor-period`)."""
+"""Seconds between two checks for work due without a change (kube-controller-manager's `--node-monitor-period`)."""
 
 
 class ControlPlane(msgspec.Struct, frozen=True):

@@ -143,7 +143,7 @@ def audit_event(
 
 
 def shown_uri(request: Request) -> str:
-    """Return path and query of a request: of the query only what is known to be no secret."""
+    """Return path and query of a request: of the query only the parameters that are known to be no secret."""
     path = _text(request.target.partition("?")[0], _LONGEST_PATH)
     shown = [pair for pair in request.query if pair[0] in _SHOWN][:_MOST_PARAMETERS]
     words = [f"{name}={quote(value[:_LONGEST], safe=',=')}" for name, value in shown]

@@ -168,7 +168,7 @@ class ProxiedRequest:
         return is_page(head.fields)
 
     def _receive(self, wait: Wait, seconds: float) -> bytes:
-        """Send what is unsent, and return the next bytes of the pod, b"" at their end.
+        """Send the unsent bytes, and return the next ones of the pod, b"" at their end.
 
         Raises:
             ClientGoneError, TimeoutError, OSError: see `head`.

@@ -65,7 +65,7 @@ def _waits(request: JsonObject) -> bool:
 
 
 def _fault_of(usages: Sequence[str]) -> str:
-    """Return what is wrong with the usages of a client's certificate, "" if nothing is."""
+    """Return the fault of the usages of a client's certificate, "" without one."""
     other = next((each for each in usages if each not in _USAGES), "")
     if other:
         return f"invalid usage for client certificate: {other}"

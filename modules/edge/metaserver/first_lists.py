@@ -33,7 +33,7 @@ class _List(msgspec.Struct):
 
 class FirstLists:
     """Waits until the objects of a collection have arrived that a client reads for the first time: an empty list would
-    pass for the truth. Without a connection, or an answer, the client gets what is there.
+    pass for the truth. Without a connection, or an answer, the client gets the objects that have arrived.
 
     Used by several threads of the HTTP server at once.
 

@@ -27,7 +27,7 @@ class CheckedMachine(Protocol):
     """The machine of the node."""
 
     def read(self) -> MachineReading:
-        """Return what is used now."""
+        """Return the present usage."""
 
 
 def fault_of(items: Sequence[str], before: MachineReading, after: MachineReading) -> str:

@@ -29,5 +29,5 @@ class JobShown(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def of(cls, job: JobRecord | None) -> "JobShown":
-        """Return what is shown of a job, or of none."""
+        """Return the owner's view of a job, or of none."""
         return cls() if job is None else cls(job.resource, job.action, job.is_waiting)

@@ -37,7 +37,7 @@ def ended_badly(pod: JsonObject) -> EndedContainer | None:
 
 
 def last_lines(container: str, log: bytes) -> LastLines | None:
-    """Return what is shown of the end of a log, without what is a secret by its form; None if that is nothing."""
+    """Return the last lines of a log, without parts whose form tells that they are secret; None without lines."""
     text = without_forms(log[-MOST_READ:].decode("utf-8", "replace"))
     lines = [line.rstrip() for line in text.splitlines() if line.strip()][-MOST_LINES:]
     return LastLines(container, [_cut(line) for line in lines]) if lines else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 1000
 """Bytes of the program's last words."""
 STAGED_SECONDS: Final = 60.0
-"""Seconds after which nobody begins any more on what is staged: whoever has staged it is dead."""
+"""Seconds after which a staged program is not begun any more: whoever has staged it is dead."""
 
 
 class DetachedProgram:

@@ -25,7 +25,7 @@ class MachineUsage:
         self._directories = dict.fromkeys((Path("/"), config.modules.edged.root_directory))
 
     def read(self) -> MachineReading:
-        """Return what is used now."""
+        """Return the present usage."""
         node = ProcfsUsage().node(_AT)
         disks = {}
         for directory in self._directories:

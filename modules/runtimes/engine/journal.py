@@ -158,7 +158,7 @@ class Journal:
         return f"{directory.parent.name}/{directory.name}"
 
     def _read(self) -> None:
-        """Take the frames over, and cut off what is torn. Raises OSError."""
+        """Take the frames over, and cut off a torn end. Raises OSError."""
         try:
             content = read_file(self._path, _MOST_BYTES)
         except FileNotFoundError:

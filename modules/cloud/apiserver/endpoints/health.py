@@ -21,7 +21,7 @@ LOADED: Final = (
     "poststarthook/rbac/bootstrap-roles",
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
-"""kube-apiserver's names for what is done when the embedded API server has loaded its objects."""
+"""kube-apiserver's names for the checks that hold once the embedded API server has loaded its objects."""
 _PING: Final = "ping"
 _READY: Final = "readyz"
 

@@ -23,7 +23,7 @@ from modules.cloud.apiserver.garbage_collector.owners import (
 )
 
 MOST: Final = 256
-"""Objects of one plan; what is left is planned again."""
+"""Objects of one plan; the others get another plan."""
 INVALID_NAMESPACE: Final = "OwnerRefInvalidNamespace"
 """The reason of the Event about a reference to an owner in another namespace."""
 

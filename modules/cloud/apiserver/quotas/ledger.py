@@ -154,7 +154,7 @@ class QuotaLedger(Reconciler):
                 yield {**stored, "status": _status_of(account, stored)}
 
     def _is_current(self, quota: JsonObject) -> bool:
-        """Return whether the status of a quota says what is counted: somebody may have written another one."""
+        """Return whether the status of a quota has the counts: somebody may have written another one."""
         key = key_of(quota)
         account = self._accounts.get(key.namespace, {}).get(key)
         return account is None or quota.get("status") == _status_of(account, quota)

@@ -1,4 +1,4 @@
-"""Advice about the fields of an object that is taken: what is deprecated, without effect, or not as it seems.
+"""Advice about fields of an accepted object that are deprecated, without effect, or not as they seem.
 
 After the warnings of kube-apiserver 1.32 (`GetWarningsForPod` in pkg/api/pod, and those of the other kinds), with its
 words; without those about paths in volumes, and about IP addresses.

@@ -1,4 +1,4 @@
-"""The warnings in the answers to requests: what is not as the client may think."""
+"""The warnings in the answers to requests."""
 
 from typing import Final
 

@@ -159,7 +159,7 @@ class RowWriter:
         self._revision.execute(driver, [{"newest": version}])
 
     def _write_nodes(self, driver: Any, pending: PendingWrites, cloudcore: str) -> None:
-        """Write what nodes have acknowledged, their states and their claims; what is forgotten goes first."""
+        """Write the versions that nodes have acknowledged, their states and their claims; deletions go first."""
         if pending.forgotten:
             forgotten = [(node,) for node in sorted(pending.forgotten)]
             self._syncs_of_node.replace(driver, forgotten)

@@ -72,7 +72,7 @@ class DnsNames:
         """Return the answer if it needs no other server. Does not block for long.
 
         Args:
-            question: what is asked.
+            question: name and type.
             room: bytes of the message; of more records than fit, one more may be returned.
         """
         if question.has_edns and question.edns_version:
@@ -95,7 +95,7 @@ class DnsNames:
         """Return the answer of other servers: of the whole name, or of the name behind an ExternalName. Blocks.
 
         Args:
-            question: what is asked.
+            question: name and type.
             client: whose share of the memory the answer is in.
         """
         with self._lock:

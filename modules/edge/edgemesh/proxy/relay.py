@@ -24,7 +24,7 @@ _CHUNK: Final = 64 * 1024
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 """A side that has lost its power sends nothing, and would keep its place for ever."""
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
-"""`struct linger`: what is not sent is given up."""
+"""`struct linger`: unsent bytes are discarded."""
 
 
 def reset(channel: socket.socket) -> None:

@@ -38,7 +38,7 @@ SIGNATURE: Final = "manifest.sig"
 SBOM: Final = "sbom.cdx.json"
 """The list of what the release consists of."""
 CONTEXT: Final = b"edgecore bundle 1\n"
-"""What is signed before the manifest, so that the signature is good for nothing else."""
+"""Prefix of the signed manifest, so that the signature is good for nothing else."""
 
 LARGEST_MANIFEST: Final = 1024 * 1024
 MOST_WHEELS: Final = 512

@@ -37,7 +37,7 @@ def log_at(path: Path) -> FileId | None:
 
 
 def clear_way(path: Path) -> None:
-    """Remove what is in the place of conmon's file beside a log. Raises OSError."""
+    """Remove a file in the place of conmon's beside a log. Raises OSError."""
     path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)
 
 

@@ -127,7 +127,7 @@ class Senders:
                 self._complain(error)
 
     def restore(self, senders: Collection[Sender]) -> bool:
-        """Make what is missing of the table for these pods, and remove pods whose veths are gone.
+        """Make the missing rules of the table for these pods, and remove pods whose veths are gone.
 
         Return whether something was missing.
         """
