@@ -8,6 +8,7 @@ import msgspec
 
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
 from modules.insight.fleet.sentences import pods_sentence
+from modules.insight.fleet.states import AWAY, NEVER
 
 _MOST_PODS: Final = 200
 _FEW: Final = 30
@@ -33,16 +34,20 @@ class Pods(msgspec.Struct, frozen=True):
     """Pods that a search has found; without one, all others of a few."""
     more: int
     """Pods that were found beyond these."""
+    unheard: Sequence[str] = ()
+    """The nodes of these pods that are away: their pods are as they reported last."""
 
 
 def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: str) -> Pods:
     """Return the pods with some words; without words the pods that do not run, and of a few the others, too."""
     pods = sorted(rows, key=lambda each: each.key)
     sentence = pods_sentence(pods, nodes)
+    away = {each.name for each in nodes if each.state in (AWAY, NEVER)}
     words = query.lower().split()
     if words:
         found = [each for each in pods if all(word in _searched(each) for word in words)]
-        return Pods(sentence, [], found[:_MOST_PODS], max(0, len(found) - _MOST_PODS))
+        matches = found[:_MOST_PODS]
+        return Pods(sentence, [], matches, len(found) - len(matches), sorted({each.node for each in matches} & away))
     groups: defaultdict[tuple[str, str], list[FleetPodRow]] = defaultdict(list)
     for pod in pods:
         if pod.is_troubled:
@@ -51,7 +56,8 @@ def pods_answer(rows: Iterable[FleetPodRow], nodes: Sequence[NodeRow], query: st
     shown = [PodGroup(owner, status, each[:_MOST_PODS]) for (owner, status), each in most]
     more = sum(len(each) for each in groups.values()) - sum(len(each.pods) for each in shown)
     others = [each for each in pods if not each.is_troubled] if len(pods) <= _FEW else []
-    return Pods(sentence, shown, others, more)
+    unheard = {each.node for pods in (others, *(group.pods for group in shown)) for each in pods} & away
+    return Pods(sentence, shown, others, more, sorted(unheard))
 
 
 def pods_of_node(rows: Iterable[FleetPodRow], node: str) -> list[FleetPodRow]:

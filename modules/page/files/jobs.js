@@ -59,11 +59,11 @@ export function job(story, query, go) {
   const field = h("input", { id: "q", type: "search", placeholder: "Search its nodes  ( / )", "aria-label": "Search the nodes of the job: name, state, step, reason", value: query, oninput: (event) => go(event.target.value) });
   return [
     h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, plain(row.about))),
+    row.resume ? same(row.resume, "Go on with the nodes that are left") : null,
+    row.waves.length ? waves(row) : null,
     panel("Nodes", words, h("div", { class: "body" }, drawn, onward(row)), h("div", { class: "tools" }, field),
       story.nodes.length ? nodes(story) : h("p", { class: "empty quiet" }, query ? "No node of it has all of these words in its name, state, step or reason." : "It has no nodes yet."),
       story.more ? h("p", { class: "empty quiet" }, `${count(story.more, "more node")}: search for more words`) : null),
-    row.waves.length ? waves(row) : null,
-    row.resume ? same(row.resume, "Go on with the nodes that are left") : null,
     same(`cloudcore upgrade status ${row.name}`),
   ];
 }

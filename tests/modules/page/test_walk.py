@@ -87,6 +87,11 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         window.run("[...document.querySelectorAll('a')].find((each) => each.textContent === 'prices-7c9d4').click()")
         window.wait(f"{said}.startsWith('default/prices-7c9d4')")
 
+        window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Pods').click()")
+        window.wait(f"{said}.startsWith('6 of 9 pods run; 9 more are on nodes that are away')")
+        assert window.run(f"return {good}.length") == 6, "nor here"
+        assert window.run("return document.querySelector('main').innerText").count("Running, as reported last") == 9
+
         window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Devices').click()")
         window.wait(f"{said} === '0 of 2 devices are as desired; 1 unknown, 1 on nodes that are away.'")
         text = str(window.run("return document.querySelector('main').innerText"))
