@@ -44,7 +44,7 @@ $ edgecore run --config edgecore.yaml
 
 ## Which file, which directory
 
-All commands find the node by one rule:
+Every command for a node finds it by one rule:
 
 1. `--config FILE` names the file.
 2. `--root DIR` names the node's directory. The file is `DIR/edgecore.yaml`; without that file everything is below DIR.
