@@ -6,6 +6,9 @@ completeness, so edged asks the cloud for running pods before it ends them (`edg
 matter nevertheless: without a connection there is no other source, and a KubeEdge cloud never repeats acknowledged
 objects. Only whole objects are salvaged: valid JSON whose name matches the key. The cloud's next message replaces an
 old state.
+
+A kill at any moment loses none of them: the database is marked first, the new one gets its name when it has the rows,
+and the mark is removed last.
 """
 
 import logging
@@ -20,6 +23,8 @@ import msgspec
 
 from beehive import ResourceType
 from beehive.decoding import decode_json
+from beehive.files import durable as files
+from beehive.files.durable import beside
 from beehive.files.numbered import next_number, number_of
 from metamanager.errors import StoreOpenError
 from metamanager.rows import Row, head_of, row_of
@@ -30,7 +35,7 @@ _log = logging.getLogger(__name__)
 KEPT: Final = 3
 """Number of damaged databases to keep; they contain secrets, and take room."""
 
-_SIDES: Final = ("", "-wal", "-shm")
+_SIDES: Final = ("-wal", "-shm", "")
 _MARK: Final = ".damaged"
 _FORWARD: Final = "SELECT key, value FROM meta ORDER BY rowid"
 _BACKWARD: Final = "SELECT key, value FROM meta ORDER BY rowid DESC"
@@ -48,21 +53,29 @@ def is_marked(path: Path) -> bool:
     return _with_suffix(path, _MARK).exists()
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a database and return its new path.
+def set_aside(path: Path) -> Path | None:
+    """Rename a database, and mark it until `put_in_place`; return its new path. Where it is missing, an earlier start
+    has done that: return the path that it got, or None.
 
     Raises:
         StoreOpenError: the file is another kind of file, or cannot be renamed.
     """
     try:
-        if not _was_ours(path):
-            hint = "it is another kind of file and is left alone; set dataBase.dataSource to the path of the database"
-            raise StoreOpenError("set a damaged database aside", str(path), hint)
-        bad = _free_name(path)
+        if path.exists():
+            if not _was_ours(path):
+                hint = (
+                    "it is another kind of file and is left alone; set dataBase.dataSource to the path of the database"
+                )
+                raise StoreOpenError("set a damaged database aside", str(path), hint)
+            mark(path)
+            bad = _free_name(path)
+        elif earlier := all_set_aside(path):
+            bad = earlier[-1]
+        else:
+            return None
         for side in _SIDES:
             with suppress(FileNotFoundError):
                 _with_suffix(path, side).rename(_with_suffix(bad, side))
-        _with_suffix(path, _MARK).unlink(missing_ok=True)
         for old in all_set_aside(path)[:-KEPT]:
             for side in _SIDES:
                 _with_suffix(old, side).unlink(missing_ok=True)
@@ -72,9 +85,40 @@ def set_aside(path: Path) -> Path:
     return bad
 
 
+def new_path(path: Path) -> Path:
+    """Return the path of the new database until it has the rows; what an earlier start has left there is removed.
+
+    Raises:
+        StoreOpenError: it cannot be removed.
+    """
+    new = beside(path)
+    try:
+        for side in _SIDES:
+            _with_suffix(new, side).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreOpenError("make a new database", str(new), str(error.strerror)) from error
+    return new
+
+
+def put_in_place(path: Path) -> None:
+    """Give the new database, which is closed, its name, and remove the mark.
+
+    Raises:
+        StoreOpenError: it is not complete, or cannot be renamed.
+    """
+    new = beside(path)
+    if _with_suffix(new, "-wal").exists():  # SQLite removes it unless the disk has no room for its pages
+        raise StoreOpenError("make a new database", str(path), "free some disk space")
+    try:
+        files.put_in_place(new, path)
+        _with_suffix(path, _MARK).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreOpenError("make a new database", str(path), str(error.strerror)) from error
+
+
 def all_set_aside(path: Path) -> list[Path]:
     """Return the damaged databases beside a database, oldest first."""
-    found = (each for each in path.parent.glob(f"{path.name}.bad-*") if not each.name.endswith(_SIDES[1:]))
+    found = (each for each in path.parent.glob(f"{path.name}.bad-*") if not each.name.endswith(_SIDES[:2]))
     return sorted(found, key=lambda each: (number_of(each.name), each.name))
 
 

@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from beehive.files.damaged import set_aside_unless_file
 from beehive.files.reserve import Reserve
 from metamanager import damage
 from metamanager import statements as sql
-from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
+from metamanager.errors import StoreDamagedError, StoreError, StoreOpenError, StoreWriteError
 from metamanager.history import History
 from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
 from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
@@ -363,14 +363,18 @@ def _open(path: Path) -> sqlite3.Connection:
         except StoreDamagedError as error:
             _log.error("%s", error)
     bad = damage.set_aside(path)
-    connection = open_file(path)
-    rows = damage.readable_rows(bad)
-    connection.execute("BEGIN IMMEDIATE")
-    for row in rows:
-        connection.execute(*statement([row]))
-    connection.execute("COMMIT")
+    rows = [] if bad is None else damage.readable_rows(bad)
+    try:
+        with closing(open_file(damage.new_path(path))) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for row in rows:
+                connection.execute(*statement([row]))
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise StoreOpenError("make a new database", str(path), reason_of(error)) from error
+    damage.put_in_place(path)
     _log.error("database %s: %d objects could be read out of the damaged one", path, len(rows))
-    return connection
+    return open_file(path)
 
 
 def _write_error(attempt: str, on: str, error: Exception, *, batch_lost: bool) -> StoreWriteError:

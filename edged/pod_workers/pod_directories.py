@@ -140,9 +140,10 @@ class PodDirectories:
             domain = domain_of(pod, self._settings.cluster_domain)
             text = hosts_file(hostname_of(pod), domain, ips, aliases).encode()
         if not _holds(path, text):
-            path.write_bytes(text)
+            path.touch()
             path.chmod(0o644)
             give_to_pods(path)
+            path.write_bytes(text)  # last: a file with this content is taken as it is
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:

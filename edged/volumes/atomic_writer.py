@@ -19,6 +19,7 @@ from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from beehive.node_namespaces import give_to_pods, pod_id
+from edged.volumes.directories import make_directory
 from edged.volumes.payload import Payload, VolumeFile
 from modules.apimachinery.types import Nanoseconds
 
@@ -118,10 +119,8 @@ class AtomicWriter:
                 path /= name
                 if path.is_symlink():
                     break
-                with suppress(FileExistsError):
-                    path.mkdir()
-                    path.chmod(_OPEN)
-                    give_to_pods(path)
+                if not os.path.lexists(path):
+                    make_directory(path, _OPEN)
 
     def _show(self, payload: Payload) -> None:
         """Make a link at the top for the first component of each path; correct links and mount points are kept."""

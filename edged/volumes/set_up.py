@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from beehive.files.durable import make_directories
-from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from beehive.node_namespaces import give_to_pods
 from edged.errors import VolumeError
 from edged.volumes.atomic_writer import DATA, AtomicWriter
+from edged.volumes.directories import give_to_group, make_directory
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan
 from modules.apimachinery.types import Nanoseconds
@@ -54,9 +54,9 @@ def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts:
         case HostPath():
             _check_host_path(plan)
         case EmptyDirectory():
-            _make_directory(plan.path, _OPEN if group is None else _OPEN_TO_GROUP, group)
+            make_directory(plan.path, _OPEN if group is None else _OPEN_TO_GROUP, group)
         case Files():
-            _make_directory(plan.path, _READABLE if os.geteuid() == 0 or plan.memory is None else _PRIVATE)
+            make_directory(plan.path, _READABLE if os.geteuid() == 0 or plan.memory is None else _PRIVATE)
             if plan.memory is not None:
                 _keep_in_memory(plan.path, plan.memory, mounts or KernelMounts())
             _write_files(plan, now, group)
@@ -67,7 +67,7 @@ def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> N
     """Mount a memory volume once: its content stays as long as the pod, also over a restart of the agent. A restart of
     the machine deletes it with everything else of the pod.
     """
-    _make_directory(plan.path, _OPEN)
+    make_directory(plan.path, _OPEN)
     if not is_mounted(mounts, plan.path):
         mode = _OPEN if group is None else _OPEN_TO_GROUP
         mounts.tmpfs(plan.path, plan.size, mode=mode, group=group or 0)
@@ -88,23 +88,6 @@ def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
         if not isinstance(error.__cause__, PermissionError):
             raise
         _log.debug("a secret volume is on the disk: %s", error)
-
-
-def _make_directory(path: Path, mode: int, group: int | None = None) -> None:
-    """Make the directory with exactly this mode, despite the umask, and group. An existing one keeps its users' changes
-    (kubelet: it is ready); so it must appear complete.
-    """
-    if path.is_dir():
-        return
-    make_directories(path.parent, 0o750)
-    making = path.with_name(f".{path.name}.new")
-    remove_tree(making)
-    making.mkdir()
-    give_to_pods(making)
-    if group is not None:
-        _give_to_group(making, group)
-    making.chmod(mode)
-    making.rename(path)
 
 
 def _check_host_path(plan: HostPath) -> None:
@@ -138,13 +121,6 @@ def _write_files(plan: Files, now: Nanoseconds, group: int | None) -> None:
 
 
 def _give_all_to_group(directory: Path, group: int) -> None:
-    _give_to_group(directory, group)
+    give_to_group(directory, group)
     for found in Walk(directory):
-        _give_to_group(Path(found.entry.name), group, within=found.within)
-
-
-def _give_to_group(path: Path, group: int, within: int | None = None) -> None:
-    try:
-        os.chown(path, -1, group, dir_fd=within, follow_symlinks=False)
-    except PermissionError as error:
-        raise VolumeError("cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root") from error
+        give_to_group(Path(found.entry.name), group, within=found.within)

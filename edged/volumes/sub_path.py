@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from zlib import crc32
 
 from beehive.files.durable import make_directories
 from beehive.node_namespaces import give_to_pods
@@ -108,18 +109,28 @@ def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
 
 
 def _open_or_make(handle: int, part: str, mode: int) -> int:
-    """Open a component. The mode of a new one is set through the descriptor, because the umask affects mkdir's; the
-    volume's set-group-id bit passes the group on.
+    """Open a component. A new one has its mode before its name, because one that is there is taken as it is. The mode
+    is set through the descriptor, because the umask affects mkdir's; the volume's set-group-id bit passes the group on.
     """
     try:
         return os.open(part, _OPEN, dir_fd=handle)
     except FileNotFoundError:
-        os.mkdir(part, _MODE, dir_fd=handle)
-    made = os.open(part, _OPEN, dir_fd=handle)
-    if stat.S_ISDIR(os.fstat(made).st_mode):
-        Path(f"/proc/self/fd/{made}").chmod(mode)
-        give_to_pods(made)
-    return made
+        making = f".{crc32(os.fsencode(part)):08x}.new"
+    with suppress(FileExistsError):  # an edgecore that was killed has left it
+        os.mkdir(making, _MODE, dir_fd=handle)
+    made = os.open(making, _OPEN, dir_fd=handle)
+    try:
+        if stat.S_ISDIR(os.fstat(made).st_mode):
+            Path(f"/proc/self/fd/{made}").chmod(mode)
+            give_to_pods(made)
+        os.rename(making, part, src_dir_fd=handle, dst_dir_fd=handle)
+    except OSError:
+        with suppress(OSError):
+            os.rmdir(making, dir_fd=handle)
+        raise
+    finally:
+        os.close(made)
+    return os.open(part, _OPEN, dir_fd=handle)
 
 
 def _is_same(place: Path, found: os.stat_result) -> bool:

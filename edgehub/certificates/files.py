@@ -11,7 +11,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from beehive.files.durable import put_in_place, write_file
+from beehive.files.durable import put_in_place, sync_directory, write_file
 from beehive.files.reading import read_file
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.settings import CertificatePaths
@@ -142,10 +142,13 @@ def _new_path(path: Path) -> Path:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file durably; it never exists with another mode."""
+    """Write a file durably, with its name: it may be in another directory than the one that is renamed first. It never
+    exists with another mode.
+    """
     try:
         path.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
         write_file(path, data, mode)
+        sync_directory(path.parent)
     except OSError as error:
         raise FilesError("cannot write", str(path), str(error.strerror)) from error
 

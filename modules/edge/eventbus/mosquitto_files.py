@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from beehive.files.durable import replace_file, replace_soon
+from beehive.files.durable import beside, put_in_place, replace_file, replace_soon, write_file
 from beehive.files.reading import read_file
 from beehive.node_namespaces import is_machine_root
 from modules.edge.eventbus.internal_broker import (
@@ -126,8 +126,10 @@ def shorten_messages(broker: InternalBroker, user: Owner) -> None:
         if data:
             shorter = without(data, read_held(data).to_end(broker.client_id.encode(), MOST_BYTES))
             if len(shorter) < len(data):
-                replace_file(stored, shorter, 0o600)
-                os.chown(stored, user.uid, user.gid, follow_symlinks=False)
+                new = beside(stored)
+                write_file(new, shorter, 0o600)
+                os.chown(new, user.uid, user.gid, follow_symlinks=False)
+                put_in_place(new, stored)
 
 
 def end_left_over(directory: Path) -> None:

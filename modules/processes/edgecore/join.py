@@ -10,9 +10,10 @@ import errno
 import os
 import re
 import shlex
-import shutil
 import socket
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -259,8 +260,9 @@ def _check_writable(file: Path) -> None:
 def _write(file: Path, text: str) -> None:
     """Write the file atomically and durably; a former one is kept as `FILE.before-join`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists():
-        shutil.copy2(file, file.with_name(file.name + ".before-join"))
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(file.stat().st_mode)
+        replace_file(file.with_name(file.name + ".before-join"), file.read_bytes(), mode)
     replace_file(file, text.encode(), _MODE)
 
 

@@ -273,7 +273,7 @@ def test_empty_dir_is_open_to_all_and_kept(tmp_path: Path) -> None:
     """
     plan = planned(Volume(name="v", empty_dir=EmptyDirVolumeSource()), tmp_path)
     assert isinstance(plan, EmptyDirectory)
-    (plan.path.with_name(f".{plan.path.name}.new") / "half").mkdir(parents=True)
+    (plan.path.with_name(f"..{plan.path.name}.new") / "half").mkdir(parents=True)
     path = set_up(plan, at(0))
     assert list(path.iterdir()) == []
     (path / "kept").touch()

@@ -1,14 +1,15 @@
 """`edgecore images`: talks to the container runtime of the node; one inside edgecore must run for it."""
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from beehive.clock import Clock, RealClock
+from beehive.files.durable import make_durable, put_in_place
 from edged.cri import ImageRef
 from edged.cri.client import CriClient
 from edged.errors import EdgedError
@@ -221,13 +222,18 @@ def import_archive(chosen: argparse.Namespace) -> None:
         hint = "containerd: ctr --namespace k8s.io images import FILE; Docker: docker load --input FILE"
         raise EdgedError("import images", "only embedded://oci and `--kind oci` take archives this way", hint)
     directory = config.image_archives
-    directory.mkdir(parents=True, exist_ok=True)
-    made = directory / f".{chosen.file.name}.new"
-    shutil.copyfile(chosen.file, made)
-    name = chosen.file.name if chosen.file.name.endswith(_ARCHIVES) else f"{chosen.file.name}.tar"
-    os.replace(made, directory / name)  # noqa: PTH105 - says what it does
+    keep_archive(chosen.file, directory)
     with connected(config, chosen.socket) as runtime:
         _print(list(runtime.list_images()))
+
+
+def keep_archive(file: Path, directory: Path) -> None:
+    """Copy an archive into the directory of archives, durably: an incomplete one has no name. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made = directory / f".{file.name}.new"
+    shutil.copyfile(file, made)
+    make_durable(made)
+    put_in_place(made, directory / (file.name if file.name.endswith(_ARCHIVES) else f"{file.name}.tar"))
 
 
 @reporting_errors

@@ -21,8 +21,10 @@ class AddressLease(NamedTuple):
     """An address in use."""
 
     container_id: str
+    """Empty if the file is, as after a power cut."""
     changed: float
     """When it was given, in seconds since the epoch."""
+    file: Path
 
 
 def leases_of(network: NetworkConfiguration) -> Iterator[AddressLease]:
@@ -42,6 +44,7 @@ def _leases_in(directory: Path) -> Iterator[AddressLease]:
         try:
             ipaddress.ip_address(path.name)
             text = read_file(path, _MOST_BYTES).decode("ascii")
-            yield AddressLease(text.splitlines()[0].strip(), path.stat().st_mtime)
-        except (OSError, ValueError, IndexError):
+            container_id = next(iter(text.strip("\0").splitlines()), "").strip()
+            yield AddressLease(container_id, path.stat().st_mtime, path)
+        except (OSError, ValueError):
             continue

@@ -213,7 +213,8 @@ class PodNetwork:
         """Free addresses of sandboxes that no longer exist, at a start.
 
         Of addresses that are not known to be this runtime's, only those older than the machine's last start are freed:
-        nothing that was attached then is alive. A failure is logged, and the next start tries again.
+        nothing that was attached then is alive. A failure is logged, and the next start tries again. host-local flushes
+        nothing: an address whose file a power cut has emptied would be in use for ever.
 
         Args:
             alive: ids of the sandboxes that exist, also the ones not ready.
@@ -223,12 +224,16 @@ class PodNetwork:
         except NetworkConfigurationError:
             return
         prefix, boot_time = self._prefix if self._is_default(network) else None, _boot_time()
-        leases = {
-            each.container_id
+        leases = [
+            each
             for each in leases_of(network)
             if (prefix is not None and each.container_id.startswith(prefix)) or each.changed < boot_time
-        }
-        lost = leases - alive - {self._name(each, network) for each in alive}
+        ]
+        for emptied in (each for each in leases if not each.container_id and each.changed < boot_time):
+            _log.info("the address %s is freed: a power cut has emptied its file", emptied.file.name)
+            with suppress(OSError):
+                emptied.file.unlink()
+        lost = {each.container_id for each in leases} - alive - {self._name(each, network) for each in alive} - {""}
         for container_id in sorted(lost):
             _log.info("sandbox %s no longer exists; its address is freed", printable(container_id))
             try:

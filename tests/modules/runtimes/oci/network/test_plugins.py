@@ -416,3 +416,17 @@ def test_whatever_fails_in_attaching_a_sandbox_it_is_detached(
         machine.attach(pod(linux=linux))
     assert [command for command, _, _ in machine.calls()] == ["ADD", "DEL"]
     assert not (machine.sandbox / FILE).exists()
+
+
+def test_an_address_whose_file_a_power_cut_has_emptied_is_freed(machine: Machine, directory: Path) -> None:
+    """host-local frees an address for the container that its file names. A file of this boot is being written."""
+    leases = directory / "leases" / "pods"
+    leases.mkdir(parents=True)
+    contents = {"10.9.0.2": "", "10.9.0.3": "\0\0", "10.9.0.4": "alive\r\neth0", "10.9.0.5": "", "lock": ""}
+    for name, content in contents.items():
+        (leases / name).write_text(content)
+        os.utime(leases / name, None if name == "10.9.0.5" else (1, 1))
+    machine.configure({"type": "first", "ipam": {"type": "host-local", "dataDir": str(leases.parent)}})
+    machine.network.collect({"alive"})
+    assert sorted(each.name for each in leases.iterdir()) == ["10.9.0.4", "10.9.0.5", "lock"]
+    assert machine.calls() == []
