@@ -352,15 +352,15 @@ class KilledOciNode(Node):
         wanted = Counter(HELPERS)
         return [f"{sign}{name}" for sign, more in (("+", names - wanted), ("-", wanted - names)) for name in more]
 
-    def _lost_inits(self, processes: "list[_Process]") -> list[int]:
-        """The first processes of pods that share their processes, without a pinned namespace."""
-        pinned = {path.stat().st_ino for path in (self.state / "namespaces").glob("*/pid")}
+    def _lost_inits(self, processes: "list[_Process]") -> list[str]:
+        """The first processes of pods that share their processes which no pod has."""
+        pinned = {int(path.read_text()) for path in self._there(self.state / "namespaces").glob("*/init")}
         found = []
         for each in processes:
-            with suppress(OSError):
-                is_init = each.arguments[:2] == ["sleep", "infinity"] and self._made(each.number)
-                if is_init and Path(f"/proc/{each.number}/ns/pid").stat().st_ino not in pinned:
-                    found.append(each.number)
+            if each.arguments[0] == "pause" and each.number not in pinned:
+                with suppress(OSError):
+                    if f" {self.state}/" in Path(f"/proc/{each.number}/mountinfo").read_text():
+                        found.append(f"first process {each.number}")
         return found
 
     def _workers(self, processes: "list[_Process]") -> list[str]:
@@ -381,10 +381,6 @@ class KilledOciNode(Node):
                 if self.directory in link.readlink().parents:
                     return True
         return False
-
-    def _made(self, number: int) -> bool:
-        """Whether the runtime has started a process: its PATH has the node's directory."""
-        return os.fsencode(self.directory) in Path(f"/proc/{number}/environ").read_bytes()
 
 
 def _is_slirp(process: "_Process") -> bool:

@@ -88,30 +88,32 @@ def search_programs_of_administrators() -> None:
 
 
 def _end_lost(directory: Path) -> None:
-    """Kill the processes of containers that an earlier edgecore has made and whose namespaces nobody can enter any
-    more: the holder and their parents were killed. A sub-id's process is killed in the name of its user, which root of
-    the node may be; a child does it, as the kernel hides a process that has been another user.
+    """Kill the processes of pods that an earlier edgecore has made and whose namespaces nobody can enter any more: the
+    holder and the parents of containers were killed. A sub-id's process is killed in the name of its user, which root
+    of the node may be; a child does it, as the kernel hides a process that has been another user.
 
     Args:
-        directory: above the containers' writable layers, which their root file systems name.
+        directory: above the containers' writable layers and the pods' namespaces, which their root file systems name.
     """
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         return
     try:
-        _kill_all(f"upperdir={directory.resolve()}/")
+        top = directory.resolve()
+        _kill_all(f"upperdir={top}/", f" - tmpfs {top}/")
     finally:
         os._exit(0)
 
 
-def _kill_all(mark: str) -> None:
-    """Kill the processes whose mounts have a mark."""
+def _kill_all(*marks: str) -> None:
+    """Kill the processes whose mounts have one of some marks."""
     for process in _processes():
         with suppress(OSError, ValueError):  # it has ended, or is somebody else's
             handle = os.pidfd_open(int(process.name))
             try:
-                if mark in (process / "mountinfo").read_text(errors="replace"):
+                mounts = (process / "mountinfo").read_text(errors="replace")
+                if any(each in mounts for each in marks):
                     os.seteuid(_user_of(process))
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:

@@ -88,14 +88,14 @@ def _enter(directory: str, kinds: Sequence[str]) -> int:
 
 def _enter_empty_root(directory: str) -> int:
     """Make an empty file system the root, unmount all others, and return a descriptor of the program, which had a name
-    there only until now.
+    there only until now. The file system's own name, in the list of mounts, tells whose process it is.
     """
     content = pause_program(os.uname().machine)
     if content is None:
         raise OSError(errno.ENOEXEC, "shareProcessNamespace is not supported", os.uname().machine)
     kernel.unshare(kernel.NEW_MOUNT_NAMESPACE)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-    kernel.mount("tmpfs", directory, "tmpfs", _SAFE, _ROOT_OPTIONS)
+    kernel.mount(directory, directory, "tmpfs", _SAFE, _ROOT_OPTIONS)
     os.chdir(directory)
     with Path(_FILE).open("xb", buffering=0) as file:
         file.write(content)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,32 @@ def test_a_container_that_nobody_can_enter_is_ended(node: RootlessNode, user: in
     wait_for_death(pid)
     assert node.status(container).state == cri.CONTAINER_EXITED
     assert node.run("echo new") == "new\n"
+
+
+def test_the_first_process_of_a_pod_that_nobody_can_enter_is_ended(node: RootlessNode) -> None:
+    """It outlives its pod's containers, and nothing of it is in their writable layers."""
+    node.shares_processes = True
+    pid = node.pid(node.shell("exec sleep 4321"))
+    first = next(pid for pid in _pids() if _comm(pid) == "pause" and _is_of(pid, node.directory))
+    members = node.members()
+    node.kill()
+    for each in (members["conmon"], members["sleep"]):
+        _kill(each)
+    assert alive(first)
+    node.serve()
+    wait_for_death(first)
+    wait_for_death(pid)
+
+
+def _pids() -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
+
+
+def _comm(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def _is_of(pid: int, directory: Path) -> bool:
+    return f" {directory}/" in Path(f"/proc/{pid}/mountinfo").read_text()
