@@ -22,7 +22,7 @@ _NOWHERE: Final = bytes(16)
 
 
 def linger(connection: socket.socket, clock: Clock) -> None:
-    """End the sending side, and discard what comes until the client ends its own, for at most `LINGERING_SECONDS` and
+    """End the sending side, and discard all bytes until the client ends its own, for at most `LINGERING_SECONDS` and
     4 MiB.
 
     `close` with unread input makes Linux send a reset (RFC 1122 §4.2.2.13), and the client then loses its unread input:
@@ -41,7 +41,7 @@ def linger(connection: socket.socket, clock: Clock) -> None:
 
 
 def linger_for_reader(connection: socket.socket, clock: Clock, patience: float) -> None:
-    """Discard what comes until the peer ends its side: for `LINGERING_SECONDS` once it has taken all that was sent, and
+    """Discard all bytes until the peer ends its side: for `LINGERING_SECONDS` once it has taken all that was sent, and
     before, until it has taken nothing for `patience` seconds; in all at most 4 MiB.
 
     A peer that reads slowly leaves megabytes in the kernel's buffer. If it sends something meanwhile, such as a ping,

@@ -80,8 +80,8 @@ def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions
 
 
 def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
-    """Return why what the Node object says rejects a pod: labels, taints, and extended resources, which an
-    administrator may have written into it; or None. A static pod tolerates every taint.
+    """Return why the Node object rejects a pod: by labels, taints, or extended resources, which an administrator may
+    have written into it; or None. A static pod tolerates every taint.
     """
     short = insufficient_resource(pod, (), node_info.allocatable)
     if short is not None and is_extended_resource(short[0]):

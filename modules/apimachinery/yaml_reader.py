@@ -116,7 +116,7 @@ class RepeatedKey(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What Kubernetes says of it."""
+        """Kubernetes' text for it."""
         return f'key "{self.key[:_LONGEST_KEY]}" already set in map'
 
 

@@ -38,7 +38,7 @@ class _Cloudcores(msgspec.Struct, frozen=True):
 
 
 def cloud_name(client: RestClient) -> str:
-    """Return what the cloud is called; empty if it has no name, or the server is not a cloudcore."""
+    """Return the name of the cloud; empty if it has none, or the server is not a cloudcore."""
     try:
         return decode_json(_asked(client, "cloudcores"), _Cloudcores).cloud
     except (KubectlError, msgspec.MsgspecError, UnicodeError):

@@ -195,7 +195,7 @@ class Picture:
         self._links_at = 0.0
         """When they were read: their ages count from then."""
         self._moments: dict[tuple[str, str], float] = {}
-        """Moments that were computed from ages, by node and what they are: an answer that takes longer is no change."""
+        """Moments that were computed from ages, by node and kind: an answer that takes longer is no change."""
         self._sessions: dict[str, list[LinkSession]] = {}
         self._answered: dict[str, float] = {}
         """When each feed has got its last answer."""

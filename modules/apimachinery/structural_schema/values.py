@@ -220,7 +220,7 @@ class Steps:
     """The steps of validations, up to a bound.
 
     Args:
-        whole: what has the values; None: the bound is for any number of values.
+        whole: the object with the values; None: the bound is for any number of values.
     """
 
     def __init__(self, whole: Any = None) -> None:

@@ -100,8 +100,8 @@ def _service_port(port: JsonObject) -> JsonObject:
 
 
 def _node(obj: JsonObject) -> JsonObject:
-    """Return a Node whose `podCIDR` is the first of its `podCIDRs`; a changed one resets them. What it says of no
-    allocatable amounts is its capacity.
+    """Return a Node whose `podCIDR` is the first of its `podCIDRs`; a changed one resets them. Without
+    allocatable amounts, they are its capacity.
     """
     status = obj.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):

@@ -1,8 +1,8 @@
 """The labels of Nodes that schedulers and controllers may count on.
 
 Whoever lists nodes decides which they are: a NodeGroup its members, and with `topologyEnabled` those of the zone of its
-name; and a hostname that is another Node's name is that Node's. A label that says otherwise does not count.
-NodeRestriction refuses most of these labels, but a node says its zone itself, as in Kubernetes, and a node that has
+name; and a hostname that is another Node's name is that Node's. A label that contradicts this does not count.
+NodeRestriction refuses most of these labels, but a node sets its zone itself, as in Kubernetes, and a node that has
 left a group has its label until the controller has taken it back.
 """
 

@@ -8,7 +8,7 @@ from modules.apimachinery.node_jobs import LONGEST_REASON
 from modules.edge.taskmanager.actions import ActionEnd, Done
 
 EVERY: Final = 2.0
-"""Seconds between two looks at a program, or at what it has begun."""
+"""Seconds between two checks of a program, or of its work."""
 
 
 class ProgramEnd(NamedTuple):

@@ -240,7 +240,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(pattern="^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,62})?$"),
         Flag("--name", "NAME", "what this cloud is called on the page, by `cluster-info` and `doctor`, and in metrics"),
     ] = ""
-    """What the cloud is called. All cloudcores of a database have one name. Default none."""
+    """Name of the cloud. All cloudcores of a database have one name. Default none."""
 
     control_socket: Path = Path("cloudcore.sock")
     """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's

@@ -18,7 +18,7 @@ class Counters:
         refusals: of nodes' requests.
         known: the cloudcores that are alive.
         audit: the audit log, which counts its events; None: there is none.
-        cloud: what the cloud is called; "" for no name.
+        cloud: name of the cloud; "" without one.
     """
 
     def __init__(

@@ -62,11 +62,11 @@ class AuditCollector(Collector):
 
 
 class CloudcoresCollector(Collector):
-    """Collects what the cloud is called, and the number of cloudcores that are alive.
+    """Collects the name of the cloud, and the number of live cloudcores.
 
     Args:
         known: the live cloudcores.
-        cloud: what the cloud is called; "" for no name.
+        cloud: name of the cloud; "" without one.
     """
 
     def __init__(self, known: KnownCloudcores, cloud: str) -> None:

@@ -14,7 +14,7 @@ _LAB: Final = "modules.lab"
 
 
 def is_why(error: ModuleNotFoundError) -> bool:
-    """Return whether the lab is what was not found."""
+    """Return whether the module that was not found is the lab's."""
     return (error.name or "").startswith(_LAB)
 
 

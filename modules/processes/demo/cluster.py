@@ -419,7 +419,7 @@ class DemoCluster:
             self._errors.write(f"demo: {self.directory} could not be removed\n")
 
     def _uninstall(self) -> None:
-        """Let a process in the node's namespaces remove what the node has made: files there are sub-ids'."""
+        """Let a process in the node's namespaces remove the node's files: they are sub-ids'."""
         command = [sys.executable, "-m", "modules.processes.edgecore", "uninstall", "--yes", "--config"]
         done = subprocess.run([*command, str(self.directory / _FILE)], capture_output=True, text=True, check=False)
         if done.returncode:

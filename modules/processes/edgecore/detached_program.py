@@ -41,8 +41,8 @@ class DetachedProgram:
 
         Args:
             words: of its command line.
-            log: file of what it says.
-            standard_input: what it reads.
+            log: file of its output.
+            standard_input: its input.
         """
         self._log = log
         with log.open("wb") as said, tempfile.TemporaryFile() as given:

@@ -33,7 +33,7 @@ _MOST_OPERATIONS: Final = 100
 _MOST_STEPS: Final = 20
 """Steps of a path in it that are looked at."""
 _DIGITS: Final = 3
-"""Digits of the index of an element there, and one more; a larger one is told as 0."""
+"""Digits of the index of an element there, and one more; a larger one is reported as 0."""
 
 
 class Merge(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

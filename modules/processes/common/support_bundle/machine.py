@@ -64,7 +64,7 @@ def processes() -> str:
 
 
 def cgroups() -> str:
-    """Return the control groups with what they use, as far as they are of version 2."""
+    """Return the control groups of version 2 with their usage."""
     root, lines = Path("/sys/fs/cgroup"), []
     for number, (directory, names, _) in enumerate(os.walk(root)):
         names.sort()
@@ -82,7 +82,7 @@ def log(unit: str, seconds: float) -> str:
 
 
 def kernel(seconds: float) -> str:
-    """Return what the kernel said about memory that ran out, the newest line first.
+    """Return the kernel's lines about memory that ran out, the newest line first.
 
     Raises:
         OSError: its log cannot be read.
@@ -116,7 +116,7 @@ def command(words: Sequence[str]) -> str:
 
 
 def _output(process: subprocess.Popen[bytes]) -> bytes:
-    """Return what a process writes until it ends. Raises TimeoutError."""
+    """Return the output of a process, until it ends. Raises TimeoutError."""
     assert process.stdout is not None, "it is a pipe"  # noqa: S101 - for the type
     pipe, deadline, output = process.stdout.fileno(), time.monotonic() + _SECONDS, bytearray()
     while len(output) < LARGEST:
