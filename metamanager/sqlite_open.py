@@ -7,12 +7,12 @@ read, with the same result (`metamanager.damage`).
 """
 
 import logging
-import os
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from beehive.files.private import make_private
 from metamanager.errors import StoreDamagedError, StoreError, StoreOpenError
 from metamanager.sqlite_migrations import migrate
 
@@ -55,7 +55,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_private(path)
+        make_private(path)
     except OSError as error:
         hint = f"{error.strerror}; the agent needs a directory of its own on a local disk, dataBase.dataSource names it"
         raise StoreOpenError("open the database", str(path), hint) from error
@@ -153,13 +153,3 @@ def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
     except sqlite3.OperationalError as error:
         text = "database %s cannot shrink, because it could not be rewritten (%s); the next start tries again"
         _log.warning(text, path, error)
-
-
-def _make_private(path: Path) -> None:
-    """Create the file, and remove the permissions of group and others."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)

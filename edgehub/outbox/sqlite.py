@@ -1,7 +1,6 @@
 """The outbox in an SQLite file."""
 
 import logging
-import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Final
 
 from beehive.files.damaged import set_aside_unless_file
 from beehive.files.numbered import next_number
+from beehive.files.private import make_private
 from edgehub.errors import OutboxError
 from edgehub.outbox.store import StoredMessage
 
@@ -66,8 +66,7 @@ class SqliteOutbox:
         self._path = path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            path.chmod(0o600)
+            make_private(path)
             self._connection = _connect(path)
         except (OSError, sqlite3.Error) as error:
             raise self._error("open the outbox", error) from error

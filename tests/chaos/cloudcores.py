@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.errors import ControlError
-from tests.end_to_end.processes import Process, wait_until
+from tests.end_to_end.processes import REPOSITORY, Process, wait_until
 from tests.support.ports import free_port
 
 _MODULE: Final = "modules.processes.cloudcore"
@@ -29,6 +30,8 @@ class Cloudcore:
         directory.mkdir()
         self.directory = directory
         self.address = f"127.0.0.1:{free_port()}"
+        self.tree = REPOSITORY
+        """With the code that the next start runs."""
         self._options = options
         self._process: Process | None = None
         self.client = ControlClient(directory / "c.sock")
@@ -42,7 +45,8 @@ class Cloudcore:
         """Starts it (again); returns immediately."""
         self._ready.unlink(missing_ok=True)
         own = ["--listen", self.address, "--socket", str(self.directory / "c.sock"), "--ready-file", str(self._ready)]
-        self._process = Process(_MODULE, ["run", *own, *self._options], self.directory / "log", preloads=())
+        arguments = ["run", *own, *self._options]
+        self._process = Process(_MODULE, arguments, self.directory / "log", tree=self.tree, preloads=())
 
     @property
     def is_ready(self) -> bool:
@@ -53,6 +57,12 @@ class Cloudcore:
         """Waits until nodes can connect."""
         wait_until(lambda: self._ready.exists() or not self.runs, f"{self.directory.name} is ready", _SECONDS)
         assert self.runs, self.tail()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit status."""
+        assert self._process is not None
+        self._process.signal(signal.SIGTERM)
+        return self._process.wait(_SECONDS)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -82,11 +92,14 @@ class Cloudcores:
         directory: an empty one.
         count: how many.
         options: of each.
+        tree: with the code of all.
     """
 
-    def __init__(self, directory: Path, count: int, options: Sequence[str]) -> None:
+    def __init__(self, directory: Path, count: int, options: Sequence[str], tree: Path = REPOSITORY) -> None:
         options = [*options, "--node-limit", "1000", "--log-level", "warning"]
         self.all = [Cloudcore(directory / f"c{number}", options) for number in range(count)]
+        for each in self.all:
+            each.tree = tree
 
     def __enter__(self) -> Cloudcores:
         for each in self.all:

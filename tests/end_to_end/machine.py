@@ -20,7 +20,15 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import CrashLoopBackOff
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
-from tests.end_to_end.processes import Process, comes_true, mounts_below, processes_of, run_program, wait_until
+from tests.end_to_end.processes import (
+    REPOSITORY,
+    Process,
+    comes_true,
+    mounts_below,
+    processes_of,
+    run_program,
+    wait_until,
+)
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.directories import new_directory
 from tests.support.leftovers import remove_cgroups, unmount_under
@@ -40,6 +48,8 @@ class Cloud:
     def __init__(self, directory: Path) -> None:
         self.module = _CLOUDCORE
         """What is run; another is a cloudcore with other manners."""
+        self.tree = REPOSITORY
+        """With the code that the next start runs."""
         self.socket = directory / "cloud.sock"
         self.client = ControlClient(self.socket)
         self._directory = directory
@@ -87,7 +97,7 @@ class Cloud:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
         arguments += self.options
-        process = Process(self.module, arguments, self._log)
+        process = Process(self.module, arguments, self._log, tree=self.tree)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()
@@ -99,6 +109,12 @@ class Cloud:
     def runs(self) -> bool:
         """Whether it has been started and has not ended."""
         return self._process is not None and self._process.runs
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit status."""
+        assert self._process is not None
+        self._process.signal(signal.SIGTERM)
+        return self._process.wait()
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -132,6 +148,8 @@ class Edge:
     def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
         self.module = _EDGECORE
         """What is run; another is an edgecore that is watched."""
+        self.tree = REPOSITORY
+        """With the code that the next start runs."""
         self.imports_itself = False
         """Set: each process is a new interpreter, for tests of what it imports."""
         self.root = directory / "edge"
@@ -172,7 +190,7 @@ class Edge:
         arguments = ["run", "--config", str(self.file), *self.options]
         log = self._directory / "edgecore.log"
         preloads = () if self.imports_itself else None
-        self._process = Process(self.module, arguments, log, preloads=preloads)
+        self._process = Process(self.module, arguments, log, tree=self.tree, preloads=preloads)
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
         """`edgecore join`, on a file that names another cloud; the tunnel leads to its port here, not to KubeEdge's."""

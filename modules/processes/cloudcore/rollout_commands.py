@@ -47,6 +47,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     nodes = actions.add_parser("nodes", help="upgrade nodes to a version that `cloudcore run --bundles` serves")
     nodes.add_argument("node", nargs="*", metavar="NODE", help="its name")
     nodes.add_argument("--to", required=True, metavar="VERSION", help="version of edgecore, such as 1.2.0")
+    nodes.absent("--image", "nodes take signed bundles, no container images: `make bundle`, `cloudcore run --bundles`")
     nodes.add_argument("--confirm", action="store_true", help="each node waits for `edgecore job --confirm` there")
     _add_order(nodes, "upgrade-to-VERSION")
     nodes.set_defaults(command=f"{__name__}:upgrade_nodes")

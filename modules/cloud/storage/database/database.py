@@ -21,7 +21,16 @@ from modules.cloud.storage.database.pending import PendingWrites
 from modules.cloud.storage.database.queries import Beginning, Queries, Query
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
-from modules.cloud.storage.database.tables import dialect_of, node_states, object_syncs, objects, sessions, signing_keys
+from modules.cloud.storage.database.tables import (
+    SCHEMA_VERSION,
+    dialect_of,
+    node_states,
+    object_syncs,
+    objects,
+    other_schema,
+    sessions,
+    signing_keys,
+)
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
@@ -190,7 +199,7 @@ class Database:
             reader: takes the objects that are read; None: all are taken as they are stored.
 
         Raises:
-            DatabaseError: the database is unreachable, or was locked for too long.
+            DatabaseError: the database is unreachable, was locked for too long, or has another schema now.
         """
         self.meter.waiting()
         if not self.outlives_process and self._seen > 0:  # nobody else can have changed it
@@ -205,7 +214,9 @@ class Database:
         try:
             connection = self._connect()
             self.in_transaction = True
-            revision, compacted = self._beginning.begin(connection)
+            revision, compacted, schema = self._beginning.begin(connection)
+            if schema != SCHEMA_VERSION:  # a newer cloudcore has been started beside this one
+                raise DatabaseError("begin a transaction", self.where, other_schema(schema))
             if revision == self._seen:
                 return RemoteChanges([], self._seen)
             complete = compacted > self._seen or self._seen <= 0
@@ -412,7 +423,7 @@ class Database:
             driver.rollback()
         while remedies:
             if remedies.pop()(connection):
-                revision, _ = self._beginning.begin(connection)
+                revision, _, _ = self._beginning.begin(connection)
                 return revision == self._seen
         return False
 

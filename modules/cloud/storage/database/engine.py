@@ -1,6 +1,5 @@
 """Database engines, set up so that commits survive a loss of power and no lock is waited for without a timeout."""
 
-import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from beehive.files.advice import advice
+from beehive.files.private import make_private
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.queries import BEGIN
 
@@ -173,10 +173,6 @@ def _make_private(path: Path) -> None:
     """Create the file with mode 0600, as it holds secrets; SQLite gives the files beside it the same mode."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(descriptor, 0o600)
-        finally:
-            os.close(descriptor)
+        make_private(path)
     except OSError as error:
         raise DatabaseError("open the database", str(path), f"{advice(error)}; --database names the file") from error

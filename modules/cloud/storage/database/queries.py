@@ -22,18 +22,18 @@ class Beginning:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        query = select(state.c.revision, state.c.compacted).with_for_update()
+        query = select(state.c.revision, state.c.compacted, state.c.schema_version).with_for_update()
         self._query = str(query.compile(dialect=dialect))
         self._begins_itself = dialect.name == "sqlite"
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
         """The error that `begin` raises."""
 
-    def begin(self, connection: Connection) -> tuple[int, int]:
-        """Begin a transaction, and return the revision and the last one of compacted deletions."""
+    def begin(self, connection: Connection) -> tuple[int, int, int]:
+        """Begin a transaction, and return the revision, the last one of compacted deletions, and the schema."""
         self.lock(connection)
         driver: Any = connection.connection.driver_connection
-        revision, compacted = driver.execute(self._query).fetchone()
-        return revision, compacted
+        revision, compacted, schema = driver.execute(self._query).fetchone()
+        return revision, compacted, schema
 
     def lock(self, connection: Connection) -> None:
         """Begin a transaction of a database that no other process can have changed."""

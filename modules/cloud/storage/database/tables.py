@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.kept_copy import keep_copy
 
 SCHEMA_VERSION: Final = 2
 _WITHOUT_NODE_STATES: Final = 1
@@ -152,16 +153,21 @@ def prepare(connection: Connection, where: str) -> bool:
             connection.exec_driver_sql(statement)
         return True
     if _version_of(connection) == _WITHOUT_NODE_STATES:
+        keep_copy(connection, _WITHOUT_NODE_STATES, where)
         _add_node_states(connection)
     found = _version_of(connection)
     if found != SCHEMA_VERSION:
-        why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
-        raise DatabaseError("open the database", where, why)
+        raise DatabaseError("open the database", where, other_schema(found))
     _add_connected_at(connection)
     _add_history(connection)
     _add_signing_keys(connection)
     _widen_kinds(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+def other_schema(found: int) -> str:
+    """Return why a database whose tables have another version than this cloudcore's is not used."""
+    return f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
 
 
 def _check_encoding(connection: Connection, where: str) -> None:

@@ -5,6 +5,8 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
@@ -560,6 +562,74 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
             connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 99")
         with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 2"):
             Database(url, "b")
+
+
+def test_a_cloudcore_writes_nothing_into_tables_that_a_newer_one_has_changed_meanwhile(url: str) -> None:
+    """Replicas of another version are started beside it; it goes on when they have gone back."""
+    with Cloud(url) as cloud:
+        cloud.apply(pod())
+
+        def write(version: int) -> None:
+            with cloud.database.engine.begin() as connection:
+                connection.execute(tables.tables["cluster_state"].update().values(schema_version=version))
+
+        write(99)
+        with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 2; use the other cloudcore"):
+            cloud.apply(configmap())
+        cloud.transactions.abandon()
+        write(SCHEMA_VERSION)
+        cloud.apply(configmap(late="1"))
+    with Cloud(url) as again:
+        assert again.cluster.storage.get(SETTINGS)["data"] == {"late": "1"}
+
+
+def test_a_file_that_another_program_has_closed_keeps_its_log(tmp_path: Path) -> None:
+    """Also while this process opens it a second time: the journals do."""
+    url = str(tmp_path / "cloud.db")
+    script = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM cluster_state'); c.close()"
+    )
+    with Cloud(url) as cloud:
+        cloud.apply(pod())
+        make_engine(url_of(url)).dispose()
+        subprocess.run([sys.executable, "-c", script, url], check=True)
+        cloud.apply(configmap())
+        with Cloud(url) as other:
+            assert other.cluster.storage.get(WEB)
+            assert other.cluster.storage.get(SETTINGS)
+        assert Path(f"{url}-wal").exists()
+
+
+def test_a_file_is_copied_before_its_schema_gets_another_version(tmp_path: Path) -> None:
+    """Whole and private; a later copy takes its place."""
+    url = str(tmp_path / "cloud.db")
+    copy = Path(f"{url}-schema-1")
+    for number in range(2):
+        with Cloud(url) as cloud:
+            assert copy.exists() == bool(number)
+            cloud.apply(configmap(**{f"k{number}": "1"}))
+            with cloud.database.engine.begin() as connection:
+                for name in ("cluster_node_states", "cluster_epochs"):
+                    connection.exec_driver_sql(f"DROP TABLE {name}")
+                connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
+        Database(url, "b").close()
+        assert copy.stat().st_mode & 0o777 == 0o600
+        with closing(sqlite3.connect(copy)) as kept:  # of the latest change, and of no other
+            (found,) = kept.execute("SELECT schema_version FROM cluster_state").fetchone()
+            (body,) = kept.execute("SELECT body FROM cluster_objects WHERE kind = 'ConfigMap'").fetchone()
+        assert (found, f"k{number}" in body.decode()) == (1, True)
+    assert {path.name for path in tmp_path.iterdir() if "schema" in path.name} == {copy.name}
+
+
+def test_a_file_that_cannot_be_copied_keeps_its_schema(tmp_path: Path) -> None:
+    url = str(tmp_path / "cloud.db")
+    with Cloud(url) as cloud, cloud.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
+    Path(f"{url}-schema-1").mkdir()
+    with pytest.raises(DatabaseError, match="copy the database before its schema is changed"):
+        Database(url, "b")
+    with closing(sqlite3.connect(url)) as kept:
+        assert kept.execute("SELECT schema_version FROM cluster_state").fetchone() == (1,)
 
 
 def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:

@@ -101,6 +101,13 @@ def test_a_mistake_makes_no_job(words: list[str], tmp_path: Path) -> None:
     assert main([*words, "--socket", str(tmp_path / "none")]) == ExitCode.USAGE
 
 
+def test_an_image_as_of_kubeedge_is_refused_with_what_there_is_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["upgrade", "nodes", "n1", "--to", "1.1.0", "--image=kubeedge/installation-package"])
+    assert ended.value.code == ExitCode.USAGE
+    assert "signed bundles, no container images" in capsys.readouterr().err
+
+
 def test_an_upgrade_in_waves_is_ordered_seen_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The nodes on which it has not succeeded get it again, in the waves of the first job."""
     with Stub(tmp_path) as stub, stub.edge("n1") as edge:
