@@ -25,7 +25,7 @@ FOREIGN = (
     "grpc.aio", "gzip", "h11", "html", "http.server", "inspect", "hypothesis", "jeepney", "kubernetes", "lightkube",
     "multiprocessing", "numpy", "pip", "pkg_resources", "prometheus_client", "psutil", "pydantic", "pydoc", "pytest",
     "requests", "rich", "setuptools", "socketserver", "sqlalchemy", "tomllib", "tornado", "twisted",
-    "typing_extensions", "unittest", "urllib3", "uvloop", "websockets", "wsgiref", "xmlrpc",
+    "unittest", "urllib3", "uvloop", "websockets", "wsgiref", "xmlrpc",
 )  # fmt: skip
 OWN = (
     "beehive.simulation", "beehive.testing", "modules.cloud", "modules.edge.dmi.registered_mappers", "modules.lab",

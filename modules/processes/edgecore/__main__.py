@@ -19,9 +19,9 @@ def main() -> int:
 
 def leave_out() -> None:
     """Keep libraries from loading what a node has no use for; before their import."""
-    import_without("msgspec", "typing_extensions")
-    for unused in ("bz2", "grpc.aio", "lzma"):
+    for unused in ("bz2", "grpc.aio", "lzma", "msgspec.inspect"):
         postpone(unused)
+    import_without("msgspec", "typing_extensions")
 
 
 if __name__ == "__main__":
