@@ -1,7 +1,7 @@
 """Modules of libraries that are loaded when something of them is used, and not when the library imports them.
 
 Every stub imports protobuf's messages in pure Python, with parsers and printers, though its messages in C are used; and
-gRPC imports its interface for asyncio. Each is a megabyte of an agent that uses neither.
+gRPC imports its interface for asyncio. Each is a megabyte of an agent that uses neither. `shutil` tries bz2 and lzma.
 """
 
 import sys
@@ -27,3 +27,23 @@ def postpone(name: str) -> None:
 
     standing_in.__getattr__ = load  # type: ignore[method-assign]
     sys.modules[name] = standing_in
+
+
+def import_without(name: str, other: str) -> None:
+    """Import a module that uses another if that is installed, as if it were not.
+
+    msgspec takes `get_type_hints` from typing_extensions or, with the same outcome, from typing. The former brings
+    `inspect` and the compiler's syntax trees, nearly a megabyte.
+
+    Args:
+        name: the module to import.
+        other: the module that it does without; whoever needs it later imports it as usual.
+    """
+    if other in sys.modules:
+        import_module(name)
+        return
+    sys.modules[other] = None  # type: ignore[assignment]
+    try:
+        import_module(name)
+    finally:
+        del sys.modules[other]

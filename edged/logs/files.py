@@ -6,20 +6,21 @@ hides lines that were just written.
 """
 
 import errno
-import gzip
 import logging
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from beehive.files.linkless import open_without_links
 from edged.logs.lines import LONGEST_HEAD, is_whole
+
+if TYPE_CHECKING:
+    from edged.logs.packed import PackedFile
 
 _log = logging.getLogger(__name__)
 
@@ -38,34 +39,7 @@ BLOCK: Final = 64 * 1024
 """Bytes to read at a time, and to hold in memory."""
 
 
-class PackedFile(gzip.GzipFile):
-    """A packed log, which ends where it is damaged: a rotation that a loss of power interrupted does not hide other
-    files.
-
-    Args:
-        packed: closed with it.
-        name: for the log.
-    """
-
-    def __init__(self, packed: BufferedReader, name: str) -> None:
-        super().__init__(name, "rb", fileobj=packed)
-        self._packed = packed
-
-    def close(self) -> None:
-        """Close both files."""
-        super().close()
-        self._packed.close()
-
-    def readline(self, size: int | None = -1) -> bytes:
-        """Return the next line, as for any file; nothing from a damaged place on."""
-        try:
-            return super().readline(size)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            _log.warning("the rotated log %s is damaged, and its rest is not shown: %s", self.name, error)
-            return b""
-
-
-LogFile = BufferedReader | PackedFile
+LogFile: TypeAlias = "BufferedReader | PackedFile"
 
 _ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
 
@@ -144,8 +118,14 @@ def _opened(path: Path, older: list[Path]) -> list[LogFile]:
                 raise
             _log.warning("the rotated log %s is left out: %s", each, error.strerror)
             continue
-        files.append(PackedFile(file, str(each)) if each.suffix == ".gz" else file)
+        files.append(_unpacking(file, str(each)) if each.suffix == ".gz" else file)
     return files
+
+
+def _unpacking(packed: BufferedReader, name: str) -> "PackedFile":
+    from edged.logs.packed import PackedFile  # noqa: PLC0415 - with the first rotated log that is read
+
+    return PackedFile(packed, name)
 
 
 def open_log(path: Path) -> BufferedReader:
@@ -214,7 +194,7 @@ def _seek_tail(file: LogFile, wanted: int, end: int) -> int:
     """Go to the beginning of the last lines and return their number. A packed file cannot be read backwards: it is read
     twice.
     """
-    if isinstance(file, PackedFile):
+    if not isinstance(file, BufferedReader):
         found = sum(1 for head in _heads(file) if is_whole(head))
         file.seek(0)
         ends = _heads(file)

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all, open_log
+from edged.logs.files import LONGEST_LINE, LogFile, keep_tail, open_all, open_log
 from edged.logs.lines import LogLine, parse_line
 from edged.logs.turns import ReadingTurns
 from modules.apimachinery.pods.log_options import LogOptions
@@ -196,7 +197,7 @@ def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
     """Yield the whole lines. A line that is still being written is read again later. A truncated file is read
     from its start.
     """
-    if not isinstance(file, PackedFile) and os.fstat(file.fileno()).st_size < file.tell():
+    if isinstance(file, BufferedReader) and os.fstat(file.fileno()).st_size < file.tell():
         file.seek(0)
         yield None
     for raw in _lines(file):
@@ -206,7 +207,7 @@ def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
         yield raw
 
 
-def _successor(path: Path, file: LogFile) -> LogFile | None:
+def _successor(path: Path, file: LogFile) -> "LogFile | None":
     """Open the file that has replaced a rotated one; None while `file` is still the current one, or its replacement
     cannot be opened.
     """

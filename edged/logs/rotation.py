@@ -1,6 +1,5 @@
 """Rotation of container logs (kubelet's ContainerLogManager)."""
 
-import gzip
 import logging
 import os
 import shutil
@@ -154,6 +153,8 @@ def _without_links(path: str, flags: int) -> int:
 
 def pack(file: Path) -> None:
     """Replace a file by its packed form, or leave it unchanged. No link is followed. Raises OSError."""
+    import gzip  # noqa: PLC0415 - with the first rotation
+
     packed, unfinished = file.with_name(f"{file.name}.gz"), file.with_name(f"{file.name}{_UNFINISHED}")
     with open_log(file) as source, open(unfinished, "xb", opener=_without_links) as raw:
         os.fchmod(raw.fileno(), os.fstat(source.fileno()).st_mode & 0o777)

@@ -3,10 +3,13 @@
 Each node registers, receives its pods and the configmap that the pods name, acknowledges messages, and sends statuses.
 The cloud keeps its state in an SQLite file on the disk, as by default.
 
-    python -m tests.bench.crowd [--cluster | --real] [NODES [PODS_OF_A_NODE]]
+    python -m tests.bench.crowd [--cluster | --real | --postgresql CLOUDCORES] [NODES [PODS_OF_A_NODE]]
 
 With `--cluster` the objects are in a cluster: another cloudcore's embedded API server, over HTTPS. `cloudcore` has its
 kubeconfig, and people write to the cluster.
+
+With `--postgresql` so many cloudcores share a PostgreSQL, which flushes as by default, and the nodes are spread over
+them; processor time and memory are the sums of the cloudcores, and PostgreSQL's is a row of its own.
 
 With `--real` the nodes are as real ones: TLS with a certificate of each, a whole Node and a Lease, and a pod's whole
 status of 1.1 kB with all conditions, as fast as it is answered and 100 times a second.
@@ -17,10 +20,13 @@ The cost of the nodes is not measured; their process shares the machine with the
 import argparse
 import asyncio
 import os
+import random
 import ssl
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from itertools import cycle
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -33,6 +39,7 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Goal, Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_cluster import CloudOfCluster
+from tests.support.postgresql import PrivatePostgresql
 
 NODES: Final = 1_000
 _APPLYING: Final = 16
@@ -73,13 +80,15 @@ class Cloud:
         directory: an empty one.
         nodes: limit of connected nodes.
         tls: whether nodes need certificates.
+        database: URL of a database that others share; "" for an SQLite file.
     """
 
-    def __init__(self, directory: Path, nodes: int, *, tls: bool = False) -> None:
+    def __init__(self, directory: Path, nodes: int, *, tls: bool = False, database: str = "") -> None:
         self._directory = directory
         ready, control = directory / "address", directory / "c.sock"
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(control), "--ready-file", str(ready)]
         arguments += ["--node-limit", str(nodes), "--log-level", "warning"]
+        arguments += ["--database", database] if database else []
         if tls:
             arguments += ["--tls", "--tls-dir", str(directory / "tls"), "--https-listen", "127.0.0.1:0"]
         self._process = Process("modules.processes.cloudcore", arguments, directory / "log", preloads=())
@@ -88,6 +97,7 @@ class Cloud:
         self.port, *https = (int(line.rpartition(":")[2]) for line in ready.read_text().splitlines())
         self._https = next(iter(https), 0)
         self.pid = self._process.pid
+        self.ports, self.pids = [self.port], [self.pid]
         self._client = ControlClient(control)
 
     def contexts(self, names: Sequence[str]) -> list[ssl.SSLContext]:
@@ -117,7 +127,7 @@ class CloudAtCluster:
         self._both.options = ["--node-limit", str(nodes), "--log-level", "warning"]
         self._both.start()
         self.port = int(self._both.address.rpartition(":")[2])
-        self.pid = self._both.core_pid
+        self.ports, self.pids = [self.port], [self._both.core_pid]
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Applies manifests, in the cluster."""
@@ -126,6 +136,45 @@ class CloudAtCluster:
     def kill(self) -> None:
         """SIGKILL of both."""
         self._both.kill()
+
+
+class CloudsOnPostgresql:
+    """Several `cloudcore run` that share a PostgreSQL in a directory.
+
+    Args:
+        directory: an empty one.
+        nodes: limit of connected nodes.
+        count: how many cloudcores.
+    """
+
+    def __init__(self, directory: Path, nodes: int, count: int) -> None:
+        with ExitStack() as failing:
+            self._server = failing.enter_context(PrivatePostgresql(flushes=True))
+            self._clouds = []
+            for number in range(count):
+                own = directory / str(number)
+                own.mkdir()
+                self._clouds.append(Cloud(own, nodes, database=self._server.url))
+                failing.callback(self._clouds[-1].kill)
+            self._stack = failing.pop_all()
+        self.ports, self.pids = [cloud.port for cloud in self._clouds], [cloud.pid for cloud in self._clouds]
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Applies manifests, at one of them."""
+        random.choice(self._clouds).apply(*objects)  # noqa: S311 - spreads the load
+
+    def kill(self) -> None:
+        """SIGKILL of all, and the end of PostgreSQL."""
+        self._stack.close()
+
+    @property
+    def database_seconds(self) -> float:
+        """Processor time in seconds of PostgreSQL's processes that run; the cloudcores keep theirs."""
+        seconds = 0.0
+        for pid in self._server.processes():
+            with suppress(FileNotFoundError):  # such as one that has cleaned up
+                seconds += _seconds(pid)
+        return seconds
 
 
 def memory_of(pid: int) -> float:
@@ -145,7 +194,24 @@ def _seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(nodes: int = NODES, pods: int = 1, *, cluster: bool = False, real: bool = False) -> list[Row]:
+_Clouds = Cloud | CloudAtCluster | CloudsOnPostgresql
+
+
+def _memory(cloud: _Clouds) -> float:
+    return sum(map(memory_of, cloud.pids))
+
+
+def _seconds_of(cloud: _Clouds) -> float:
+    return sum(map(_seconds, cloud.pids))
+
+
+def _seconds_of_postgresql(cloud: _Clouds) -> float:
+    return cloud.database_seconds if isinstance(cloud, CloudsOnPostgresql) else 0.0
+
+
+def measure(
+    nodes: int = NODES, pods: int = 1, *, cluster: bool = False, real: bool = False, on_postgresql: int = 0
+) -> list[Row]:
     """Measure all rows, with so many pods on each node; takes a minute with one.
 
     Args:
@@ -153,48 +219,57 @@ def measure(nodes: int = NODES, pods: int = 1, *, cluster: bool = False, real: b
         pods: on each.
         cluster: whether the objects are in a cluster.
         real: whether the nodes are as real ones.
+        on_postgresql: number of cloudcores that share a PostgreSQL; 0: one, with an SQLite file.
     """
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as name:
         directory = Path(name)
-        cloud = CloudAtCluster(directory, nodes) if cluster else Cloud(directory, nodes, tls=real)
+        cloud: _Clouds
+        if on_postgresql:
+            cloud = CloudsOnPostgresql(directory, nodes, on_postgresql)
+        else:
+            cloud = CloudAtCluster(directory, nodes) if cluster else Cloud(directory, nodes, tls=real)
         try:
             return asyncio.run(_measure(cloud, nodes, pods, is_real=real))
         finally:
             cloud.kill()
 
 
-async def _measure(cloud: Cloud | CloudAtCluster, count: int, pods: int, *, is_real: bool) -> list[Row]:
+async def _measure(cloud: _Clouds, count: int, pods: int, *, is_real: bool) -> list[Row]:
     dialling = asyncio.Semaphore(_DIALLING)
     names = [f"n{number}" for number in range(count)]
     contexts: Sequence[ssl.SSLContext | None] = [None] * count
     if is_real and isinstance(cloud, Cloud):
         contexts = await asyncio.to_thread(cloud.contexts, names)
-    crowd = [Node(name, cloud.port, pods, dialling, context) for name, context in zip(names, contexts, strict=True)]
+    ports = cycle(cloud.ports)
+    crowd = [
+        Node(name, port, pods, dialling, context) for name, port, context in zip(names, ports, contexts, strict=False)
+    ]
     await _off_loop(cloud.apply, _settings("0"))
     await _off_loop(_apply_pods, cloud, [node.name for node in crowd], pods)
-    before, spent = memory_of(cloud.pid), _seconds(cloud.pid)
+    before, spent, stored = _memory(cloud), _seconds_of(cloud), _seconds_of_postgresql(cloud)
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
     joined = time.monotonic() - begin
     await asyncio.gather(*(node.has_pods.wait() for node in crowd))
     supplied = time.monotonic() - begin
-    spent = _seconds(cloud.pid) - spent
-    after = memory_of(cloud.pid)
+    spent, stored = _seconds_of(cloud) - spent, _seconds_of_postgresql(cloud) - stored
+    after = _memory(cloud)
     rows = [
         Row(f"{count} nodes connect at once: the last is registered", joined, Unit.SECONDS),
         Row(f"… the last has its configmap and its {'pods' if pods > 1 else 'pod'}", supplied, Unit.SECONDS),
         Row("… connections and registrations that were tried again", sum(node.refused for node in crowd), Unit.COUNT),
         Row("… connections that the cloud ended", sum(node.ended for node in crowd), Unit.COUNT),
         Row("… processor time of the cloud in it", spent, Unit.SECONDS),
+        *([Row("… and of PostgreSQL", stored, Unit.SECONDS)] if stored else []),
         Row(f"memory of the cloud without nodes (its {count * pods} pods included)", before, Unit.MEGABYTES),
         Row("… with all of them", after, Unit.MEGABYTES),
         Row("… for each node", (after - before) / count * 1000, Unit.KILOBYTES),
-        Row("threads of the cloud", _threads(cloud.pid), Unit.COUNT),
+        Row("threads of the cloud", sum(map(_threads, cloud.pids)), Unit.COUNT),
     ]
     rows += await _spread(cloud, crowd)
-    begin, spent = time.monotonic(), _seconds(cloud.pid)
+    begin, spent = time.monotonic(), _seconds_of(cloud)
     await asyncio.gather(*(node.report(begin + _REPORTING) for node in crowd))
-    took, spent, reported = time.monotonic() - begin, _seconds(cloud.pid) - spent, sum(each.reported for each in crowd)
+    took, spent, reported = time.monotonic() - begin, _seconds_of(cloud) - spent, sum(each.reported for each in crowd)
     goals = (Goal(0.5), Goal(1.5)) if is_real else (Goal(0.25), Goal(1.5))
     rows += [
         Row("statuses reported, durable, answered and echoed", reported / took, Unit.PER_SECOND),
@@ -202,21 +277,21 @@ async def _measure(cloud: Cloud | CloudAtCluster, count: int, pods: int, *, is_r
         Row("… processor time for each", spent / reported * 1000, Unit.MILLISECONDS, goals=goals[:1]),
         *await _steady(cloud, crowd, goals[1]),
     ]
-    rows.append(Row("memory of the cloud after that", memory_of(cloud.pid), Unit.MEGABYTES))
+    rows.append(Row("memory of the cloud after that", _memory(cloud), Unit.MEGABYTES))
     for node in crowd:
         await node.leave()
     return rows
 
 
-async def _steady(cloud: Cloud | CloudAtCluster, crowd: list[Node], goal: Goal) -> list[Row]:
+async def _steady(cloud: _Clouds, crowd: list[Node], goal: Goal) -> list[Row]:
     """Statuses at a rate that shares no transaction."""
-    before, begin = _seconds(cloud.pid), time.monotonic()
+    before, begin = _seconds_of(cloud), time.monotonic()
     reports = []
     for number in range(int(_RATE * _STEADY)):
         await asyncio.sleep(max(0.0, begin + number / _RATE - time.monotonic()))
         reports.append(asyncio.create_task(crowd[number % len(crowd)].report_once()))
     seconds = await asyncio.gather(*reports)
-    each = (_seconds(cloud.pid) - before) / len(seconds)
+    each = (_seconds_of(cloud) - before) / len(seconds)
     return [
         Row(f"{_RATE} statuses a second: processor time for each", each * 1000, Unit.MILLISECONDS, goals=(goal,)),
         Row("… until the answer, median", median(seconds) * 1000, Unit.MILLISECONDS),
@@ -224,7 +299,7 @@ async def _steady(cloud: Cloud | CloudAtCluster, crowd: list[Node], goal: Goal) 
     ]
 
 
-def _apply_pods(cloud: Cloud | CloudAtCluster, nodes: list[str], pods: int) -> None:
+def _apply_pods(cloud: _Clouds, nodes: list[str], pods: int) -> None:
     """Applies the pods of all nodes, by several clients at a time: their transactions share waits for the disk."""
 
     def apply(name: str) -> None:
@@ -234,7 +309,7 @@ def _apply_pods(cloud: Cloud | CloudAtCluster, nodes: list[str], pods: int) -> N
         list(clients.map(apply, nodes))
 
 
-async def _spread(cloud: Cloud | CloudAtCluster, crowd: list[Node]) -> list[Row]:
+async def _spread(cloud: _Clouds, crowd: list[Node]) -> list[Row]:
     """One configmap to all."""
     for node in crowd:
         node.changed.clear()
@@ -270,8 +345,11 @@ if __name__ == "__main__":
     of_nodes = parser.add_mutually_exclusive_group()
     of_nodes.add_argument("--cluster", action="store_true", help="the objects are in a cluster")
     of_nodes.add_argument("--real", action="store_true", help="TLS, and whole Nodes and statuses")
+    of_nodes.add_argument("--postgresql", type=int, default=0, metavar="CLOUDCORES", help="share a PostgreSQL")
     parser.add_argument("nodes", nargs="?", type=int, default=NODES)
     parser.add_argument("pods", nargs="?", type=int, default=1, help="of a node")
     chosen = parser.parse_args()
-    for row in measure(chosen.nodes, chosen.pods, cluster=chosen.cluster, real=chosen.real):
+    for row in measure(
+        chosen.nodes, chosen.pods, cluster=chosen.cluster, real=chosen.real, on_postgresql=chosen.postgresql
+    ):
         print(f"{row.what:75} {row.unit.write(row.measurement)}")  # noqa: T201

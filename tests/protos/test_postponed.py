@@ -27,6 +27,17 @@ from xml import sax
 print("xml.sax.handler" in sys.modules, sax.ContentHandler.__name__, "xml.sax.handler" in sys.modules)
 print(xml.dom.Node.ELEMENT_NODE, sys.modules["xml.sax"].__file__.endswith("__init__.py"))
 """
+_WITHOUT = """
+import sys
+from protos.postponed import import_without
+import_without("msgspec", "typing_extensions")
+import msgspec
+class Named(msgspec.Struct):
+    names: "dict[str, int] | None" = None
+print("inspect" in sys.modules, msgspec.json.decode(b'{"names": {"a": 1}}', type=Named).names)
+import typing_extensions
+print(typing_extensions.__name__ in sys.modules)
+"""
 
 
 def _printed(code: str) -> str:
@@ -44,3 +55,7 @@ def test_a_module_is_loaded_with_its_first_use() -> None:
 
 def test_grpc_works_without_its_interface_for_asyncio() -> None:
     assert _printed(_GRPC) == "False insecure_channel True"
+
+
+def test_a_module_does_without_another_that_is_there_for_all_others() -> None:
+    assert _printed(_WITHOUT) == "False {'a': 1}\nTrue"

@@ -35,9 +35,14 @@ needs_postgresql = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
 
 class PrivatePostgresql:
-    """A running server. A context manager."""
+    """A running server. A context manager.
 
-    def __init__(self) -> None:
+    Args:
+        flushes: whether a commit waits for the disk, as by default of a server.
+    """
+
+    def __init__(self, *, flushes: bool = False) -> None:
+        self._flushes = flushes
         programs = _programs()
         assert programs is not None, missing()
         self._programs = programs
@@ -66,13 +71,19 @@ class PrivatePostgresql:
 
     def start(self) -> None:
         """Start the server (again), and wait until it serves."""
-        options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync=off"
+        flushes = "on" if self._flushes else "off"
+        options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync={flushes}"
         wait = ("--wait", f"--timeout={_PATIENCE}")
         self._run("pg_ctl", "start", *wait, f"--log={self._directory}/log", f"--options={options}")
 
     def stop(self) -> None:
         """Stop the server immediately, with all connections."""
         self._run("pg_ctl", "stop", "--mode=immediate")
+
+    def processes(self) -> list[int]:
+        """Return the ids of its processes."""
+        first = int((self._directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+        return [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as, str(self._programs / program), f"--pgdata={self._directory}/data", *arguments]

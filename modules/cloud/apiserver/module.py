@@ -109,7 +109,7 @@ class ApiServer(Module):
     def on_start(self) -> None:
         """Load the objects, and apply definitions and manifests. That takes as long as there are many."""
         self._transact(self._load)
-        poll_for_changes(self, self._database, lambda: self._transact(_nothing))
+        poll_for_changes(self, self._database, self._poll_database)
         self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
         self.every(full_disk.FULL_SECONDS, self._disk.make_reserve)
@@ -290,12 +290,24 @@ class ApiServer(Module):
         if not is_part:
             self._commit()
 
+    def _poll_database(self) -> None:
+        """Take over the changes of other cloudcores."""
+        if self._transactions.adopt():
+            self._reconcile()
+            self._commit()
+        else:
+            self._transact(_nothing)
+
+    def _reconcile(self) -> None:
+        """Have the reconcilers write what follows from the changes; without a transaction they begin one for it."""
+        self._transactions.collect_changes()
+        if not self._disk.is_full and self._reconcilers.run(self._transactions.attempt):
+            self.call_soon(self._run_turn)
+
     def _commit(self) -> None:
         """Commit the transaction, with what the reconcilers write. Watches get the changes."""
         if self._database.in_transaction:
-            self._transactions.collect_changes()
-            if not self._disk.is_full and self._reconcilers.run(self._transactions.attempt):
-                self.call_soon(self._run_turn)
+            self._reconcile()
             self._changes.forget()
         self._transactions.commit()
         self._changes.publish()

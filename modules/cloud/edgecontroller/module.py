@@ -297,7 +297,10 @@ class EdgeController(TurnModule):
 
     def _poll_database(self) -> None:
         """Take over the claims of other cloudcores."""
-        self._transact(lambda: None)
+        if self._transactions.adopt():
+            self._commit()
+        else:
+            self._transact(lambda: None)
 
     def _call(self, message: Message, *, of_node: bool) -> None:
         def answer(result: ApiResult) -> None:

@@ -91,6 +91,27 @@ class Transactions:
             self._adopt(pulled)
         self._begun_at = self._storage.version
 
+    def adopt(self) -> bool:
+        """Take over the changes of other cloudcores without a transaction, and return whether that was possible; what
+        follows from them may have begun one.
+
+        Raises:
+            DatabaseError: the database is unreachable.
+        """
+        pulled = None if self.is_under_way else self._database.changes_elsewhere(self._reader)
+        if pulled is None:
+            return False
+        self._is_working = True
+        try:
+            self._adopt(pulled)
+        except DatabaseError:
+            self._pulled = None
+            raise
+        finally:
+            self._is_working = False
+            self._adopt_late()
+        return True
+
     def attempt(self, work: Callable[[], _Result], *, begins: bool = True) -> _Result:
         """Do the work of one message in the transaction, and return its result.
 

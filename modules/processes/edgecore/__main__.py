@@ -3,7 +3,7 @@
 import sys
 
 from modules.processes.common.start_collector import collect_rarely
-from protos.postponed import postpone
+from protos.postponed import import_without, postpone
 
 __all__ = ["main"]
 
@@ -11,10 +11,17 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command in `sys.argv`; return the exit status."""
     collect_rarely()
-    postpone("grpc.aio")
+    leave_out()
     from modules.processes.edgecore import cli  # noqa: PLC0415 - after that
 
     return cli.main()
+
+
+def leave_out() -> None:
+    """Keep libraries from loading what a node has no use for; before their import."""
+    for unused in ("bz2", "grpc.aio", "lzma", "msgspec.inspect"):
+        postpone(unused)
+    import_without("msgspec", "typing_extensions")
 
 
 if __name__ == "__main__":

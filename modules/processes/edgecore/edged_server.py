@@ -18,8 +18,7 @@ from edged.server.streaming import StreamingSettings
 from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import host_name
-from modules.processes.edgecore.config.section import Section, keys_of
-from modules.processes.edgecore.config.writing import value_of
+from modules.processes.edgecore.config.section import Section, keys_of, value_of
 from modules.processes.edgecore.socket_path import socket_path
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.model import Modules
 
 if TYPE_CHECKING:
-    from modules.edge.dmi.module import DmiSettings
+    from modules.edge.dmi.settings import DmiSettings
 
 
 def add_optional_modules(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
@@ -42,7 +42,7 @@ def _add_dmi(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) ->
 
 def dmi_settings(config: EdgeCoreConfig) -> "DmiSettings":
     """Return dmi's settings, from `modules.deviceTwin`."""
-    from modules.edge.dmi.module import DmiSettings  # noqa: PLC0415
+    from modules.edge.dmi.settings import DmiSettings  # noqa: PLC0415
 
     twin = config.modules.device_twin
     return DmiSettings(

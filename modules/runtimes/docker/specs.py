@@ -13,7 +13,7 @@ from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, Wr
 from modules.runtimes.oci.network.sysctls import interface_sysctls
 from modules.runtimes.oci.spec import Machine, SandboxFiles, check_container, check_sandbox
 from modules.runtimes.oci.spec.apparmor import container_apparmor
-from modules.runtimes.oci.spec.cdi_changes import cdi_names
+from modules.runtimes.oci.spec.cdi import cdi_names
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.resources import container_resources, oom_score_adj
 from modules.runtimes.oci.spec.seccomp import asked_profile

@@ -228,6 +228,35 @@ class Database:
         self._seen = pulled.version
         return pulled
 
+    def changes_elsewhere(self, reader: ObjectReader | None = None) -> RemoteChanges | None:
+        """Return the changes of other cloudcores since the last look, without a transaction of its own: with every
+        change of one, all others look, and would wait for the lock to write nothing.
+
+        Args:
+            reader: as for `begin`.
+
+        Returns:
+            None if a transaction has to begin for it: one has begun, all objects have to be read, the schema is
+            another one now, or the database does not let a reader see one state of it beside a writer.
+
+        Raises:
+            DatabaseError: the database is unreachable.
+        """
+        if self.in_transaction or self._seen <= 0 or self.engine.dialect.name != "postgresql":
+            return None
+        try:
+            with self.engine.connect() as connection:
+                revision, compacted, schema = self._beginning.look(connection)
+                if compacted > self._seen or schema != SCHEMA_VERSION:
+                    return None
+                if revision == self._seen:
+                    return RemoteChanges([], self._seen)
+                pulled = self._changes(connection, revision, reader or WHOLE, complete=False)
+        except self._beginning.errors as error:
+            raise self._error("read the changes of other cloudcores", error) from error
+        self._seen = pulled.version
+        return pulled
+
     def _connect(self) -> Connection:
         connection = self._connection = self._kept or self.engine.connect()
         self._kept = None

@@ -1,5 +1,6 @@
 """PostgreSQL's notifications of changes by other cloudcores."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -33,10 +34,33 @@ def poll_for_changes(module: Module, database: Database, poll: Callable[[], None
     listens = can_listen(database.engine)
     module.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, poll)
     if listens:
-        started = module.start_actor(
-            DatabaseListener, database.engine, database.cloudcore, lambda: module.call_soon(poll)
-        )
+        looks = Looks(module.call_soon, poll)
+        started = module.start_actor(DatabaseListener, database.engine, database.cloudcore, looks.ask)
         started.tell(Listen())
+
+
+class Looks:
+    """Looks for changes, one for all notifications that come before it.
+
+    Args:
+        call_soon: of the module.
+        look: called on its thread.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], None], look: Callable[[], None]) -> None:
+        self._call_soon = call_soon
+        self._look = look
+        self._is_asked = threading.Event()
+
+    def ask(self) -> None:
+        """Have a look soon; on any thread."""
+        if not self._is_asked.is_set():
+            self._is_asked.set()
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_asked.clear()  # before it: what is announced from now on may come too late for it
+        self._look()
 
 
 class DatabaseListener(Actor):

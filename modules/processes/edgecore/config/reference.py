@@ -12,9 +12,9 @@ from typing import Final
 from modules.processes.edgecore.config.dangers import CHECKS
 from modules.processes.edgecore.config.docstrings import text_of
 from modules.processes.edgecore.config.model import EdgeCoreConfig
-from modules.processes.edgecore.config.section import Section, keys_of
+from modules.processes.edgecore.config.section import Section, keys_of, value_of
 from modules.processes.edgecore.config.without_effect import KNOWN, Known
-from modules.processes.edgecore.config.writing import inline, value_of
+from modules.processes.edgecore.config.writing import inline
 
 TARGET: Final = Path(__file__).parents[4] / "docs" / "configuration.md"
 

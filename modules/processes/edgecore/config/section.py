@@ -46,3 +46,9 @@ def _key(field: msgspec.structs.FieldInfo) -> ConfigKey:
     marks = get_args(field.type)[1:]
     kind = next(mark for mark in marks if isinstance(mark, ValueKind))
     return ConfigKey(name=field.encode_name, attribute=field.name, kind=kind)
+
+
+def value_of(section: Section, key: ConfigKey) -> Any:
+    """Return the value of the file for a setting."""
+    setting = getattr(section, key.attribute)
+    return setting if key.kind is None else key.kind.write(setting)

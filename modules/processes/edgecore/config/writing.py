@@ -6,12 +6,12 @@ tested.
 
 import textwrap
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from modules.processes.edgecore.config.docstrings import text_of
-from modules.processes.edgecore.config.section import ConfigKey, Section, keys_of
+from modules.processes.edgecore.config.section import ConfigKey, Section, keys_of, value_of
 from modules.processes.edgecore.config.yaml_text import resolve
 
 MINIMAL_KEYS: Final = (
@@ -55,12 +55,6 @@ def keys_chosen(config: Section, path: str = "") -> Iterator[str]:
             yield from keys_chosen(setting, f"{path}{key.name}.")
         elif setting != getattr(defaults, key.attribute):
             yield f"{path}{key.name}"
-
-
-def value_of(section: Section, key: ConfigKey) -> Any:
-    """Return the value of the file for a setting."""
-    setting = getattr(section, key.attribute)
-    return setting if key.kind is None else key.kind.write(setting)
 
 
 def inline(value: object) -> str:

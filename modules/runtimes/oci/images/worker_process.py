@@ -18,7 +18,7 @@ from modules.runtimes.oci.images.errors import DeadlinePassedError, RunFailedErr
 from modules.runtimes.oci.images.model import StoredImage
 from modules.runtimes.oci.images.worker import __file__ as _package
 from modules.runtimes.oci.images.worker.conversation import LONGEST_LINE
-from modules.runtimes.oci.images.worker.proxies import VARIABLES as PROXY_VARIABLES
+from modules.runtimes.oci.images.worker.proxy_variables import PROXY_VARIABLES
 
 _PROGRAM: Final = Path(_package).with_name("__main__.py")
 _ENVIRONMENT: Final = {"LC_ALL": "C.UTF-8"}

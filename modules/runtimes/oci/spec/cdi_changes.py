@@ -18,10 +18,8 @@ from msgspec import Struct
 from beehive.decoding import convert, decode_json
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.devices import device_at
-from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.model import Json
 from modules.runtimes.oci.spec.paths import checked_path
-from protos.cri.v1 import api_pb2 as cri
 
 _LARGEST: Final = 256 << 10
 """Bytes of a file; a machine with eight GPUs has about 40,000."""
@@ -31,7 +29,6 @@ _MOST_NAMES: Final = 1024
 _DEEPEST: Final = 32
 _NAME: Final = re.compile(r"([A-Za-z][\w.-]{0,253}/[A-Za-z][\w-]{0,62})=([A-Za-z0-9][\w.:-]{0,253})", re.ASCII)
 _ENDINGS: Final = (".json", ".yaml")
-_ANNOTATIONS: Final = "cdi.k8s.io/"
 
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _LARGEST_ID: Final = (1 << 32) - 2
@@ -95,15 +92,6 @@ class CdiFile(Struct, frozen=True, rename="camel"):
     container_edits: CdiEdits = CdiEdits()
 
 
-def cdi_names(config: cri.ContainerConfig) -> list[str]:
-    """Return the devices that a container asks for, each once: CRI's, then those of its annotations
-    (`cdi.k8s.io/…: NAME,NAME`), where a device plugin names them for runtimes that lack CRI's field.
-    """
-    noted = [config.annotations[key] for key in sorted(config.annotations) if key.startswith(_ANNOTATIONS)]
-    names = [device.name for device in config.CDI_devices]
-    return list(dict.fromkeys((*names, *(name for text in noted for name in text.split(",")))))
-
-
 def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -> list[CdiEdits]:
     """Return the changes for these devices, in their order; a file's common changes come before its first's.
 
@@ -117,8 +105,6 @@ def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -
         raise BadRequestError(attempt, f"it has {len(names)} CDI devices, the most are {_MOST_NAMES}")
     if wrong := next((name for name in names if not _NAME.fullmatch(name)), None):
         raise BadRequestError(attempt, f"{wrong[:100]!r} is no name of a CDI device", "as vendor.com/class=name")
-    if not names:
-        return []
     known = _Registry(directories)
     edits: list[CdiEdits] = []
     used: list[CdiFile] = []
@@ -197,23 +183,14 @@ def _yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def check_cdi(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:
-    """Refuse devices that no file describes. Raises as `with_cdi_devices`."""
-    empty: Json = {"process": {"env": [], "user": {"additionalGids": []}}, "mounts": [], "linux": {"devices": []}}
-    empty["linux"]["resources"] = {"devices": []}
-    with_cdi_devices(attempt, empty, config, machine)
-
-
-def with_cdi_devices(attempt: str, spec: Json, config: cri.ContainerConfig, machine: Machine) -> Json:
-    """Return a specification with the changes of the container's CDI devices.
+def with_changes(attempt: str, spec: Json, names: Sequence[str], directories: Sequence[Path]) -> Json:
+    """Return a specification with the changes of CDI devices.
 
     Raises:
         BadRequestError: an invalid name.
         WrongStateError: a device that no file describes, or a file with a wrong change.
     """
-    edits = cdi_edits(attempt, cdi_names(config), machine.cdi_directories)
-    if not edits:
-        return spec
+    edits = cdi_edits(attempt, names, directories)
     try:
         return _changed(attempt, spec, edits)
     except BadRequestError as error:

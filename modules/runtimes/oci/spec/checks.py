@@ -7,7 +7,7 @@ from typing import Final
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import check_capabilities
-from modules.runtimes.oci.spec.cdi_changes import check_cdi
+from modules.runtimes.oci.spec.cdi import check_cdi
 from modules.runtimes.oci.spec.declared_volumes import declared_volumes
 from modules.runtimes.oci.spec.devices import check_devices
 from modules.runtimes.oci.spec.machine import Machine

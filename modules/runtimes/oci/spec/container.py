@@ -9,7 +9,7 @@ from typing import Final
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import container_capabilities
-from modules.runtimes.oci.spec.cdi_changes import with_cdi_devices
+from modules.runtimes.oci.spec.cdi import with_cdi_devices
 from modules.runtimes.oci.spec.checks import attempt_of
 from modules.runtimes.oci.spec.devices import container_devices
 from modules.runtimes.oci.spec.machine import Machine

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from modules.cloud.storage.database import engine
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.listener import Looks
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
 from modules.cloud.storage.database.turns import Turns
@@ -82,6 +83,13 @@ class Cloud:
         self.transactions.begin()
         self.transactions.commit()
         return [f"{event.type} {event.key}" for event in self.seen]
+
+    def adopt(self) -> list[str] | None:
+        """Takes changes over without a transaction; None if that was not possible."""
+        self.seen.clear()
+        was_possible = self.transactions.adopt()
+        self.transactions.commit()
+        return [f"{event.type} {event.key}" for event in self.seen] if was_possible else None
 
     def apply(self, *objects: dict[str, object]) -> None:
         self.transactions.begin()
@@ -906,3 +914,69 @@ def test_tables_and_indexes_are_created_and_missing_ones_added(url: str) -> None
             "cluster_history": [("", 0)],
         }
         assert {name: found for name, found in rows.items() if found} == first
+
+
+on_postgresql = pytest.mark.parametrize("url", [pytest.param("postgresql", marks=needs_postgresql)], indirect=True)
+
+
+@on_postgresql
+def test_changes_are_taken_over_while_another_cloudcore_has_the_lock(url: str) -> None:
+    with Cloud(url, "a") as one:
+        one.apply(secret())
+        with Cloud(url, "b") as other, Cloud(url, "c") as third:
+            one.apply(pod(), configmap())
+            third.transactions.begin()
+            assert other.adopt() == [f"ADDED {WEB}", f"ADDED {SETTINGS}"]
+            assert other.adopt() == [], "nothing has changed since"
+            third.transactions.commit()
+            one.delete(WEB)
+            assert other.transact() == [f"DELETED {WEB}"], "a transaction begins where they ended"
+
+
+@on_postgresql
+def test_a_change_that_comes_while_others_are_taken_over_follows_them(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows from a change may use the database, and so begin a transaction that finds further changes."""
+    with Cloud(url, "a") as one:
+        one.apply(secret())
+        with Cloud(url, "b") as other:
+            one.apply(pod(), configmap())
+            seen: list[str] = []
+
+            def follow(event: ObjectEvent) -> None:
+                seen.append(f"{event.type} {event.key}")
+                if len(seen) == 1:
+                    one.delete(WEB)
+                    other.database.node_states()
+
+            monkeypatch.setattr(other.transactions._handler, "object_changed", follow)
+            assert other.adopt() is not None
+            assert seen == [f"ADDED {WEB}", f"ADDED {SETTINGS}", f"DELETED {WEB}"]
+
+
+def test_all_objects_are_read_in_a_transaction_only(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(pod())
+        other.transactions.abandon()
+        assert other.adopt() is None
+        assert other.transact() == [f"ADDED {WEB}"]
+
+
+def test_notifications_that_come_together_are_one_look() -> None:
+    later: list[Callable[[], None]] = []
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(len(later))
+        if len(found) == 1:
+            looks.ask()
+
+    looks = Looks(later.append, look)
+    for _ in range(3):
+        looks.ask()
+    assert len(later) == 1
+    later.pop()()
+    assert len(later) == 1, "a notification during a look leads to another"
+    later.pop()()
+    assert (found, later) == ([0, 0], [])

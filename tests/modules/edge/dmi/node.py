@@ -12,7 +12,8 @@ from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.devicetwin.owner import OwnerAnswer
 from modules.edge.devicetwin.state import Device, decode
 from modules.edge.dmi.counters import DmiCounters
-from modules.edge.dmi.module import Dmi, DmiSettings
+from modules.edge.dmi.module import Dmi
+from modules.edge.dmi.settings import DmiSettings
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT
 

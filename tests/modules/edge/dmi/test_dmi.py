@@ -499,7 +499,7 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
 
 def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for no reports, and its mapper has never told a state: the node tells one, and an event of it."""
-    monkeypatch.setattr("modules.edge.dmi.module.LOST_SECONDS", 0.3)
+    monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.3)
     node = DmiNode(tmp_path, node="n1").start()
     mapper = FrameworkMapper(tmp_path, node.socket)
     try:

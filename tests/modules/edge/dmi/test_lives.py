@@ -24,9 +24,10 @@ from modules.edge.dmi import session
 from modules.edge.dmi.catalogue import Catalogue
 from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.mappers import decode_mapper
-from modules.edge.dmi.module import Dmi, DmiSettings
+from modules.edge.dmi.module import Dmi
 from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
 from modules.edge.dmi.session import SETTLE_SECONDS
+from modules.edge.dmi.settings import DmiSettings
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.modules.edge.dmi.node import device, model
 from tests.support.memories import memories_of

@@ -12,11 +12,8 @@ from urllib.parse import unquote, urlsplit
 from beehive.whole_numbers import whole_number
 from modules.runtimes.oci.images.worker.errors import MACHINE, ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import ServerAddress, is_loopback
+from modules.runtimes.oci.images.worker.proxy_variables import EXCEPTIONS, OF_SCHEME
 
-_VARIABLES: Final = {"http": ("http_proxy", "HTTP_PROXY"), "https": ("https_proxy", "HTTPS_PROXY")}
-_EXCEPTIONS: Final = ("no_proxy", "NO_PROXY")
-VARIABLES: Final = (*_VARIABLES["http"], *_VARIABLES["https"], *_EXCEPTIONS)
-"""The variables of the environment that are read."""
 _DEFAULT_PORT: Final = 80
 _MOST_EXCEPTIONS: Final = 10_000
 
@@ -51,8 +48,8 @@ def proxy_for(target: ServerAddress, environment: Mapping[str, str]) -> HttpProx
 
     Raises ImageWorkError for a variable that names none; the error does not show it.
     """
-    variable, text = _first(_VARIABLES[target.scheme], environment)
-    if not text or is_loopback(target.host) or _is_excepted(target, _first(_EXCEPTIONS, environment)[1]):
+    variable, text = _first(OF_SCHEME[target.scheme], environment)
+    if not text or is_loopback(target.host) or _is_excepted(target, _first(EXCEPTIONS, environment)[1]):
         return None
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")

@@ -1,0 +1,35 @@
+"""The packed files of a container's log."""
+
+import gzip
+import logging
+import zlib
+from io import BufferedReader
+
+_log = logging.getLogger(__name__)
+
+
+class PackedFile(gzip.GzipFile):
+    """A packed log, which ends where it is damaged: a rotation that a loss of power interrupted does not hide other
+    files.
+
+    Args:
+        packed: closed with it.
+        name: for the log.
+    """
+
+    def __init__(self, packed: BufferedReader, name: str) -> None:
+        super().__init__(name, "rb", fileobj=packed)
+        self._packed = packed
+
+    def close(self) -> None:
+        """Close both files."""
+        super().close()
+        self._packed.close()
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Return the next line, as for any file; nothing from a damaged place on."""
+        try:
+            return super().readline(size)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            _log.warning("the rotated log %s is damaged, and its rest is not shown: %s", self.name, error)
+            return b""

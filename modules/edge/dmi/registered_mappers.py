@@ -1,0 +1,232 @@
+"""The registered mappers: their rows in the store, their sessions, and their calls.
+
+It brings the generated messages of DMI and the objects of devices, half a megabyte, so that it is imported with the
+first mapper.
+"""
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from beehive import BeehiveError, Message, Module, ResourceType
+from beehive.runtime import Future
+from edged.events.model import EventType
+from edged.events.node_events import NodeEventRecorder
+from edged.events.reasons import Reason
+from metamanager.client import AsyncMetaClient, CallError
+from modules.edge.dmi.catalogue import Catalogue, Key
+from modules.edge.dmi.counters import DmiCounters
+from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
+from modules.edge.dmi.loading import CatalogueLoader
+from modules.edge.dmi.mappers import MAX_MAPPERS, MapperRow, decode_mapper, encode_mapper, registered
+from modules.edge.dmi.quotas import Quotas
+from modules.edge.dmi.reporter import Reporter
+from modules.edge.dmi.session import MapperSession
+from modules.edge.dmi.settings import DmiSettings
+from modules.edge.dmi.watchdog import ONLINE, UNKNOWN, Watchdog
+from protos.dmi.v1beta1 import api_pb2 as dmi
+
+_log = logging.getLogger(__name__)
+
+LOST_SECONDS: Final = 15.0
+"""Seconds without a listener on a mapper's socket after which the mapper has ended: a restart takes less."""
+READ_AGAIN_AFTER: Final = 5.0
+
+
+class RegisteredMappers:
+    """Calls the registered mappers, and takes their calls, on the thread of dmi.
+
+    Args:
+        module: dmi.
+        settings: of dmi.
+        counters: of registrations and reports.
+        meta: the store.
+    """
+
+    def __init__(self, module: Module, settings: DmiSettings, counters: DmiCounters, meta: AsyncMetaClient) -> None:
+        self._module = module
+        self._settings = settings
+        self._counters = counters
+        self._quotas = Quotas(settings.report_rate, settings.report_burst)
+        self._meta = meta
+        self._catalogue = Catalogue()
+        self._loader = CatalogueLoader(module, meta, self._catalogue)
+        self._watchdog = Watchdog()
+        self._reporter = Reporter(
+            module, self._quotas, counters, self._mapper_of, self._handle_stored_report, echo=settings.like_kubeedge
+        )
+        self._sessions: dict[str, MapperSession] = {}
+        """The mapper of each protocol."""
+        self._events = NodeEventRecorder(module, settings.node, meta)
+
+    def changed(self, message: Message) -> None:
+        """Take a Device or DeviceModel that metamanager has stored or deleted, passed on by devicetwin, or the owner's
+        desired values for a device.
+        """
+        by_protocol: dict[str, list[Key]] = {}
+        for protocol, key in sorted(self._loader.changed(message)):
+            by_protocol.setdefault(protocol, []).append(key)
+        for protocol, keys in by_protocol.items():
+            session = self._sessions.get(protocol)
+            if session is not None:
+                session.mark(keys)
+
+    def restore(self, rows: list[bytes]) -> None:
+        """Call the mappers that registered with an earlier process of edgecore."""
+        found = [row for row in map(_read_mapper, rows[:MAX_MAPPERS]) if row is not None]
+        if found:
+            self._loader.when_loaded(lambda error: self._begin(found, error))
+
+    def take(self, request: Any, future: "Future[Any]") -> None:
+        """Take a call of a mapper; the future gets the answer, or MapperCallRefused."""
+        try:
+            if isinstance(request, dmi.MapperRegisterRequest):
+                self._register(request, future)
+            elif isinstance(request, dmi.ReportDeviceStatusRequest):
+                self._reporter.twins(request, future)
+            else:
+                self._reporter.state(request, future)
+        except MapperCallRefused as refused:
+            self._reporter.refuse(future, refused)
+
+    def check(self) -> None:
+        """Look whether the mappers still listen on their sockets."""
+        now = self._module.clock.monotonic()
+        for session in self._sessions.values():
+            session.check_socket()
+            self._judge(session, now)
+        self._counters.mappers = {
+            one.row.name: (not one.lost_for(now), sum(1 for _ in self._catalogue.devices(protocol)))
+            for protocol, one in self._sessions.items()
+        }
+
+    def watch(self) -> None:
+        """Set the state of devices that have fallen silent, and send them to their mappers again."""
+        now, watched = self._module.clock.monotonic(), set()
+        for session in self._sessions.values():
+            for device, patience in list(self._catalogue.devices(session.row.protocol)):
+                watched.add(device)
+                is_unknown, is_due = self._watchdog.silent(device, patience, now)
+                if is_unknown:
+                    _log.warning("mapper %s has not reported of %s for %.0f s", session.row.name, device, patience)
+                    self._reporter.set_state(device, UNKNOWN)
+                if is_due:
+                    session.resend(device)
+        self._watchdog.keep(watched)
+
+    def close(self) -> None:
+        """End the calls to mappers."""
+        self._events.close()
+        for session in self._sessions.values():
+            session.close()
+
+    def _begin(self, rows: list[MapperRow], error: BeehiveError | None) -> None:
+        """Call the mappers that registered with an earlier process of edgecore, unless they have registered again
+        meanwhile.
+        """
+        if error is not None:
+            _log.error("the devices of mappers are not read, and are asked for again: %s", error)
+            again = partial(self._loader.when_loaded, partial(self._begin, rows))
+            self._module.after(READ_AGAIN_AFTER, again)
+            return
+        for row in rows:
+            if row.protocol not in self._sessions:
+                session = self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+                session.begin()
+
+    def _judge(self, session: MapperSession, now: float) -> None:
+        """Note that a mapper has ended, and set the state of its devices; or that it is back."""
+        devices = list(self._catalogue.devices(session.row.protocol))
+        was_lost, session.is_lost = session.is_lost, session.lost_for(now) >= LOST_SECONDS
+        if session.is_lost != was_lost:
+            self._record_mapper(session, len(devices))
+        for device, patience in devices if not self._settings.like_kubeedge else ():
+            if session.is_lost and self._watchdog.lost(device, now):
+                self._reporter.set_state(device, UNKNOWN)
+            elif was_lost and not session.is_lost and not patience:
+                self._handle_stored_report(device, "")  # no report will tell that it is back
+
+    def _record_mapper(self, session: MapperSession, devices: int) -> None:
+        """Record that a mapper has ended, or is back."""
+        name, path = session.row.name, session.row.socket
+        if session.is_lost:
+            why = f"mapper {name} does not listen on {path}: the state of its devices ({devices}) is unknown"
+            _log.warning("%s", why)
+            self._events.record(EventType.WARNING, Reason.MAPPER_NOT_READY, why)
+        else:
+            self._events.record(EventType.NORMAL, Reason.MAPPER_READY, f"mapper {name} listens on {path} again")
+
+    def _handle_stored_report(self, device: str, state: str) -> None:
+        """Note a stored report about a device; `state` is empty for a report of values."""
+        if self._watchdog.heard(device, self._module.clock.monotonic(), state):
+            _log.info("device %s reports again", device)
+            self._reporter.set_state(device, ONLINE)
+
+    def _register(self, request: dmi.MapperRegisterRequest, future: "Future[Any]") -> None:
+        row = registered(request)
+        self._quotas.registration(row.protocol, self._module.clock.monotonic())
+        if row.protocol not in self._sessions and len(self._sessions) >= MAX_MAPPERS:
+            raise MapperCallRefused(RefusalStatus.RESOURCE_EXHAUSTED, f"a node has at most {MAX_MAPPERS} mappers")
+
+        def loaded(error: BeehiveError | None) -> None:
+            if error is not None:
+                self._unavailable(future, f"the node's devices cannot be read: {error}")
+                return
+            known = self._sessions.get(row.protocol)
+            if known is not None and known.row == row:
+                stored(None)
+                return
+            self._meta.update(ResourceType.DEVICE_MAPPER, "", row.name, encode_mapper(row), then=stored)
+
+        def stored(result: bytes | CallError | None) -> None:
+            if isinstance(result, CallError):
+                self._unavailable(future, f"the mapper cannot be stored: {result}")
+                return
+            future.set(self._registered(row, with_data=request.withData))
+
+        self._loader.when_loaded(loaded)
+
+    def _unavailable(self, future: "Future[Any]", why: str) -> None:
+        self._reporter.refuse(future, MapperCallRefused(RefusalStatus.UNAVAILABLE, why))
+
+    def _registered(self, row: MapperRow, *, with_data: bool) -> dmi.MapperRegisterResponse:
+        """Take a mapper whose row is stored. A mapper has one protocol, and a protocol one mapper: the last to
+        register.
+        """
+        for other in list(self._sessions.values()):
+            if (other.row.name == row.name) != (other.row.protocol == row.protocol):
+                self._forget(other, keep_row=other.row.name == row.name)
+        session = self._sessions.get(row.protocol)
+        if session is None:
+            session = self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+        answer = session.register(row, with_data=with_data)
+        _log.info("mapper %s has registered for %s: %d devices", row.name, row.protocol, len(answer.deviceList))
+        self._counters.registrations += 1
+        return answer
+
+    def _forget(self, session: MapperSession, *, keep_row: bool) -> None:
+        _log.warning("mapper %s has the protocol %s no more", session.row.name, session.row.protocol)
+        session.close()
+        del self._sessions[session.row.protocol]
+
+        def deleted(result: CallError | None) -> None:
+            if result is not None:
+                _log.error("mapper %s stays in the node's store: %s", session.row.name, result)
+
+        if not keep_row:
+            self._meta.delete(ResourceType.DEVICE_MAPPER, "", session.row.name, {}, then=deleted)
+
+    def _mapper_of(self, device: str) -> str:
+        """Return the mapper of a device, empty for none."""
+        session = self._sessions.get(self._catalogue.protocol(device))
+        return session.row.name if session is not None else ""
+
+
+def _read_mapper(text: bytes) -> MapperRow | None:
+    try:
+        return decode_mapper(text)
+    except (msgspec.DecodeError, UnicodeError, MapperCallRefused) as error:
+        _log.error("a stored mapper cannot be read, and has to register again: %s", error)
+        return None
