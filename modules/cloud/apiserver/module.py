@@ -96,7 +96,7 @@ class ApiServer(Module):
         self._namespaces = control_plane.namespaces
         self._reconcilers = Reconcilers(reconcilers_of(cluster, control_plane))
         self._graph = NodeGraph(cluster.storage, self.clock)
-        completeness = Completeness(database, manifests)
+        completeness = Completeness(database, manifests, cluster.storage)
         self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)
         self._disk = DiskRoom(database, self.clock)
         self._changes = CommittedChanges(self, database, subscriptions, index)
