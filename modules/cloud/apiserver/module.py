@@ -260,6 +260,8 @@ class ApiServer(Module):
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
         loaded = self._loaded
         loaded.complete()
+        if self._database.is_new:  # a client of a lost database must not watch on from its version, now or later
+            self._database.forget_changes("", self._cluster.storage.first_version)
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:
