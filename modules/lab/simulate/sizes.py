@@ -21,6 +21,7 @@ _BOUNDED: Final = frozenset(
         "ModuleTimers._timers",
         "_Latest._items",
         "_Group.messages",
+        "Message.__dict__",
         "Outgoing._settling",
         "Outgoing._unconfirmed",
         "Ledger._gone",
@@ -28,7 +29,7 @@ _BOUNDED: Final = frozenset(
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
 messages of the last keepalive period settle, those since the last ping are unconfirmed, and the rows of later ones are
-removed together.
+removed together. What a message has computed of itself counts where the message is kept.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40
