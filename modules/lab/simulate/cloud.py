@@ -11,7 +11,7 @@ from beehive.clock import Clock
 from beehive.errors import BeehiveError, StartError
 from beehive.hive import Hive
 from beehive.message import Message
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.cluster import Cluster
@@ -112,6 +112,7 @@ class SimulatedCloud:
 
     objects_lost_at = -1.0
     """When cloudcore has lost its objects last: it tells nobody of the end of earlier ones."""
+    name = "cloud"
     clients: Sequence[WatchClient] = ()
     """Watch its objects."""
     has_devices = False
@@ -423,6 +424,7 @@ class SimulatedCloud:
         """Yield the workloads that are not as wanted, and cloudcores that take the wrong cloudcores for alive."""
         if self.has_workloads:
             yield from self.workloads.disagreements()
+        yield from self._left_over_records()
         for client in self.clients:
             yield from client.disagreements(self.newest.storage.list(client.kind))
         if self.second is None:
@@ -467,6 +469,16 @@ class SimulatedCloud:
             return []
         with closing(sqlite3.connect(self._path)) as database:
             return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
+
+    def _left_over_records(self) -> Iterator[str]:
+        """Yield the records of what nodes have, of objects that are gone: nodes have acknowledged all by then."""
+        if not self._path.exists():
+            return
+        live = {uid_of(obj) for key in self.newest.storage if (obj := self.newest.storage.find(key)) is not None}
+        with closing(sqlite3.connect(self._path)) as database:
+            for uid, node, kind, name in database.execute("SELECT uid, node, kind, name FROM cluster_syncs"):
+                if uid not in live:
+                    yield f"the record that {node} has {kind} {name} ({str(uid)[:8]}) is left over"
 
     def _uids(self) -> set[str]:
         return {pod["metadata"]["uid"] for pod in self.newest.storage.list(_POD)}

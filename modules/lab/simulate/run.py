@@ -263,15 +263,21 @@ class Simulation:
         return 0.0
 
     def compare_sizes(self) -> None:
-        """Restart all nodes, and check that they had kept little more in memory than they keep after a start."""
-        before = [sizes_of(node.hive) if node.hive is not None else Counter[str]() for node in self.nodes]
+        """Restart cloudcore and all nodes, and check that they had kept little more in memory than they keep after a
+        start.
+        """
+        processes: list[SimulatedCloud | SimulatedNode] = [self.cloud, *self.nodes]
+        before = [sizes_of(each.hive) if each.hive is not None else Counter[str]() for each in processes]
         for node in self.nodes:
             node.restart()
+        self.cloud.stop_second()
+        self.cloud.stop()
+        self.cloud.start()
         self.world.run_for(_RESTARTED_AFTER)
         self.converge()
-        for node, sizes in zip(self.nodes, before, strict=True):
-            for problem in grown(sizes, sizes_of(node.hive)) if node.hive is not None else ():
-                self.world.violated("nothing piles up in memory", f"{node.name}: {problem}")
+        for each, sizes in zip(processes, before, strict=True):
+            for problem in grown(sizes, sizes_of(each.hive)) if each.hive is not None else ():
+                self.world.violated("nothing piles up in memory", f"{each.name}: {problem}")
 
     def close(self) -> None:
         """Close files."""
@@ -326,7 +332,8 @@ class Simulation:
         up = not self.faults.open and self.cloud.is_running
         for node in self.nodes:
             own = of_nodes[node.name]
-            node.machine.delays.check(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
+            is_calm = up and node.is_connected
+            node.machine.delays.check(own, node.rows.versions(), is_calm=is_calm, behind=self.statuses.behind)
 
     def _check_services(self) -> None:
         """Check that nodes have their endpoints some seconds after the last change, if there was no fault for long."""
