@@ -97,17 +97,33 @@ class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
         return {} if self.error is None else self.error.status
 
 
+class KnownSince(msgspec.Struct, rename="camel"):
+    """The beginning of a database that may have replaced a lost one: of objects since, all are known."""
+
+    creation_timestamp: str = ""
+    resource_version: str = ""
+
+
 class ListMetadata(msgspec.Struct, rename="camel"):
     """The metadata of a list."""
 
     continued: str = msgspec.field(default="", name="continue")
     """Token of the next part, or ""."""
     remaining_item_count: int | None = None
+    known_since: KnownSince | None = None
+    """Of this project's cloud while it may lack objects: none is missing that is younger."""
 
     @property
     def is_end(self) -> bool:
         """Whether no object is missing. This project's cloud has a `remainingItemCount` while it may lack objects."""
         return not self.continued and not self.remaining_item_count
+
+
+def incomplete(known: KnownSince | None) -> dict[str, Any]:
+    """Return the metadata of a list of a cloud that may lack objects: nodes delete none, but what is younger than a
+    database that is known.
+    """
+    return {"remainingItemCount": 1} | ({} if known is None else {"knownSince": msgspec.to_builtins(known)})
 
 
 class PatchInfo(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):

@@ -1,4 +1,4 @@
-"""The product under faults: five seeds, and every plan that ever failed; `make slow` plays eighty-three more, and
+"""The product under faults: five seeds, and every plan that ever failed; `make slow` plays eighty-eight more, and
 `make simulate` thousands.
 """
 
@@ -22,6 +22,7 @@ _SEEDS = (
     (SeedSettings(nodes=3, seconds=120), range(6000, 6005)),
     (SeedSettings(profile=FaultProfile.API), range(7000, 7008)),
     (SeedSettings(profile=FaultProfile.STATE), range(8000, 8005)),
+    (SeedSettings(nodes=2, profile=FaultProfile.PAIR), range(8100, 8105)),
     (SeedSettings(nodes=3, seconds=160, pods=1, profile=FaultProfile.CLOUD, workloads=True), range(9000, 9001)),
     (SeedSettings(nodes=3, seconds=400, pods=1, profile=FaultProfile.LINK, workloads=True), range(9100, 9102)),
     (SeedSettings(nodes=3, pods=1, workloads=True), range(9200, 9202)),
@@ -50,4 +51,4 @@ def test_what_failed_once_does_not_fail_again(plan: Plan) -> None:
 
 
 def test_there_are_enough_seeds() -> None:
-    assert sum(len(seeds) for _, seeds in _SEEDS) >= 92
+    assert sum(len(seeds) for _, seeds in _SEEDS) >= 97

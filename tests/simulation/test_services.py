@@ -82,13 +82,14 @@ def test_a_node_that_keeps_the_label_of_a_node_group_which_it_has_left_is_found(
             (Write(30.0, "node-0", Writer.NODE_DELETED),),
             (Fault(5.0, FaultKind.CLOUD_RESTART, seconds=3.0), Fault(20.0, FaultKind.CUT, seconds=30.0)),
         ),
+        (False, (Write(30.0, "node-0", Writer.NODE_DELETED),), (Fault(20.0, FaultKind.CUT, seconds=30.0),)),
     ],
-    ids=["Node deleted", "records lost", "Node deleted without a cluster"],
+    ids=["Node deleted", "records lost", "Node deleted without a cluster", "Node deleted before the first restart"],
 )
 def test_objects_whose_end_a_cloud_without_records_does_not_tell_are_found(
     monkeypatch: pytest.MonkeyPatch, *, cluster: bool, writes: tuple[Write, ...], faults: tuple[Fault, ...]
 ) -> None:
-    """They end as the node compares them with the cloud's; without a cluster, once the cloud's database is not new."""
+    """They end as the node compares them with the cloud's."""
     kinds = ("Service", "EndpointSlice", "Endpoints")
     steps = (
         ServiceStep(1.0, (0,)),

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.api_errors import ApiError, InvalidError, MethodNotAllowedError
+from modules.apimachinery.application import KnownSince, incomplete
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import check_update, to_events
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, version_of
@@ -69,7 +70,12 @@ class DryRunError(Exception):
 
 
 def serve(
-    cluster: Cluster, request: ApiCall, *, knows_all: bool = True, part: Sequence[JsonObject] | None = None
+    cluster: Cluster,
+    request: ApiCall,
+    *,
+    knows_all: bool = True,
+    known_since: KnownSince | None = None,
+    part: Sequence[JsonObject] | None = None,
 ) -> ApiResult:
     """Carry out an API request.
 
@@ -79,6 +85,7 @@ def serve(
         part: the objects of its collection that are deleted; None: all.
         knows_all: whether a missing object is not to exist. A cloud that may have lost its database sets
             `remainingItemCount` in its lists for nodes, so that they delete nothing for them.
+        known_since: what a missing object must be younger than, not to exist in such a cloud; None: nothing is known.
 
     Raises:
         DryRunError: a dry run has succeeded; the caller rolls back its changes.
@@ -102,7 +109,7 @@ def serve(
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status(), warnings=() if isinstance(error, UntypedPatchError) else warnings)
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
-        result.object["metadata"]["remainingItemCount"] = 1
+        result.object["metadata"] |= incomplete(known_since)
     if not request.node:  # who would not read them
         warnings = (
             *warnings,

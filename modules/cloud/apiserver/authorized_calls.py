@@ -80,7 +80,8 @@ class AuthorizedCalls:
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))
         with self._cluster.with_admission(self._access_control.admission(call.node)):
-            return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)
+            knows = self._completeness
+            return api_calls.serve(self._cluster, call, knows_all=knows.knows_all, known_since=knows.known_since)
 
     def _authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
         return self._cluster.tokens.authenticate(token, audiences, self._cluster.storage, self._clock.now())

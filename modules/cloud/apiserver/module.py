@@ -96,7 +96,7 @@ class ApiServer(Module):
         self._namespaces = control_plane.namespaces
         self._reconcilers = Reconcilers(reconcilers_of(cluster, control_plane))
         self._graph = NodeGraph(cluster.storage, self.clock)
-        completeness = Completeness(database, manifests)
+        completeness = Completeness(database, manifests, cluster.storage)
         self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)
         self._disk = DiskRoom(database, self.clock)
         self._changes = CommittedChanges(self, database, subscriptions, index)
@@ -260,6 +260,8 @@ class ApiServer(Module):
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
         loaded = self._loaded
         loaded.complete()
+        if self._database.is_new:  # a client of a lost database must not watch on from its version, now or later
+            self._database.forget_changes("", self._cluster.storage.first_version)
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:

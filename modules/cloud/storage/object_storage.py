@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from heapq import merge
-from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _POD = "Pod"
 _SERVICE = "Service"
 _MANAGED = "managedFields"
+NOTHING_DELETED: Final[Mapping[ObjectKey, int]] = {}
 LARGE: Final = 32 * 1024
 """An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
 OBJECT_LEVELS: Final = LEVELS - 16
@@ -103,6 +104,14 @@ class StoredChange(NamedTuple):
     """The object before the change, if a selector could tell the two apart."""
 
 
+class _State(msgspec.Struct, frozen=True, gc=False):
+    """The last state of an object; None if it was deleted."""
+
+    version: int
+    key: ObjectKey
+    obj: JsonObject | None
+
+
 class Storage:
     """Objects by key. Each change of any object increases one counter, the resourceVersion.
 
@@ -118,6 +127,8 @@ class Storage:
 
     def __init__(self, clock: "Clock", first_version: int = 1) -> None:
         self._clock = clock
+        self.began_at: Final = clock.now()
+        """When it was made, in seconds since 1970."""
         self.first_version: Final = first_version
         self._version = first_version
         self._objects: dict[ObjectKey, JsonObject] = {}
@@ -417,9 +428,11 @@ class Storage:
         *,
         complete: bool,
         changes: Iterable[StoredChange] = (),
+        deleted: Mapping[ObjectKey, int] = NOTHING_DELETED,
         has_gap: bool = False,
     ) -> None:
-        """Apply the changes of other cloudcores, with an event for each.
+        """Apply the changes of other cloudcores, with an event for each, in the order of their versions: a watch that
+        ends within them begins again after the last one that it has seen.
 
         Args:
             found: the changed objects; None for a deleted one.
@@ -427,27 +440,38 @@ class Storage:
             complete: whether `found` holds all objects, so that any other is deleted.
             changes: each change in order. `found` has the objects that these do not lead to: Secrets, whose values no
                 change has, and what a cloudcore of an earlier version has changed.
+            deleted: the versions of deletions in `found`.
             has_gap: whether there may have been further changes, even of objects that were made and deleted.
         """
-        for change in changes:
-            self._adopt_change(change)
-        followed = len(self._events)
         adopted = {key: obj and _compacted(obj) for key, obj in found}
-        gone = [key for key in self._objects if key not in adopted] if complete else []
-        for key, obj in [*((key, None) for key in gone), *adopted.items()]:
-            old = self._objects.get(key)
-            if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
-                meta = {**old["metadata"], "resourceVersion": str(version)}
-                self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
-                old = None
-            if obj is not None and obj != old:
-                self._record(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-        unknown = {""} if complete or has_gap else {event.key.kind for event in islice(self._events, followed, None)}
+        for key in [key for key in self._objects if key not in adopted] if complete else ():
+            self._adopt_state(key, None, self._version)  # when is not known: before all that is
+        unknown: set[str] = {""} if complete or has_gap else set()
+        states = _states_of(adopted, deleted, version)
+        ordered: Iterator[StoredChange | _State] = merge(changes, states, key=attrgetter("version"))
+        for change in ordered:
+            if not isinstance(change, _State):
+                self._adopt_change(change)
+            elif self._adopt_state(change.key, change.obj, change.version):
+                unknown.add(change.key.kind)
         if unknown:
             self._past.record_adoption(self._version, version)
             self.unknown_until |= dict.fromkeys(unknown, version)
         self._version = max(self._version, version)
         self.set_savepoint()
+
+    def _adopt_state(self, key: ObjectKey, obj: JsonObject | None, version: int) -> bool:
+        """Apply the last state of an object, None for a deleted one, and return whether that is news. Of an object that
+        another one of its name has followed, the deletion has the version before.
+        """
+        events, old = len(self._events), self._objects.get(key)
+        if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
+            meta = {**old["metadata"], "resourceVersion": str(version if obj is None else version - 1)}
+            self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
+            old = None
+        if obj is not None and obj != old:
+            self._record(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
+        return len(self._events) > events
 
     def _adopt_change(self, change: StoredChange) -> None:
         """Apply one change of another cloudcore, if its row has the object."""
@@ -550,6 +574,17 @@ class Storage:
     def _count_pod_change(self, node: str) -> None:
         self._pod_changes += 1
         self._pods_changed[node] = self._pod_changes
+
+
+def _states_of(
+    objects: Mapping[ObjectKey, JsonObject | None], deleted: Mapping[ObjectKey, int], newest: int
+) -> Sequence[_State]:
+    """Return the states of objects, the oldest first; a deletion whose version is not known is the newest."""
+    found = (
+        _State(deleted.get(key, newest) if obj is None else int(version_of(obj) or 0), key, obj)
+        for key, obj in objects.items()
+    )
+    return sorted(found, key=attrgetter("version"))
 
 
 def _node_of(pod: JsonObject) -> str:

@@ -1,11 +1,11 @@
 """The objects that transactions read and change: the embedded API server's `Storage`, and edgecontroller's mirror."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.lister import Lister
-from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
+from modules.cloud.storage.object_storage import NOTHING_DELETED, ObjectEvent, StoredChange
 
 
 class ObjectStore(Lister, Protocol):
@@ -34,6 +34,7 @@ class ObjectStore(Lister, Protocol):
         *,
         complete: bool,
         changes: Iterable[StoredChange] = (),
+        deleted: Mapping[ObjectKey, int] = NOTHING_DELETED,
         has_gap: bool = False,
     ) -> None:
         """Apply the changes that other cloudcores have written to the database.
@@ -42,6 +43,7 @@ class ObjectStore(Lister, Protocol):
             found: the changed objects; None for a deleted one.
             version: the newest version.
             complete: whether `found` holds all objects, so that any other is deleted.
-            changes: each change in order, before the objects of `found`.
+            changes: each change in order; `found` has the other objects.
+            deleted: the versions of deletions in `found`.
             has_gap: whether there may have been further changes.
         """

@@ -221,6 +221,7 @@ class Transactions:
             pulled.version,
             complete=pulled.complete,
             changes=pulled.changes,
+            deleted=pulled.deleted,
             has_gap=pulled.has_gap,
         )
         self.is_adopting = True

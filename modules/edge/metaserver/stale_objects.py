@@ -3,12 +3,13 @@
 The cloud has a record of the objects of each node. cloudcore loses it with the Node object or with its database, or
 goes on with an older copy, and KubeEdge's cloud loses its ObjectSyncs. So the node lists each collection whenever the
 cloud has agreed to its watch. A list without a resourceVersion is the API server's newest state: an object that was
-stored before the request and is not listed was deleted.
+stored before the request and is not listed was deleted. A cloud whose database is new may have lost objects with an
+old one; of those that are younger than its database it has all.
 """
 
 import logging
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,9 +17,10 @@ from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation,
 from beehive.decoding import decode_json
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.pod_list import BYTES_A_SECOND
-from metamanager.rows import Metadata, head_of
-from modules.apimachinery.application import NAMES_ONLY, ListMetadata, Target, Verb, application, message_of
+from metamanager.rows import Metadata, version_number
+from modules.apimachinery.application import NAMES_ONLY, KnownSince, ListMetadata, Target, Verb, application, message_of
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.types import TimeError, parse_time
 from modules.edge.metaserver.application_agent import CLOUD_SECONDS, read_answer
 from modules.edge.metaserver.resources import find
 
@@ -34,8 +36,29 @@ FIRST_DELAY: Final = 30.0
 """Seconds after which a list is requested again that the cloud does not give; the delay doubles."""
 LONGEST_DELAY: Final = 3600.0
 
-Rows = dict[tuple[str, str], str]
-"""Uids of stored objects by namespace and name."""
+
+class Stored(Metadata, frozen=True, rename="camel"):
+    """The metadata of a stored object, as far as they say whether the cloud has made it."""
+
+    creation_timestamp: Any = None
+
+    def is_since(self, known: KnownSince) -> bool:
+        """Return whether it was made after the cloud's database. Both its time and its version must say so: the clock
+        of a lost cloud may have been ahead, and its versions may have been higher.
+        """
+        try:
+            made, began = parse_time(str(self.creation_timestamp)), parse_time(known.creation_timestamp)
+        except TimeError:
+            return False
+        return made > began and version_number(self.resource_version) > version_number(known.resource_version)
+
+
+class _Head(msgspec.Struct):
+    metadata: Stored | None = None
+
+
+Rows = dict[tuple[str, str], Stored]
+"""The metadata of stored objects by namespace and name."""
 
 
 class _Item(msgspec.Struct):
@@ -107,9 +130,10 @@ class StaleObjects:
             rows.pop(_name_of(item.metadata), None)
         if rows and listed.metadata.continued:
             self._ask_part(target, kind, rows, listed.metadata.continued)
-        elif listed.metadata.is_end:
-            for (namespace, name), uid in rows.items():
-                self._delete(Resource.of(kind, namespace, name), uid)
+        elif not listed.metadata.continued:
+            for (namespace, name), stored in rows.items():
+                if _is_deleted(stored, listed.metadata):
+                    self._delete(Resource.of(kind, namespace, name), stored.uid or "")
 
     def _delete(self, resource: Resource, uid: str) -> None:
         """Delete an object as if the cloud had; another one of its name stays."""
@@ -128,12 +152,24 @@ class StaleObjects:
 
 def rows_of(stored: list[bytes]) -> Rows:
     """Return the objects of the store that have a uid."""
-    heads = map(head_of, stored)
+    heads = map(_head_of, stored)
     return {
-        _name_of(head): head.uid
+        _name_of(head): head
         for head in heads
         if head.uid and head.name and "/" not in f"{head.namespace or ''}{head.name}"
     }
+
+
+def _head_of(content: bytes) -> Stored:
+    try:
+        return decode_json(content, _Head).metadata or Stored()
+    except (msgspec.DecodeError, UnicodeError):
+        return Stored()
+
+
+def _is_deleted(stored: Stored, listed: ListMetadata) -> bool:
+    """Return whether an object that a list lacks was deleted."""
+    return listed.is_end or (listed.known_since is not None and stored.is_since(listed.known_since))
 
 
 def _name_of(head: Metadata) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.client.transport_errors import KubeConnectError, KubeCutError, KubeTransportError
 from modules.lab.simulate.http_exchange import SimulatedExchange
+from modules.lab.simulate.world import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,9 +71,10 @@ class ApiNetwork:
         return share > 0 and self.world.random.random() < share
 
     def end_all(self) -> None:
-        """End the connections of a killed cloudcore, without telling its listeners."""
+        """End the connections of processes that were killed, without telling their listeners."""
         for connection in list(self.open):
-            connection.exchange.cancel()
+            if not (isinstance(connection.process, Process) and connection.process.alive):
+                connection.exchange.cancel()
 
     def _server_stopped(self) -> None:
         for connection in list(self.open):
@@ -119,6 +121,7 @@ class ApiConnection:
 
     def __init__(self, network: ApiNetwork, process: Runtime, request: ApiRequest, listener: ResponseListener) -> None:
         self.exchange = SimulatedExchange(request, listener, process, _SERVER, self._ended)
+        self.process = process
         self._network = network
         self._world = network.world
         self._server_end: SimulatedExchange | None = None

@@ -1,26 +1,23 @@
 """The simulated cloud."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError, StartError
 from beehive.hive import Hive
 from beehive.message import Message
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
-from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.client.transport import ApiRequest, Exchange, ResponseListener
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.controllers.application_definitions import definitions as application_definitions
@@ -44,15 +41,21 @@ from modules.cloud.storage.object_storage import EventType
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud_store import ObservedStore
-from modules.lab.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer
+from modules.lab.simulate.embedded_server import EmbeddedServer, Published
+from modules.lab.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer, SimulatedRoom
+from modules.lab.simulate.http_exchange import SimulatedExchange
 from modules.lab.simulate.network import CloudEndpoint, CloudListener
 from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
 from modules.lab.simulate.plan import Write, Writer
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.streams import CloudcoreStreams, StreamSite
+from modules.lab.simulate.watch_client import WatchClient
 from modules.lab.simulate.workload_watch import WorkloadWatch
 from modules.lab.simulate.world import Process, WallClock, World
 from modules.lab.simulate.writers import OF_NODES, OF_STATUS, call_of
+
+if TYPE_CHECKING:
+    from modules.lab.simulate.second_cloudcore import SecondCloudcore
 
 Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
@@ -108,14 +111,27 @@ class SimulatedCloud:
     """
 
     objects_lost_at = -1.0
-    """When cloudcore has lost its objects, or a Node while it calls no list complete, last: it tells nobody of the end
-    of earlier ones.
-    """
+    """When cloudcore has lost its objects last: it tells nobody of the end of earlier ones."""
+    name = "cloud"
+    clients: Sequence[WatchClient] = ()
+    """Watch its objects."""
+    has_devices = False
+    """Whether devicecontroller runs."""
+    has_identities = False
+    """Whether nodes have certificates that can be revoked."""
+    has_workloads = False
+    """Whether the controllers of Deployments and their likes run."""
     has_groups = False
     """Whether there are NodeGroups, whose controller labels nodes."""
     stream_site: StreamSite | None = None
     """Has the stream tunnels and their users; None without tunnels."""
     _streams: CloudcoreStreams | None = None
+    server: EmbeddedServer | None = None
+    """Its embedded API server; None in a cluster."""
+    published: Published | None = None
+    """Sees what the watches of that are told."""
+    second: "SecondCloudcore | None" = None
+    """Runs only while a fault wants it; None: there is none."""
 
     def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         self.world = world
@@ -124,12 +140,6 @@ class SimulatedCloud:
         self.endpoint = CloudEndpoint()
         self.endpoint.has_node = lambda node: self.find("Node", "", node) is not None
         self.database_server = SimulatedDatabaseServer(world)
-        self.has_devices = False
-        """Whether devicecontroller runs."""
-        self.has_identities = False
-        """Whether nodes have certificates that can be revoked."""
-        self.has_workloads = False
-        """Whether the controllers of Deployments and their likes run."""
         self.workloads = self._new_watch()
         self._lease: LeaseSettings | None = None
         """The Lease for dividing duties between cloudcores."""
@@ -165,7 +175,8 @@ class SimulatedCloud:
         self.cluster: Cluster
         self._turn = Turns()
         self._databases: list[Database] = []
-        self._subscriptions = Subscriptions()
+        self._noted: dict[str, tuple[str, ...]] = {}
+        self._room = SimulatedRoom(self.database_server)
         self._listener: CloudListener | None = None
         self._deliveries: dict[str, NodeSession] = {}
         root.mkdir(parents=True, exist_ok=True)
@@ -195,7 +206,8 @@ class SimulatedCloud:
             self._streams = CloudcoreStreams(self.stream_site, process, hive, self.known, "cloud")
         if self.has_workloads:
             self.workloads.blind(_BEGINS)
-            hive.add(Controllers, self._subscriptions, self.known, may_be_several=False)
+            assert self.server is not None  # noqa: S101 - there are no workloads in a cluster
+            hive.add(Controllers, self.server.subscriptions, self.known, may_be_several=False)
         if self.has_devices:
             hive.add(DeviceController, Refusals(process.clock), is_embedded=self._embeds_api_server)
         self.world.log_line("cloud", f"life {self._starts} begins")
@@ -209,26 +221,39 @@ class SimulatedCloud:
 
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
         """Return edgecontroller's API server: the embedded one."""
+        self.server = self.make_server(process, hive, self._open_database(stores_objects=True))
+        self.cluster = self.server.cluster
+        return self.server.remote
+
+    def make_server(self, process: Process, hive: Hive, database: FailingDatabase) -> EmbeddedServer:
+        """Make an API server of a cloudcore: it begins above the versions of a lost database."""
         clock = process.clock
-        stored = self._stored if self.has_workloads else None
-        storage = ObservedStore(clock, self._next_version(clock), self._pod_changes, stored)
-        self.cluster = Cluster(clock, storage=storage)
-        database = self._open_database(stores_objects=True)
-        api = EmbeddedKubeApi(hive, clock)
-        self._subscriptions = api.subscriptions
-        completeness = Completeness(database, None)
+        first = self._next_version(clock) if database.is_new else 1
+        storage = ObservedStore(clock, first, self._pod_changes, self._stored if self.has_workloads else None)
         kinds = [
             *(definitions() if self.has_devices else ()),
             *(application_definitions() if self.has_groups else ()),
         ]
-        hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), api.subscriptions)
-        return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True)
+        return EmbeddedServer(process, hive, Cluster(clock, storage=storage), database, kinds, self.published)
+
+    def request(self, request: ApiRequest, listener: ResponseListener, client: Process) -> Exchange | None:
+        """Send a client's request over HTTP; None if no API server listens."""
+        server = self._any_server()
+        if server is None:
+            return None
+        exchange = SimulatedExchange(request, listener, client, "the simulated API server")
+        server.serve(exchange)
+        return exchange
+
+    def _any_server(self) -> EmbeddedServer | None:
+        """Return an embedded API server that runs."""
+        return self.server if self.server is not None and self.server.is_running else None
 
     def _new_watch(self) -> WorkloadWatch:
         return WorkloadWatch(self._objects, self.world.now, self.world.violated, _SLACK)
 
     def _objects(self, kind: str) -> list[JsonObject]:
-        return self.cluster.storage.list(kind_named(kind))
+        return self.newest.storage.list(kind_named(kind))
 
     def _pod_changes(self, old: JsonObject, new: JsonObject) -> None:
         node = old["spec"].get("nodeName")
@@ -243,7 +268,7 @@ class SimulatedCloud:
             self.workloads.blind(_BEGINS)
         self.workloads.changed(change, new, old)
 
-    def _open_database(self, *, stores_objects: bool) -> Database:
+    def _open_database(self, *, stores_objects: bool) -> FailingDatabase:
         database = FailingDatabase(
             self.database_server,
             self.database_url,
@@ -251,9 +276,15 @@ class SimulatedCloud:
             shared=self.is_shared,
             stores_objects=stores_objects,
             turn=self._turn,
+            room=self._room if self._embeds_api_server else None,
         )
         self._databases.append(database)
         return database
+
+    @property
+    def newest(self) -> Cluster:
+        """The objects as they are now."""
+        return self.cluster
 
     @property
     def database_url(self) -> str:
@@ -301,8 +332,6 @@ class SimulatedCloud:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
         may register again.
         """
-        if self._embeds_api_server and not self._lists_are_complete:
-            self.objects_lost_at = self.world.now()
         self.torn |= self.pods_of(node).keys()
         uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)
@@ -313,7 +342,7 @@ class SimulatedCloud:
     def stop(self) -> None:
         """Kill the process."""
         if self.process is not None and self._first_version:
-            self._first_version = self.cluster.storage.version
+            self._first_version = self.newest.storage.version
         self._kill()
 
     def close(self) -> None:
@@ -332,7 +361,8 @@ class SimulatedCloud:
             self.endpoint.end(self._listener)
             for connection in list(self._listener.connections):
                 connection.close_from_cloud()
-        self._subscriptions.close()
+        if self.server is not None:
+            self.server.end()
         databases, self._databases = self._databases, []
         for database in databases:
             database.close()
@@ -361,6 +391,8 @@ class SimulatedCloud:
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
+        for client in self.clients:
+            client.list_again()
 
     def set_object(self, kind: str, name: str, document: JsonObject | None) -> None:
         """Apply an object, or with `document=None` delete it; repeated until the cloud accepts it."""
@@ -370,9 +402,15 @@ class SimulatedCloud:
             self._ask((kind, name))
 
     def reconcile(self) -> None:
-        """Repeat the commands that the cloud has not accepted; called now and then."""
+        """Repeat the commands that the cloud has not accepted; called now and then. Also note which cloudcores each one
+        takes for alive, when that changes.
+        """
         for key in sorted(self._unsettled - self._asked):
             self._ask(key)
+        for each in (self.known, *(() if self.second is None else (self.second.known,))):
+            if each.alive != self._noted.get(each.own, ()):
+                self._noted[each.own] = each.alive
+                self.world.log_line("leases", f"{each.own} takes for alive: {', '.join(each.alive)}")
 
     def settled(self) -> bool:
         """Return whether the cloud has accepted all commands."""
@@ -383,9 +421,29 @@ class SimulatedCloud:
         return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
 
     def disagreements(self) -> Iterator[str]:
-        """Yield the workloads that are not as wanted."""
+        """Yield the workloads that are not as wanted, and cloudcores that take the wrong cloudcores for alive."""
         if self.has_workloads:
             yield from self.workloads.disagreements()
+        yield from self._left_over_records()
+        for client in self.clients:
+            yield from client.disagreements(self.newest.storage.list(client.kind))
+        if self.second is None:
+            return
+        known = [self.known] if self.process is not None else []
+        known += [self.second.known] if self.second.is_running else []
+        alive = tuple(sorted(each.own for each in known))
+        for each in known:
+            if each.alive != alive:
+                yield f"{each.own} takes {', '.join(each.alive) or 'none'} for alive: {', '.join(alive)} are"
+
+    def stop_second(self) -> None:
+        """Kill the second cloudcore, if it runs."""
+        if self.second is not None:
+            self.second.stop()
+
+    def opened(self, make: Callable[[], FailingDatabase]) -> FailingDatabase:
+        """Open a database."""
+        return make()
 
     def unacknowledged(self, node: str) -> int:
         """Return how many messages a node has not acknowledged; cloudhub repeats them."""
@@ -393,18 +451,16 @@ class SimulatedCloud:
 
     def find(self, kind: str, namespace: str, name: str) -> JsonObject | None:
         """Return an object of the cloud, or None."""
-        return self.cluster.storage.find(ObjectKey(kind, namespace, name))
+        return self.newest.storage.find(ObjectKey(kind, namespace, name))
 
     def pods(self) -> list[JsonObject]:
         """Return all pods of the cloud."""
-        return self.cluster.storage.list(_POD)
+        return self.newest.storage.list(_POD)
 
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """Return a node's pods in the cloud, by uid."""
         return {
-            pod["metadata"]["uid"]: pod
-            for pod in self.cluster.storage.list(_POD)
-            if pod["spec"].get("nodeName") == node
+            pod["metadata"]["uid"]: pod for pod in self.newest.storage.list(_POD) if pod["spec"].get("nodeName") == node
         }
 
     def _synced(self) -> list[tuple[str, str]]:
@@ -414,8 +470,18 @@ class SimulatedCloud:
         with closing(sqlite3.connect(self._path)) as database:
             return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
 
+    def _left_over_records(self) -> Iterator[str]:
+        """Yield the records of what nodes have, of objects that are gone: nodes have acknowledged all by then."""
+        if not self._path.exists():
+            return
+        live = {uid_of(obj) for key in self.newest.storage if (obj := self.newest.storage.find(key)) is not None}
+        with closing(sqlite3.connect(self._path)) as database:
+            for uid, node, kind, name in database.execute("SELECT uid, node, kind, name FROM cluster_syncs"):
+                if uid not in live:
+                    yield f"the record that {node} has {kind} {name} ({str(uid)[:8]}) is left over"
+
     def _uids(self) -> set[str]:
-        return {pod["metadata"]["uid"] for pod in self.cluster.storage.list(_POD)}
+        return {pod["metadata"]["uid"] for pod in self.newest.storage.list(_POD)}
 
     def _ask(self, key: Key) -> None:
         if not self.serves_calls:
@@ -429,8 +495,14 @@ class SimulatedCloud:
         """Make a call of a user or another writer."""
         assert self.process is not None  # noqa: S101 - `serves_calls`
         assert self.hive is not None  # noqa: S101 - as above
+        self._ask_server(self.process, self.hive, call, then)
+
+    @staticmethod
+    def _ask_server(
+        process: Process, hive: Hive, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]
+    ) -> None:
         message = Message.new(
-            self.process.clock,
+            process.clock,
             source=api_messages.SOURCE,
             resource=api_messages.RESOURCE,
             operation=Verb.CALL,
@@ -440,7 +512,7 @@ class SimulatedCloud:
         def answered(answer: Message | BeehiveError) -> None:
             then(answer if isinstance(answer, BeehiveError) else answer.content_as(ApiResult))
 
-        self.hive.request_then(api_messages.MODULE, message, _ANSWER_WITHIN, answered)
+        hive.request_then(api_messages.MODULE, message, _ANSWER_WITHIN, answered)
 
     @staticmethod
     def _command(kind: str, name: str, document: JsonObject | None) -> ApiCall:

@@ -1,6 +1,6 @@
 """The simulated cloud in two parts: the API server of a cluster, and a cloudcore that is its client."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -8,16 +8,18 @@ from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from modules.apimachinery.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.transport import ApiRequest, Exchange, ResponseListener
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import API_VERSION, PLURAL
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
-from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.lab.simulate.api_network import ApiNetwork
+from modules.cloud.storage.database.turns import Turns
+from modules.lab.simulate.api_network import ApiNetwork, SimulatedTransport
 from modules.lab.simulate.api_server import SimulatedApiServer
 from modules.lab.simulate.cloud import SimulatedCloud, known_kind
+from modules.lab.simulate.failing_database import FailingDatabase, remove_database
 from modules.lab.simulate.second_cloudcore import SecondCloudcore
 from modules.lab.simulate.state_objects import DEFINITION, NODE_STATE, StateObjects
 from modules.lab.simulate.status_watch import StatusWatch
@@ -59,9 +61,7 @@ class ClusteredCloud(SimulatedCloud):
         self.keeps_state = False
         """Whether cloudcore keeps its state of nodes in the cluster, and has no database."""
         self.states = StateObjects(self.api)
-        self.second = SecondCloudcore(self)
-        """Runs only while a fault wants it."""
-        self._noted: dict[str, tuple[str, ...]] = {}
+        self.second = SecondCloudcore(self, _SecondNetwork(self))
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
         self.restarted: list[Callable[[], None]] = []
@@ -110,26 +110,9 @@ class ClusteredCloud(SimulatedCloud):
         self._kill()
         self.network.end_all()
 
-    def disagreements(self) -> Iterator[str]:
-        """Yield cloudcores that take the wrong cloudcores for alive."""
-        known = [self.known] if self.process is not None else []
-        known += [self.second.known] if self.second.is_running else []
-        alive = tuple(sorted(each.own for each in known))
-        for each in known:
-            if each.alive != alive:
-                yield f"{each.own} takes {', '.join(each.alive) or 'none'} for alive: {', '.join(alive)} are"
-
-    def reconcile(self) -> None:
-        """Also note which cloudcores each one takes for alive, when that changes."""
-        super().reconcile()
-        for each in (self.known, self.second.known):
-            if each.alive != self._noted.get(each.own, ()):
-                self._noted[each.own] = each.alive
-                self.world.log_line("leases", f"{each.own} takes for alive: {', '.join(each.alive)}")
-
     def close(self) -> None:
         """End everything, at the end of the run."""
-        self.second.stop()
+        self.stop_second()
         self.stop()
         self.api.stop()
 
@@ -176,14 +159,14 @@ class ClusteredCloud(SimulatedCloud):
             restored()
 
     def _restart(self) -> None:
-        self.second.stop()
+        self.stop_second()
         for restarted in self.restarted:
             restarted()
         if self.process is not None:
             self.stop()
             self.start()
 
-    def opened(self, make: Callable[[], Database]) -> Database:
+    def opened(self, make: Callable[[], FailingDatabase]) -> FailingDatabase:
         """Open the database; the administrator deletes a damaged one immediately, after which it is made again."""
         try:
             return make()
@@ -193,7 +176,7 @@ class ClusteredCloud(SimulatedCloud):
             remove_database(self.state_path)
             return make()
 
-    def _open_database(self, *, stores_objects: bool) -> Database:
+    def _open_database(self, *, stores_objects: bool) -> FailingDatabase:
         return self.opened(partial(super()._open_database, stores_objects=stores_objects))
 
     def _delete_node(self, node: str) -> None:
@@ -208,6 +191,10 @@ class ClusteredCloud(SimulatedCloud):
         if self.serves_calls and self.find("Node", "", node) is None:
             self.api.call(ApiCall(verb="delete", api_version=API_VERSION, plural=PLURAL, namespace=_LEASES, name=node))
 
+    def request(self, request: ApiRequest, listener: ResponseListener, client: Process) -> Exchange | None:
+        """Send a client's request over HTTP, by the way to the API server that cloudcore has."""
+        return SimulatedTransport(self.network, client).start(request, listener)
+
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:  # noqa: ARG002 - of the other cloud
         return RemoteCluster(self.network.connect, self.keeps_state)
 
@@ -218,7 +205,17 @@ class ClusteredCloud(SimulatedCloud):
         then(self.api.call(call))
 
 
-def remove_database(path: Path) -> None:
-    """Delete the files of a database of SQLite."""
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+class _SecondNetwork:
+    """The second cloudcore's way to the API server (`SecondServer`)."""
+
+    def __init__(self, cloud: ClusteredCloud) -> None:
+        self._cloud = cloud
+        self._network = ApiNetwork(cloud.world, cloud.api)
+
+    def join(self, _process: Process, _hive: Hive, _turn: Turns) -> RemoteCluster:
+        """Return the cluster, as the second cloudcore reaches it."""
+        return RemoteCluster(self._network.connect, self._cloud.keeps_state)
+
+    def leave(self) -> None:
+        """End its connections."""
+        self._network.end_all()

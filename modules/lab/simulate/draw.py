@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_rollouts, draw_scenes, draw_state
+from modules.lab.simulate import draw_api, draw_devices, draw_more, draw_pair, draw_rollouts, draw_scenes, draw_state
 from modules.lab.simulate.plan import (
     DeviceStep,
     Fault,
@@ -57,6 +57,7 @@ class FaultProfile(StrEnum):
     CLOUD = "cloud"
     API = "api"
     STATE = "state"
+    PAIR = "pair"
     ALL = "all"
 
 
@@ -69,6 +70,7 @@ _KINDS: Mapping[FaultProfile, tuple[FaultKind, ...]] = {
     FaultProfile.CLOUD: _CLOUD + _LINK,
     FaultProfile.API: draw_api.API,
     FaultProfile.STATE: draw_state.STATE,
+    FaultProfile.PAIR: draw_pair.PAIR,
     FaultProfile.ALL: _LINK + _CLOUD + _PROCESS + _DISK + _RUNTIME + _CLOCK,
 }
 _SHAPES = (
@@ -97,6 +99,7 @@ _AMOUNTS: Mapping[FaultKind, tuple[float, ...]] = {
     FaultKind.CLOCK_JUMP: (-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0),
     **draw_api.AMOUNTS,
     **draw_state.AMOUNTS,
+    **draw_pair.AMOUNTS,
 }
 """Possible values of `Fault.amount`."""
 
@@ -156,7 +159,8 @@ def draw_plan(
         services: whether nodes follow two Services, as with edgemesh, which people change, and move between groups.
         lockouts: whether an administrator locks nodes out, and lets them in again.
         streams: whether there are stream tunnels and users who follow logs; always with the profile `state`.
-        devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
+        devices: number of devices of each node; none with the profiles `state` and `pair`, whose second cloudcore
+            serves none.
     """
     kinds = _KINDS[profile]
     drawn = _Drawn(seed, nodes, seconds)
@@ -165,10 +169,12 @@ def draw_plan(
     drawn.scenes(kinds)
     if FaultKind.CLOUD_RESTART in kinds and not hostile:  # who attacks must not make a module fail
         drawn.faults += draw_more.database_faults(drawn.random("database"), seconds)
-    has_devices = devices > 0 and profile is not FaultProfile.STATE
+        drawn.faults += draw_pair.full_disks(drawn.random("full"), seconds)
+    has_devices = devices > 0 and profile not in (FaultProfile.STATE, FaultProfile.PAIR)
     device_steps = drawn.devices(devices, has_faults=bool(kinds)) if has_devices else []
     in_a_cluster = cluster or keeps_state or profile in (FaultProfile.API, FaultProfile.STATE)
-    rollouts = drawn.rollouts(has_faults=bool(kinds)) if workloads and not in_a_cluster else []
+    paired = profile is FaultProfile.PAIR and not in_a_cluster
+    rollouts = drawn.rollouts(has_faults=bool(kinds)) if workloads and not in_a_cluster and not paired else []
     if lockouts:
         drawn.faults += draw_more.lockouts(drawn.random("lockouts"), nodes, seconds)
     served = drawn.services() if services else []
@@ -184,6 +190,8 @@ def draw_plan(
         first_version=first_version,
         hostile=hostile,
         cluster=in_a_cluster,
+        paired=paired,
+        watchers=bool(kinds) and FaultKind.CLOUD_RESTART in kinds,
         streams=streams or profile is FaultProfile.STATE,
         compares_sizes=compares_sizes and seed % 4 == 0,
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),

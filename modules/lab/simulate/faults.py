@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from modules.lab.simulate.api_faults import API_FAULTS
 from modules.lab.simulate.cloud import SimulatedCloud
@@ -13,6 +14,11 @@ from modules.lab.simulate.state_faults import STATE_FAULTS
 from modules.lab.simulate.trap import Trap
 from modules.lab.simulate.undo import Undo, add, nothing, raised
 from modules.lab.simulate.world import World
+
+_LATE: Final = 180.0
+"""Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
+start, and has a minute for each request.
+"""
 
 
 class Faults:
@@ -200,6 +206,28 @@ class Faults:
         node.jump_clock(fault.amount)
         return nothing
 
+    def _taken_over(self, node: SimulatedNode, fault: Fault) -> Undo:
+        """Start the second cloudcore, to which the node goes; in the end kill it."""
+        second = self._cloud.second
+        if second is None:
+            return nothing
+
+        def leave() -> None:
+            node.statuses.late_until = self._world.now() + _LATE
+            node.line.roam(fault.amount)
+
+        def end() -> None:
+            leave()
+            second.stop()
+
+        second.start()
+        leave()
+        return end
+
+    def _database_full(self, _node: SimulatedNode, fault: Fault) -> Undo:
+        self._cloud.database_server.freed = 0
+        return raised(self._cloud.database_server, "full", fault.amount)
+
     def _database_fails(self, _node: SimulatedNode, fault: Fault) -> Undo:
         return raised(self._cloud.database_server, "fails", fault.amount)
 
@@ -233,6 +261,8 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.NO_ANSWERS: _once("line", "unanswered"),
     FaultKind.CLOUD_RESTART: Faults._cloud_restart,
     FaultKind.CLOUD_AMNESIA: Faults._cloud_amnesia,
+    FaultKind.TAKEN_OVER: Faults._taken_over,
+    FaultKind.DATABASE_FULL: Faults._database_full,
     FaultKind.DATABASE_FAILS: Faults._database_fails,
     FaultKind.DATABASE_LOSES_ANSWERS: Faults._database_loses_answers,
     FaultKind.KILL: Faults._kill,

@@ -85,7 +85,7 @@ class HostileNode:
         self._world.violated(invariant, f"{NODE}: {text}")
 
     def _objects(self) -> dict[ObjectKey, JsonObject]:
-        store = self._cloud.cluster.storage
+        store = self._cloud.newest.storage
         return {key: obj for key in store if (obj := store.find(key)) is not None}
 
     def _act(self) -> None:
@@ -94,7 +94,7 @@ class HostileNode:
         listener, process = self._cloud.endpoint.listener, self._cloud.process
         if listener is None or process is None or not process.alive:
             return
-        is_registered = self._cloud.cluster.storage.find(_OWN_NODE) is not None
+        is_registered = self._cloud.newest.storage.find(_OWN_NODE) is not None
         made = self._made_up(process.clock) if is_registered else self._registration(process.clock)
         self._world.log_line(NODE, f"{made.route.operation} {made.route.resource} from {made.route.source}")
         process.run(partial(self._send, listener, [self._keepalive(process.clock), made]))
@@ -143,10 +143,10 @@ class HostileNode:
     def _content(self, key: ObjectKey) -> Any:
         draw = self._random
         secret = next((one.name for one in sorted(self._objects()) if one.kind == "Secret"), "any")
-        live = self._cloud.cluster.storage.find(key) or {}
+        live = self._cloud.newest.storage.find(key) or {}
         meta: JsonObject = {"annotations": {_MIRROR: MARK}, "labels": {MARK: "x"}}
         if key.kind == "Pod":
-            uid = self._cloud.cluster.storage.get(_OWN_NODE)["metadata"]["uid"]
+            uid = self._cloud.newest.storage.get(_OWN_NODE)["metadata"]["uid"]
             owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid, "controller": True}
             meta["ownerReferences"] = [owner]
         if draw.random() < 0.5:

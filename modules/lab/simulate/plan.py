@@ -60,6 +60,8 @@ class FaultKind(StrEnum):
     BROKER_AWAY = "the MQTT broker is away"
     """Devices cannot publish to the node, nor the node to them; earlier messages of devices stay with the broker."""
     DATABASE_FAILS = "cloudcore's database refuses transactions"
+    DATABASE_FULL = "the disk of cloudcore's database is full"
+    """`amount` is the share of the writes and commits for which there is no room. A reserve has room for some."""
     DATABASE_LOSES_ANSWERS = "cloudcore's database commits, and the connection breaks"
     API_AWAY = "the API server refuses connections"
     API_UNREACHABLE = "the API server does not answer"
@@ -258,6 +260,10 @@ class Plan(msgspec.Struct, frozen=True):
     """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""
     cluster: bool = False
     """Whether cloudcore works with the API server of a cluster, a process of its own."""
+    paired: bool = False
+    """Whether there may be two cloudcores, each with an embedded API server, with one database."""
+    watchers: bool = False
+    """Whether there are clients that watch objects as client-go does, over HTTP."""
     keeps_state: bool = False
     """Whether cloudcore keeps its state of nodes in that cluster, and has no database."""
     hostile: float = 0.0

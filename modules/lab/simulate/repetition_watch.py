@@ -51,8 +51,8 @@ class RepetitionWatch:
         """What may still be acknowledged, by message id."""
         self._last: dict[str, _Sent] = {}
         """What was sent last of each object."""
-        self._acknowledged: dict[str, _Sent] = {}
-        """What the node has acknowledged of it."""
+        self._acknowledged: dict[str, tuple[_Sent, float]] = {}
+        """What the node has acknowledged of it, and when the cloud got that."""
 
     def sent(self, frame: bytes) -> None:
         """Note a frame of the cloud."""
@@ -62,7 +62,9 @@ class RepetitionWatch:
             return
         metadata = message.content_as(_Head).metadata
         state = _Sent(resource, metadata.uid, metadata.resource_version, operation == Operation.DELETE)
-        if not state.is_delete and state == self._last.get(resource) == self._acknowledged.get(resource):
+        acknowledged, at = self._acknowledged.get(resource, (None, 0.0))
+        is_known = at < self._world.now()  # else the acknowledgement may wait for cloudhub
+        if not state.is_delete and is_known and state == self._last.get(resource) == acknowledged:
             text = f"{self._node}: version {state.version} of {resource}"
             self._world.violated("what is acknowledged is not sent again", text)
         self._last[resource] = self._open[message.id] = state
@@ -70,8 +72,8 @@ class RepetitionWatch:
             self._open.popitem(last=False)
 
     def handled(self, frame: bytes) -> None:
-        """Note a frame of the node that the cloud has handled."""
+        """Note a frame of the node that has reached cloudhub."""
         message = decode(frame)
         state = self._open.get(message.parent_id) if message.route.operation == Operation.RESPONSE else None
         if state is not None:
-            self._acknowledged[state.resource] = state
+            self._acknowledged[state.resource] = state, self._world.now()

@@ -55,6 +55,10 @@ class RowWatch:
         self.forget_deletions()
         self.trusts_deletions = False
 
+    def versions(self) -> dict[str, int]:
+        """Return the versions of the objects that are stored for good, by uid."""
+        return dict(self._durable.values())
+
     def put(self, row: Row, *, taken: bool) -> None:
         """Check an offered object; `taken` if the store accepted it."""
         if not (row.uid and row.resource_version and any(kind in row.key for kind in _OBJECTS)):

@@ -15,7 +15,7 @@ import msgspec
 from beehive.delivery import DropReason
 from beehive.files.removal import remove_tree
 from edged.pods import labels
-from modules.apimachinery.kinds import JsonObject, uid_of
+from modules.apimachinery.kinds import JsonObject, kind_named, uid_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.clustered_cloud import ClusteredCloud
 from modules.lab.simulate.convergence import disagreements
@@ -24,6 +24,7 @@ from modules.lab.simulate.documents import document_of, kind_of
 from modules.lab.simulate.faults import Faults
 from modules.lab.simulate.hostile_node import HostileNode
 from modules.lab.simulate.node import SimulatedNode
+from modules.lab.simulate.paired_cloud import PairedCloud
 from modules.lab.simulate.plan import (
     DeviceAction,
     DeviceStep,
@@ -43,6 +44,7 @@ from modules.lab.simulate.service_documents import documents, group_documents
 from modules.lab.simulate.sizes import grown, sizes_of
 from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.streams import StreamSite
+from modules.lab.simulate.watch_client import WatchClient
 from modules.lab.simulate.world import Entry, Violation, World
 from protos.cri.v1 import api_pb2 as pb
 
@@ -57,6 +59,8 @@ _LONGEST_REQUEST = 100.0
 """Longest allowed request in seconds; the longest deadline in the product is 65 s."""
 _INBOX_BOUND = 1100
 """Commands (1024), and a few answers and timers."""
+_WATCHED = ("Pod", "Secret")
+"""The kinds that clients watch."""
 _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, DropReason.POISON)
 """Reasons of dead letters that no fault explains: a message without a receiver."""
 _HEARTBEAT = 70.0
@@ -137,7 +141,7 @@ class Simulation:
         self.world = world
         self.plan = plan
         self.statuses = StatusWatch(world)
-        make = ClusteredCloud if plan.cluster else SimulatedCloud
+        make = ClusteredCloud if plan.cluster else PairedCloud if plan.paired else SimulatedCloud
         self.cloud = make(world, root / "cloud", self.statuses, plan.first_version)
         self.nodes = [
             SimulatedNode(world, number, root / f"node-{number}", self.cloud.endpoint, self.statuses, record=record)
@@ -159,9 +163,11 @@ class Simulation:
         self._groups: dict[str, int] = {}
         """The numbers of the nodes' groups, if a controller labels nodes."""
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
+        kinds = _WATCHED if plan.watchers else ()
+        self.cloud.clients = [WatchClient(world, kind_named(kind), self.cloud.request) for kind in kinds]
         self.reports = ReportWatch(world)
         self.cloud.has_identities = _have(plan, FaultKind.LOCKED_OUT)
-        self.cloud.is_shared = _have(plan, FaultKind.TAKEN_OVER)
+        self.cloud.is_shared = plan.paired or _have(plan, FaultKind.TAKEN_OVER)
         if isinstance(self.cloud, ClusteredCloud):
             self.cloud.keeps_state = plan.keeps_state
             self.cloud.is_shared &= not plan.keeps_state
@@ -177,6 +183,8 @@ class Simulation:
     def carry_out(self) -> None:
         """Start everything and execute the plan."""
         self.cloud.start()
+        for client in self.cloud.clients:
+            client.begin()
         for node in self.nodes:
             node.machine.watch.wants_running = partial(self._wants_running, node)
             node.machine.watch.is_stale = self._is_stale
@@ -214,6 +222,8 @@ class Simulation:
         """Forget the messages of the cloud: it has an older state again."""
         self.reports.forget()
         self.faults.lockouts.repeat()
+        for client in self.cloud.clients:
+            client.list_again()
         for node in self.nodes:
             node.wire.forget()
             node.rows.distrust_deletions()
@@ -233,9 +243,10 @@ class Simulation:
         while self.faults.open and not self.world.violations:
             self._resume()
         self.world.log_line("run", "no more faults")
+        is_shared = _have(self.plan, FaultKind.TAKEN_OVER)
+        if self.cloud.second is not None and is_shared and (self.streams is not None or self.plan.paired):
+            self.cloud.second.start()
         if self.streams is not None:
-            if isinstance(self.cloud, ClusteredCloud) and _have(self.plan, FaultKind.TAKEN_OVER):
-                self.cloud.second.start()
             self.streams.settle(self.nodes)
         self._repeat_reports()
         compare_after = 0.0
@@ -252,15 +263,21 @@ class Simulation:
         return 0.0
 
     def compare_sizes(self) -> None:
-        """Restart all nodes, and check that they had kept little more in memory than they keep after a start."""
-        before = [sizes_of(node.hive) if node.hive is not None else Counter[str]() for node in self.nodes]
+        """Restart cloudcore and all nodes, and check that they had kept little more in memory than they keep after a
+        start.
+        """
+        processes: list[SimulatedCloud | SimulatedNode] = [self.cloud, *self.nodes]
+        before = [sizes_of(each.hive) if each.hive is not None else Counter[str]() for each in processes]
         for node in self.nodes:
             node.restart()
+        self.cloud.stop_second()
+        self.cloud.stop()
+        self.cloud.start()
         self.world.run_for(_RESTARTED_AFTER)
         self.converge()
-        for node, sizes in zip(self.nodes, before, strict=True):
-            for problem in grown(sizes, sizes_of(node.hive)) if node.hive is not None else ():
-                self.world.violated("nothing piles up in memory", f"{node.name}: {problem}")
+        for each, sizes in zip(processes, before, strict=True):
+            for problem in grown(sizes, sizes_of(each.hive)) if each.hive is not None else ():
+                self.world.violated("nothing piles up in memory", f"{each.name}: {problem}")
 
     def close(self) -> None:
         """Close files."""
@@ -315,7 +332,8 @@ class Simulation:
         up = not self.faults.open and self.cloud.is_running
         for node in self.nodes:
             own = of_nodes[node.name]
-            node.machine.delays.check(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
+            is_calm = up and node.is_connected
+            node.machine.delays.check(own, node.rows.versions(), is_calm=is_calm, behind=self.statuses.behind)
 
     def _check_services(self) -> None:
         """Check that nodes have their endpoints some seconds after the last change, if there was no fault for long."""

@@ -1,9 +1,10 @@
-"""A second cloudcore beside a simulated cluster's. Both share a database, or the state in the cluster, and
+"""A second cloudcore beside a simulated cloud's first one. Both share a database, or the state in the cluster, and
 take nodes from each other.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -13,8 +14,8 @@ from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.link import LinkEvent
-from modules.lab.simulate.api_network import ApiNetwork
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud import add_identities, start_or_end
 from modules.lab.simulate.failing_database import FailingDatabase
@@ -24,7 +25,17 @@ from modules.lab.simulate.streams import CloudcoreStreams
 from modules.lab.simulate.world import Process, WallClock
 
 if TYPE_CHECKING:
-    from modules.lab.simulate.clustered_cloud import ClusteredCloud
+    from modules.lab.simulate.cloud import SimulatedCloud
+
+
+class SecondServer(Protocol):
+    """The API server of a second cloudcore."""
+
+    def join(self, process: Process, hive: CheckedHive, turn: Turns) -> RemoteCluster:
+        """Return the cluster of a second cloudcore that starts, with the turn of its databases."""
+
+    def leave(self) -> None:
+        """Take that the second cloudcore was killed."""
 
 
 class SecondCloudcore:
@@ -32,12 +43,13 @@ class SecondCloudcore:
     By their Leases the two divide the duties that belong to no node's connection.
 
     Args:
-        cloud: the API server and the first cloudcore.
+        cloud: has the first cloudcore.
+        server: the API server.
     """
 
-    def __init__(self, cloud: "ClusteredCloud") -> None:
+    def __init__(self, cloud: "SimulatedCloud", server: SecondServer) -> None:
         self._cloud = cloud
-        self._network = ApiNetwork(cloud.world, cloud.api)
+        self._server = server
         self._wall = WallClock()
         self._starts = 0
         self._process: Process | None = None
@@ -59,14 +71,14 @@ class SecondCloudcore:
         self._starts += 1
         world, endpoint = self._cloud.world, self._cloud.endpoint
         process = self._process = Process(world, "second", self._wall, self._starts)
-        database = self._database = self._cloud.opened(self._open_database)
+        hive, turn = CheckedHive(process), Turns()
+        cluster = self._server.join(process, hive, turn)
+        database = self._database = self._cloud.opened(partial(self._open_database, turn))
 
         def listen(deliver: Callable[[LinkEvent], None]) -> CloudListener:
             self._listener = CloudListener(endpoint, process, deliver, identities)
             return self._listener
 
-        hive = CheckedHive(process)
-        cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
         identities = add_identities(hive, cluster) if self._cloud.has_identities else None
         hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         self.known = KnownCloudcores(database.cloudcore)
@@ -82,13 +94,14 @@ class SecondCloudcore:
             self.stop()
             self.start()
 
-    def _open_database(self) -> Database:
+    def _open_database(self, turn: Turns) -> FailingDatabase:
         return FailingDatabase(
             self._cloud.database_server,
             self._cloud.database_url,
             f"second-{self._starts}",
-            shared=not self._cloud.keeps_state,
+            shared=self._cloud.is_shared,
             stores_objects=False,
+            turn=turn,
         )
 
     def stop(self) -> None:
@@ -105,5 +118,5 @@ class SecondCloudcore:
                 connection.close_from_cloud()
         if self._database is not None:
             self._database.close()
-        self._network.end_all()
+        self._server.leave()
         self._cloud.world.log_line("second", "killed")

@@ -31,7 +31,7 @@ def service_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterato
     near = {node.name, *(name for name, group in groups.items() if group == groups.get(node.name))}
     for name, part in _PARTS.items():
         kind = kind_named(name)
-        wanted = {each["metadata"]["name"]: each for each in cloud.cluster.storage.list(kind)}
+        wanted = {each["metadata"]["name"]: each for each in cloud.newest.storage.list(kind)}
         there = _stored(node.state / DATABASE, kind)
         for each in sorted(wanted.keys() | there.keys()):
             if each not in wanted:
@@ -61,14 +61,14 @@ def group_disagreements(groups: Mapping[str, int], cloud: SimulatedCloud) -> Ite
 
 
 def _ranged_services(cloud: SimulatedCloud) -> set[str]:
-    services = cloud.cluster.storage.list(kind_named("Service"))
+    services = cloud.newest.storage.list(kind_named("Service"))
     annotations = {each["metadata"]["name"]: each["metadata"].get("annotations") or {} for each in services}
     return {name for name, its in annotations.items() if its.get(_TOPOLOGY) == "range-nodegroup"}
 
 
 def _groups(cloud: SimulatedCloud) -> dict[str, str]:
     """Return the group of each node; nodes without the label are a group, too."""
-    nodes = cloud.cluster.storage.list(kind_named("Node"))
+    nodes = cloud.newest.storage.list(kind_named("Node"))
     return {each["metadata"]["name"]: (each["metadata"].get("labels") or {}).get(_GROUP, "") for each in nodes}
 
 

@@ -1,4 +1,4 @@
-"""The sizes of what a node's modules keep in memory, compared with a node that has just started."""
+"""The sizes of what the modules of a process keep in memory, compared with a process that has just started."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pykka
 from beehive.hive import Hive
 from beehive.module_timers import ModuleTimers
 
-_PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.")
+_PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.", "modules.cloud.")
 _DOUBLES: Final = ("beehive.simulation.", "beehive.testing", "modules.lab.doubles.container_runtime.")
 _CONTAINERS: Final = (dict, list, set, frozenset, deque)
 _BOUNDED: Final = frozenset(
@@ -21,6 +21,11 @@ _BOUNDED: Final = frozenset(
         "ModuleTimers._timers",
         "_Latest._items",
         "_Group.messages",
+        "Message.__dict__",
+        "Message.content",
+        "DeadLetters._letters",
+        "MirroredBodies._at_hand",
+        "NodeRoom._known",
         "Outgoing._settling",
         "Outgoing._unconfirmed",
         "Ledger._gone",
@@ -28,7 +33,8 @@ _BOUNDED: Final = frozenset(
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
 messages of the last keepalive period settle, those since the last ping are unconfirmed, and the rows of later ones are
-removed together.
+removed together. What a message has counts where the message is kept. The scheduler looks at the pods of a node when it
+places one.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40

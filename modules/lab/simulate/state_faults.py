@@ -8,17 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from modules.lab.simulate.clustered_cloud import ClusteredCloud, remove_database
+from modules.lab.simulate.clustered_cloud import ClusteredCloud
+from modules.lab.simulate.failing_database import remove_database
 from modules.lab.simulate.node import SimulatedNode
 from modules.lab.simulate.plan import Fault, FaultKind
 from modules.lab.simulate.undo import Undo, nothing
 
 _Begin = Callable[[ClusteredCloud, SimulatedNode, Fault], Undo]
 
-_LATE: Final = 180.0
-"""Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
-start, and has a minute for each request.
-"""
 _PAGE: Final = 4096
 """Bytes of a page of SQLite."""
 DAMAGES: Final = (
@@ -93,7 +90,7 @@ def _damage_file(cloud: ClusteredCloud, _node: SimulatedNode, fault: Fault) -> U
 
     def end() -> None:
         if cloud.process is None:
-            cloud.second.stop()
+            cloud.stop_second()
             _overwrite_page(cloud.state_path, int(fault.amount))
             cloud.start()
 
@@ -126,24 +123,8 @@ def _damage(cloud: ClusteredCloud, _node: SimulatedNode, fault: Fault) -> Undo:
     return _starting(cloud)
 
 
-def _start_second(cloud: ClusteredCloud, node: SimulatedNode, fault: Fault) -> Undo:
-    cloud.second.start()
-
-    def leave() -> None:
-        node.statuses.late_until = cloud.world.now() + _LATE
-        node.line.roam(fault.amount)
-
-    def end() -> None:
-        leave()
-        cloud.second.stop()
-
-    leave()
-
-    return end
-
-
 def _stop(cloud: ClusteredCloud) -> None:
-    cloud.second.stop()
+    cloud.stop_second()
     cloud.stop()
 
 
@@ -160,6 +141,5 @@ STATE_FAULTS: Final[Mapping[FaultKind, _Begin]] = {
     FaultKind.STATE_OLDER: _age,
     FaultKind.STATE_DAMAGED: _damage,
     FaultKind.STATE_FILE_DAMAGED: _damage_file,
-    FaultKind.TAKEN_OVER: _start_second,
 }
 """Each function begins a fault, and returns the function that ends it."""

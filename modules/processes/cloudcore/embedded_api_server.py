@@ -90,10 +90,14 @@ class EmbeddedApiServer:
             takes_validations=config.store_unevaluated_validations,
         )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
-        completeness = Completeness(self.database, manifests)
+        completeness = Completeness(self.database, manifests, cluster.storage)
         api = EmbeddedKubeApi(hive, clock)
         self.cluster = RemoteCluster(
-            api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True, counters=counters.api
+            api.connect,
+            knows_all=lambda: completeness.knows_all,
+            known_since=lambda: completeness.known_since,
+            admits_statuses=True,
+            counters=counters.api,
         )
         """It, as its clients in this process reach it."""
         self.rbac = RbacIndex()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
 
-FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
+FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "pair", "all")
 """Values of `modules.lab.simulate.draw.FaultProfile`, repeated here to save its import."""
 
 SERVICE: Final = (

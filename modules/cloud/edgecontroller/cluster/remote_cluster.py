@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from beehive.runtime import Runtime
+from modules.apimachinery.application import KnownSince
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.kube_api import KubeApi
@@ -16,6 +17,10 @@ from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 
 def _true() -> bool:
     return True
+
+
+def _nothing() -> KnownSince | None:
+    return None
 
 
 def _no_labels(_: str) -> Mapping[str, str]:
@@ -34,6 +39,10 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     knows_all: Callable[[], bool] = _true
     """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
     lost it with an old one.
+    """
+    known_since: Callable[[], KnownSince | None] = _nothing
+    """Returns what an object that such an API server does not have must be younger than, to have been deleted; None:
+    nothing is known.
     """
     labels_of: Callable[[str], Mapping[str, str]] = _no_labels
     """Returns the labels that an administrator has decided for a node, which it gets when it registers."""

@@ -1,7 +1,7 @@
 """The objects of a cluster, with an event for each change."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -15,7 +15,7 @@ from modules.cloud.edgecontroller.mirror.mirrored_bodies import (
     compact,
     partial_object,
 )
-from modules.cloud.storage.object_storage import EventType, ObjectEvent, StoredChange
+from modules.cloud.storage.object_storage import NOTHING_DELETED, EventType, ObjectEvent, StoredChange
 
 _log = logging.getLogger(__name__)
 
@@ -128,6 +128,7 @@ class Mirror:
         *,
         complete: bool,
         changes: Iterable[StoredChange] = (),  # noqa: ARG002 - with the changes of objects
+        deleted: Mapping[ObjectKey, int] = NOTHING_DELETED,  # noqa: ARG002 - as those
         has_gap: bool = False,  # noqa: ARG002 - as those
     ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""

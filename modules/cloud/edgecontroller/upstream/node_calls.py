@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.api_errors import ApiError, ForbiddenError, MethodNotAllowedError, UnknownKindError
+from modules.apimachinery.application import incomplete
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
@@ -151,7 +152,7 @@ class NodeCalls:
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.handle_end(key_of(pod), uid_of(pod), node)
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
-            metadata = {**result.object["metadata"], "remainingItemCount": 1}  # nodes delete nothing for such a list
+            metadata = {**result.object["metadata"], **incomplete(self._cluster.known_since())}
             result = msgspec.structs.replace(result, object={**result.object, "metadata": metadata})
         kind = self._kind_of(call)
         if kind is None or kind.name not in FILTERED or result.object is None:

@@ -3,7 +3,7 @@
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -66,6 +66,8 @@ class RemoteChanges(NamedTuple):
     """Nodes, and the cloudcores of their connections."""
     changes: Sequence[StoredChange] = ()
     """Each change of an object, in order; `objects` has only the objects that the last changes do not lead to."""
+    deleted: Mapping[ObjectKey, int] = {}
+    """The versions of the deletions in `objects`."""
     has_gap: bool = False
     """Whether there may have been further changes, which `objects` does not tell."""
 
@@ -555,6 +557,7 @@ class Database:
         changes = kept or []
         known = {change.key: change.version for change in changes if change.body is not None}
         found: list[tuple[ObjectKey, JsonObject | None]] = []
+        deleted: dict[ObjectKey, int] = {}
         for kind, namespace, name, revision, body in _reported(rows, reader):
             key = ObjectKey(kind, namespace, name)
             if known.get(key) == revision:
@@ -562,9 +565,11 @@ class Database:
             obj = None if body is None else reader.admit(key, decode_json(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
+            if obj is None:
+                deleted[key] = revision
         claims = self._queries.claims.rows(connection, seen=self._seen)
         claimed = [(node, Holder(who, at)) for node, who, at in claims if node not in self.unclaimed]
-        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, has_gap)
+        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, deleted, has_gap)
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)

@@ -26,9 +26,10 @@ from modules.cloud.storage import past_states, watch_history
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.past_states import ForgottenError
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import ObjectChanged
-from tests.modules.cloud.apiserver.books import Loader, PastLists, check_books, parts_of
+from modules.lab.simulate.books import Loader, Parts, differences_of_books, parts_of
 from tests.modules.cloud.objects import configmap, namespace, node, pod, secret, service
 
 RBAC = "rbac.authorization.k8s.io"
@@ -59,6 +60,44 @@ class Turn(NamedTuple):
     end: End
     rests: bool
     """Whether some seconds pass before the next one: the API server refuses what can wait after a full disk."""
+
+
+def check_books(running: Parts, loaded: Parts) -> None:
+    """Check that a running API server has in its books what a fresh load finds. pytest would compare all: minutes."""
+    wrong = list(differences_of_books(running, loaded))
+    if wrong:
+        raise AssertionError("; ".join(wrong))
+
+
+class PastLists:
+    """The lists that clients may continue: what there was at earlier versions.
+
+    Args:
+        cluster: has the objects.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[int, dict[ObjectKey, str]] = {}
+
+    def note(self) -> None:
+        """Note what there is."""
+        storage = self._cluster.storage
+        self._seen[storage.version] = {key: version_of(storage.get(key)) for key in storage}
+
+    def check(self, *kinds: str) -> int:
+        """Check that a list of an earlier version has what there was; return how many are still known."""
+        storage, known = self._cluster.storage, 0
+        for version, seen in self._seen.items():
+            for kind in kinds:
+                try:
+                    listed = [*storage.list_after(kind_named(kind), None, ("", ""), version)]
+                except ForgottenError:
+                    continue
+                known += 1
+                found = {(each["metadata"]["name"], version_of(each)) for each in listed}
+                assert found == {(key.name, at) for key, at in seen.items() if key.kind == kind}, (version, kind)
+        return known
 
 
 def wanted(write: Write, cluster: Cluster) -> JsonObject:

@@ -298,6 +298,9 @@ def test_a_nodes_list_marks_whether_all_objects_are_known(bee: Harness, tmp_path
     found = server.asks(of_node="n1", verb="list", plural="pods", options=selector).object
     assert found is not None
     assert ("remainingItemCount" in found["metadata"]) is not has_manifests
+    storage = server.cluster.storage
+    since = {"creationTimestamp": "2027-01-15T08:00:00Z", "resourceVersion": str(storage.first_version)}
+    assert found["metadata"].get("knownSince") == (None if has_manifests else since)
 
 
 def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> None:

@@ -12,6 +12,8 @@ from modules.cloud.api_messages import RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap
@@ -73,3 +75,20 @@ def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
         controller.close()
     assert told[0] == told[1] == told[2]
     assert [change for change, _ in told[0]] == ["DELETED"]
+
+
+def test_no_watch_goes_on_from_before_the_database_was_made(tmp_path: Path) -> None:
+    """Its objects are not those of a lost one. After the second start a client was told the changes since, and kept
+    what was lost.
+    """
+    first, codes = 1000, []
+    for _ in range(2):
+        with Harness() as bee:
+            bee.add(Watching, [])
+            database = Database(str(tmp_path / "cloud.db"), "a", durable=False)
+            storage = Storage(bee.clock, first if database.is_new else 1)
+            add_api_server(bee, Cluster(bee.clock, storage=storage), database=database)
+            bee.start()
+            codes += [(watch(bee, version).refusal or {}).get("code") for version in (first - 1, first)]
+        database.close()
+    assert codes == [410, None, 410, None]

@@ -49,11 +49,16 @@ def add_api_server(
     """Add the embedded API server to a hive, and return it as its clients there reach it."""
     directory = ManifestDirectory(manifests, cluster) if manifests else None
     database = database or in_memory()
-    completeness = Completeness(database, directory)
+    completeness = Completeness(database, directory, cluster.storage)
     api = EmbeddedKubeApi(bee.hive, bee.clock)
     kinds = [*device_definitions(), *rule_definitions()]
     bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), api.subscriptions)
-    return RemoteCluster(api.connect, knows_all=lambda: completeness.knows_all, admits_statuses=True)
+    return RemoteCluster(
+        api.connect,
+        knows_all=lambda: completeness.knows_all,
+        known_since=lambda: completeness.known_since,
+        admits_statuses=True,
+    )
 
 
 def check_turn_is_over(bee: Harness, name: str) -> None:

@@ -109,9 +109,42 @@ def test_an_object_that_others_have_made_again_was_deleted_before() -> None:
     second = other_cloudcores(on("n2"), 8, "u2")
     storage.adopt([(key_of(first), second)], 9, complete=False)
     deleted, added = storage.drain_events()
-    assert (deleted.type, uid_of(deleted.new), deleted.new["metadata"]["resourceVersion"]) == ("DELETED", "u1", "9")
+    assert (deleted.type, uid_of(deleted.new), deleted.new["metadata"]["resourceVersion"]) == ("DELETED", "u1", "7")
     assert (added.type, uid_of(added.new), added.old) == ("ADDED", "u2", None)
     assert (storage.pods_of("n1"), storage.pods_of("n2")) == (frozenset(), {key_of(first)})
+
+
+def test_what_others_have_changed_is_told_in_the_order_of_its_versions() -> None:
+    """Also of objects whose single changes were left out on a full disk: a watch that ended after a deletion went on
+    with a version above those of the events behind it, and never got them.
+    """
+    storage = Storage(Simulation(0).clock)
+    names = ("stays", "goes", "goes-later", "again")
+    objects = {
+        name: other_cloudcores({**on("n1"), "metadata": {"name": name, "namespace": "default"}}, number + 2, name)
+        for number, name in enumerate(names)
+    }
+    storage.adopt([(key_of(obj), obj) for obj in objects.values()], 5, complete=False)
+    storage.drain_events()
+    goes, later = key_of(objects["goes"]), key_of(objects["goes-later"])
+    changed, again = other_cloudcores(objects["stays"], 8, "stays"), other_cloudcores(objects["again"], 12, "again-2")
+    found = [(later, None), (key_of(again), again), (goes, None), (key_of(changed), changed)]
+    secret = other_cloudcores(
+        {**objects["stays"], "kind": "Secret", "metadata": {"name": "s", "namespace": "d"}}, 9, "s"
+    )
+    changes = [StoredChange(9, key_of(secret), EventType.ADDED, json.dumps(secret).encode())]
+    storage.adopt(found, 12, complete=False, changes=changes, deleted={goes: 7, later: 10}, has_gap=True)
+    told = [
+        (event.type, event.key.name, int(event.new["metadata"]["resourceVersion"])) for event in storage.drain_events()
+    ]
+    assert told == [
+        ("DELETED", "goes", 7),
+        ("MODIFIED", "stays", 8),
+        ("ADDED", "s", 9),
+        ("DELETED", "goes-later", 10),
+        ("DELETED", "again", 11),
+        ("ADDED", "again", 12),
+    ]
 
 
 def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one() -> None:

@@ -189,6 +189,34 @@ def test_without_a_complete_list_nothing_ends(node: _Node, answer: Answer) -> No
     assert len(node.lists) == (1 if answer == named(remainingItemCount=1) else 3)
 
 
+@pytest.mark.parametrize(
+    ("made", "version", "ends"),
+    [
+        ("2026-11-20T10:00:01Z", "101", True),
+        ("2026-11-20T10:00:00Z", "101", False),
+        ("2026-11-20T10:00:01Z", "100", False),
+        (None, "101", False),
+        ({"of": "a hostile cloud"}, "101", False),
+    ],
+)
+def test_what_a_new_cloud_has_made_itself_ends_with_it(node: _Node, made: Any, version: str, *, ends: bool) -> None:
+    """What is older may be lost, and not deleted. It lasted until the second start of a cloud that had lost its record
+    of a node with the Node object.
+    """
+    metadata = {"namespace": "default", "name": "web", "uid": "u1", "resourceVersion": version}
+    pushed = node.bee.message(
+        "default/service/web",
+        "insert",
+        {"metadata": {**metadata, "creationTimestamp": made}},
+        source="dynamiccontroller",
+    )
+    node.bee.hive.send(ModuleName.METAMANAGER, pushed)
+    since = {"creationTimestamp": "2026-11-20T10:00:00Z", "resourceVersion": "100"}
+    node.answers = [named(remainingItemCount=1, knownSince=since)]
+    node.follow()
+    assert list(node.stored()) == ([] if ends else ["web"])
+
+
 def test_an_answer_that_is_no_application_ends_nothing(node: _Node) -> None:
     """And the module goes on."""
 
@@ -338,4 +366,5 @@ def test_objects_without_a_uid_or_with_a_slash_in_a_name_are_left_alone() -> Non
     heads = [Metadata("u1", "1", "default", "web"), Metadata("u2", "1", None, "cluster"), Metadata(None, "1", "a", "b")]
     slashes = [Metadata("u3", "1", "a", "b/c"), Metadata("u4", "1", "a/b", "c"), Metadata("u5", "1", "a", None)]
     stored = [msgspec.json.encode({"metadata": each}) for each in (*heads, *slashes)]
-    assert rows_of([*stored, b"[]", b"\xff"]) == {("default", "web"): "u1", ("", "cluster"): "u2"}
+    found = {name: head.uid for name, head in rows_of([*stored, b"[]", b"\xff"]).items()}
+    assert found == {("default", "web"): "u1", ("", "cluster"): "u2"}
