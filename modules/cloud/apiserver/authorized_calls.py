@@ -79,8 +79,12 @@ class AuthorizedCalls:
         if access_reviews.is_review(call):
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))
-        with self._cluster.with_admission(self._access_control.admission(call.node)):
-            return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)
+        self._cluster.admission = self._access_control.admission(call.node)
+        try:
+            knows_all = call.verb != "list" or self._completeness.knows_all
+            return api_calls.serve(self._cluster, call, knows_all=knows_all)
+        finally:
+            self._cluster.admission = None
 
     def _authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
         return self._cluster.tokens.authenticate(token, audiences, self._cluster.storage, self._clock.now())
