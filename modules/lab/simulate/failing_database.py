@@ -55,7 +55,7 @@ class FailingDatabase(Database):
             self._server.fail_if(self._server.fails, "begin")
         return super()._connect()
 
-    def _make_durable(self, connection: Connection) -> None:
-        super()._make_durable(connection)
+    def _make_durable(self) -> None:
+        super()._make_durable()
         if self.outlives_process:
             self._server.fail_if(self._server.loses, "commit")

@@ -28,17 +28,15 @@ class Beginning:
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
         """The error that `begin` raises."""
 
-    def begin(self, connection: Connection) -> tuple[int, int]:
-        """Begin a transaction, and return the revision and the last one of compacted deletions."""
-        self.lock(connection)
-        driver: Any = connection.connection.driver_connection
+    def begin(self, driver: Any) -> tuple[int, int]:
+        """Begin a transaction of a driver's connection; return the revision and the last one of compacted deletions."""
+        self.lock(driver)
         revision, compacted = driver.execute(self._query).fetchone()
         return revision, compacted
 
-    def lock(self, connection: Connection) -> None:
+    def lock(self, driver: Any) -> None:
         """Begin a transaction of a database that no other process can have changed."""
         if self._begins_itself:
-            driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)
 
 
