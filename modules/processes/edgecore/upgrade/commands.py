@@ -380,9 +380,9 @@ def _ended(installation: Installation) -> UpgradeJournal:
         journal = installation.journal()
         if journal is not None and journal.phase in (Phase.COMMITTED, Phase.ROLLED_BACK):
             return journal
-        with installation.locked() as is_free:
-            now = time.monotonic()
-            alive = alive if is_free else now
+        now = time.monotonic()
+        if installation.is_locked():
+            alive = now
         if now - alive > _SILENCE:
             raise UpgradeError("the updater does not run", hint=f"see {installation.state / 'updater.log'}")
         time.sleep(_EVERY)
