@@ -17,7 +17,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "this program": "completion version help",
     },
     "edgecore": {
-        "run the node": "run join leave config unit backup restore reset uninstall",
+        "run the node": "run restart join leave config unit backup restore reset uninstall",
         "look": "pods get describe events why wait top page store devices services resolve metrics",
         "change": "delete label annotate patch",
         "look into containers": "logs exec attach cp port-forward containers inspect images runtime",
@@ -147,6 +147,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "edgecore simulate": "edgecore simulate --seed 7 --faults link",
     "edgecore api-resources": "edgecore api-resources -o name",
     "edgecore api-versions": "edgecore api-versions",
+    "edgecore restart": "edgecore restart",
     "edgecore upgrade": "edgecore upgrade edgecore-0.4.0.bundle --only-check",
     "edgecore rollback": "edgecore rollback",
     "edgecore versions": "edgecore versions",

@@ -3,8 +3,8 @@
 `python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci]`: so many upgrades
 and ways back of a connected node on each runtime. The ordering command, the updater or the launcher is killed after a
 step that is drawn, alone or with edgecore; one in four is killed once more while it goes on, and one in ten leads to a
-version that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut:
-the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too.
+version that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut
+on each: the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def run(seed: int, count: int, pods: int, *, oci: bool = False, power: bool = Fa
         count: upgrades.
         pods: of the node.
         oci: whether the pods are OCI containers, not processes.
-        power: whether the power fails, in the place of a kill; needs root, and processes.
+        power: whether the power fails, in the place of a kill; needs root.
 
     Raises:
         AssertionError: neither version runs, a container was restarted, or a change was lost or applied twice.
@@ -389,19 +389,17 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--pods", type=int, default=20, help="of the node (default 20)")
     parser.add_argument("--only", choices=["embedded", "oci"], help="on one of the runtimes")
     chosen = parser.parse_args(words)
+    can_mount = os.geteuid() == 0 and shutil.which("mkfs.ext4") is not None
     for runtime in ("embedded", "oci") if chosen.only is None else (chosen.only,):
         if missing := reason_missing() if runtime == "oci" else "":
             _say(f"{runtime}: left out: {missing}")
-        elif chosen.count:
+            continue
+        if chosen.count:
             _say(run(chosen.seed, chosen.count, chosen.pods, oci=runtime == "oci"))
-    if (
-        missing := ""
-        if os.geteuid() == 0 and shutil.which("mkfs.ext4")
-        else "only root mounts, and mkfs.ext4 is needed"
-    ):
-        _say(f"power cuts: left out: {missing}")
-    elif chosen.power and chosen.only != "oci":
-        _say(run(chosen.seed, chosen.power, chosen.pods, power=True))
+        if chosen.power and not can_mount:
+            _say(f"{runtime}: power cuts left out: only root mounts, and mkfs.ext4 is needed")
+        elif chosen.power:
+            _say(run(chosen.seed, chosen.power, chosen.pods, oci=runtime == "oci", power=True))
 
 
 def _say(result: object) -> None:

@@ -37,6 +37,7 @@ NOT_RUN: Final = {
     "cloudcore prepull": "nodes that pull",
     "edgecore services": "edgemesh", "edgecore resolve": "edgemesh",
     "edgecore config set": "a node with a file", "edgecore leave": "it ends the node",
+    "edgecore restart": "it ends the node",
     "edgecore reset": "it ends the node", "edgecore uninstall": "it ends the node",
     "edgecore store migrate": "a copy of a database",
     "edgecore images list": "a runtime with images", "edgecore images pull": "a registry",

@@ -1,8 +1,9 @@
-"""A machine that loses its power, on the process runtime: what only memory held is gone, what the disk held is there.
+"""A machine that loses its power, on a runtime inside edgecore: what only memory held is gone, what the disk held is
+there.
 
 No test may restart the machine that it runs on. What a restart does to a node is done by hand instead: every process is
-killed before it can write anything down, file systems in memory are unmounted, and the sandboxes' records name another
-run of the kernel than this one.
+killed before it can write anything down, file systems in memory and namespaces are unmounted, control groups removed,
+and the sandboxes' records name another run of the kernel than this one.
 """
 
 import os
@@ -16,9 +17,9 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.runtimes.engine.records import BootId, SandboxRecord
-from tests.end_to_end.machine import Machine
+from tests.end_to_end.machine import Edge, Machine
 from tests.end_to_end.processes import processes_of, wait_until
-from tests.support.leftovers import recorded_process, unmount_under
+from tests.support.leftovers import cgroups_named, recorded_process, remove_cgroups, unmount_under
 
 _EARLIER: Final = BootId("an earlier run of the kernel")
 
@@ -31,31 +32,36 @@ def lose_power(machine: Machine, lose: Callable[[], None] = lambda: None) -> Non
         lose: what the disk loses.
     """
     machine.edge.kill()
-    state = machine.edge.root / "edged" / "embedded"
-    _kill_containers(state, machine.edge.root)
-    for mounted in ("pods", "plugins"):
-        unmount_under(machine.edge.root / "edged" / mounted)
+    edged = machine.edge.root / "edged"
+    _kill_containers(edged, machine.edge)
+    unmount_under(edged)
+    wait_until(lambda: not remove_cgroups(machine.edge.cgroup_root), "the node's control groups are gone")
     lose()
-    for record in state.glob("sandboxes/*/record.json"):
+    for record in edged.glob("*/sandboxes/*/record.json"):
         with suppress(msgspec.DecodeError):  # the disk may have lost its content
             known = decode_json(record.read_bytes(), SandboxRecord)
             record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, boot_id=_EARLIER)))
 
 
-def _kill_containers(state: Path, root: Path) -> None:
-    """Shims first, so that none sees its container end; containers die with them, and what those had started is
-    known by its environment.
+def _kill_containers(edged: Path, edge: Edge) -> None:
+    """Shims first, so that none sees its container end; containers die with them or are in the node's control groups,
+    and what those had started is known by its environment.
     """
-    for record in state.glob("containers/*/run.json"):
+    for record in edged.glob("*/containers/*/run.json"):
         pid = recorded_process(record)
         shim = None if pid is None else _parent(pid)
         if shim is not None:
             with suppress(ProcessLookupError):
                 os.kill(shim, signal.SIGKILL)
-    for pid in processes_of(root):
+    for pid in _processes_of(edge):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not processes_of(root), "every process of the node is gone")
+    wait_until(lambda: not _processes_of(edge), "every process of the node is gone")
+
+
+def _processes_of(edge: Edge) -> set[int]:
+    groups = [each for top in cgroups_named(edge.cgroup_root) for each in top.glob("**/cgroup.procs")]
+    return {*processes_of(edge.root), *(int(line) for each in groups for line in each.read_text().split())}
 
 
 def _parent(pid: int) -> int | None:

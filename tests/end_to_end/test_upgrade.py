@@ -21,13 +21,14 @@ from modules.processes.edgecore.upgrade.updater import (
     Installation,
     NodeObservation,
     Phase,
+    StartLock,
     end_process,
     observe_node,
     owner_of,
 )
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.pods import RUN, container, pod
-from tests.end_to_end.processes import REPOSITORY, processes_of, wait_until
+from tests.end_to_end.processes import REPOSITORY, processes_of, run_program, wait_until
 from tests.modules.processes.edgecore.upgrade.releases import (
     DIES,
     DOES_NOT_START,
@@ -180,6 +181,14 @@ def test_a_better_version_and_one_that_does_not_start(node: InstalledNode) -> No
     assert second.returncode == 0, second.stderr
     seen = node.wait_running(connected=False)
     assert (seen.version, seen.containers) == ("1.0.1", before.containers)
+    starting = Installation(node.installation).starting
+    assert StartLock(starting).holder() == 0, "a node that runs is not being started"
+    opened = Path(f"/proc/{owner_of(node.root / 'edged' / 'edgecore.lock')}/fd")
+    assert starting not in [path.resolve() for path in opened.iterdir()]
+
+    restarted = run_program("edgecore", "restart", "--root", str(node.root))
+    assert restarted.stdout == f"edgecore 1.0.1 runs, process {owner_of(node.root / 'edged' / 'edgecore.lock')}\n"
+    assert node.wait_running(connected=False).containers == before.containers
 
     bad = node.upgrade(make_bundle(bundles, "1.0.2", DOES_NOT_START))
     assert bad.returncode == ExitCode.NOT_DONE, bad.stderr

@@ -47,8 +47,8 @@ class ExitCode(IntEnum):
     """`doctor`: a check has failed; its line has a remedy."""
 
     NOT_DONE = 11
-    """`backup`, `restore`, `support-bundle`, `uninstall`, `leave`, `upgrade`, `rollback`: refused or failed; the
-    message gives the reason and all changes. `cloudcore nodes`: the API server does not answer.
+    """`backup`, `restore`, `support-bundle`, `uninstall`, `leave`, `upgrade`, `rollback`, `restart`: refused or
+    failed; the message gives the reason and all changes. `cloudcore nodes`: the API server does not answer.
     """
 
     NOT_INSTALLED = 12

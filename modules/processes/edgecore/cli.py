@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
@@ -29,8 +29,9 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
-from modules.processes.edgecore.location import NodeLocation, add_location, changing, node_location
+from modules.processes.edgecore.location import NodeLocation, add_location, node_location
 from modules.processes.edgecore.rootless import enter_namespaces
+from modules.processes.edgecore.starting import hold_start
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
@@ -79,7 +80,13 @@ class RunProcess(Protocol):
     """Type of `modules.processes.edgecore.process.run`."""
 
     def __call__(
-        self, config: EdgeCoreConfig, *, log_level: LogLevel, log_format: LogFormat, record: Recording | None
+        self,
+        config: EdgeCoreConfig,
+        *,
+        log_level: LogLevel,
+        log_format: LogFormat,
+        record: Recording | None,
+        starting: ExitStack,
     ) -> int:
         """Run the node until a signal stops it; return the exit status."""
 
@@ -171,19 +178,19 @@ def _size(text: str) -> int:
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
     say = _sayer(LogFormat(chosen.log_format))
+    starting = ExitStack()
     try:
         location = node_location(chosen)
-        _go_on(location)
+        hold_start(location, starting, Path(sys.prefix))
         config = _configured(location, say)
         source, has_file = str(location.file or "edgecore run"), location.file is not None
         refuse_unisolated_root(config, source, allowed=chosen.allow_unisolated_root, has_file=has_file)
         config = config if location.root is None or location.file else _with_kept_runtime(location.root, say)
+        enter_namespaces(config)
     except ConfigError as error:
         for problem in error.problems:
             say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
-    try:
-        enter_namespaces(config)
     except AttemptError as error:
         say(f"error: cannot start: {error}")
         return ExitCode.START_FAILED
@@ -194,8 +201,8 @@ def run(chosen: argparse.Namespace) -> int:
     except OSError as error:
         say(f"error: --record {chosen.record}: {error.strerror}")
         return ExitCode.START_FAILED
-    log_format = LogFormat(chosen.log_format)
-    return process(config, log_level=LogLevel(chosen.log_level), log_format=log_format, record=record)
+    level, form = LogLevel(chosen.log_level), LogFormat(chosen.log_format)
+    return process(config, log_level=level, log_format=form, record=record, starting=starting)
 
 
 def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool, has_file: bool) -> None:
@@ -229,14 +236,6 @@ def recording_path(text: str | None) -> Path | None:
     if text.endswith("/"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path.absolute()
-
-
-def _go_on(location: NodeLocation) -> None:
-    """See to a change of the configuration that is unfinished, before it is read."""
-    if location.file is not None and (directory := changing(location.file)).exists():
-        from modules.processes.edgecore.upgrade.updater import Installation, go_on  # noqa: PLC0415 - hardly ever
-
-        go_on(Installation(directory))
 
 
 def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreConfig:

@@ -69,11 +69,11 @@ class DetachedProgram:
 
         if not installation.state.is_dir():
             return None, False
-        with installation.locked() as is_free:
-            try:
-                journal = installation.journal()
-            except (OSError, ValueError):
-                journal = None
+        is_free = not installation.is_locked()
+        try:
+            journal = installation.journal()
+        except (OSError, ValueError):
+            journal = None
         is_staged = is_free and journal is not None and journal.phase is Phase.STAGED
         if not is_staged:
             self._staged_since = None

@@ -106,6 +106,13 @@ def print_unit(chosen: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def _add_restart(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("restart", help="start this node again as it runs now; its containers go on")
+    add_location(parser)
+    parser.set_defaults(command="modules.processes.edgecore.restart:restart")
+
+
 def _runtime_unit(config: EdgeCoreConfig) -> str:
     if config.uses_docker_runtime:
         return "docker.service"
@@ -182,6 +189,7 @@ def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Se
     runtime_commands.add(commands)
     uninstall.add(commands)
     upgrade.add(commands)
+    _add_restart(commands)
     _add_unit(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)

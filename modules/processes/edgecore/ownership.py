@@ -46,13 +46,30 @@ def lock_root_directory(root: Path, stack: ExitStack) -> None:
         raise RootDirectoryError("cannot use the root directory", str(root), hint) from error
     stack.callback(os.close, lock)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(lock)
     except OSError as error:
         owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
         hint = f"process {owner or 'unknown'} has it; stop that one first, or give this one another directory"
         raise RootDirectoryInUseError("another edgecore runs on the root directory", str(root), hint) from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _take(lock: int) -> None:
+    """Lock a file, also while others look whether it is locked, which holds a shared lock for a moment.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            os.sched_yield()
+        else:
+            return
 
 
 def _make_way(root: Path) -> None:

@@ -95,6 +95,7 @@ def run(
     log_level: "LogLevel",
     log_format: "LogFormat",
     record: "Recording | None" = None,
+    starting: ExitStack,
 ) -> int:
     """Run the node until SIGTERM or SIGINT and return the exit status, see `ExitCode`.
 
@@ -103,6 +104,7 @@ def run(
         log_level: least severe level that is logged.
         log_format: form of the log's lines.
         record: destination of a recording of all inputs of the modules; None without one.
+        starting: is closed when the node has its root directory, see `hold_start`.
     """
     set_up(log_level, log_format, config.node_name)
     set_up_malloc()
@@ -113,7 +115,7 @@ def run(
     shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
     try:
         with ExitStack() as stack:
-            snapshots = start(config, hive, tracing, stack)
+            snapshots = start(config, hive, tracing, stack, starting)
             _shut_down_on_power_failure(config, hive, shutdown)
             watch = Watch(manager, hive.clock, _liveness(config, hive, snapshots).check)
             watch.begin()
@@ -146,7 +148,7 @@ def _reason(error: Exception) -> str:
     return f"{error.filename}: {advice(error)}" if error.filename else advice(error)
 
 
-def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> Snapshots:
+def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack, starting: ExitStack) -> Snapshots:
     """Start everything; the stack ends all parts that are no modules. Return the snapshots that the modules make for
     the server.
 
@@ -160,6 +162,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         lock_root_directory(config.modules.edged.root_directory, stack)
         for left in other_kinds(config):
             _log.warning("%s: %s", left, left.remedy())
+    starting.close()
     stack.callback(MemoryTrimmer(hive.clock).close)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))

@@ -277,19 +277,20 @@ def running_node(config: EdgeCoreConfig, location: NodeLocation) -> NodeHandle |
     process = owner_of(lock)
     if not process:
         return None
-    words = _words(process)
+    words = words_of(process)
     arguments = words[words.index("run") + 1 :] if "run" in words else list(location.options)
     unit, user = unit_of(process, Path(f"/proc/{process}/cgroup").read_text())
     return NodeHandle(str(lock), str(socket_path(config)), list(location.options), arguments, unit, user)
 
 
-def _words(process: int) -> list[str]:
+def words_of(process: int) -> list[str]:
+    """Return the command line of a process. Raises OSError."""
     text = Path(f"/proc/{process}/cmdline").read_bytes()
     return [word.decode(errors="surrogateescape") for word in text.split(b"\0")[:-1]]
 
 
 def _is_run_from(installation: Installation, handle: NodeHandle) -> bool:
-    words = _words(owner_of(Path(handle.lock)))
+    words = words_of(owner_of(Path(handle.lock)))
     return any(Path(word).is_relative_to(installation.root) for word in words[:2])
 
 
@@ -380,9 +381,9 @@ def _ended(installation: Installation) -> UpgradeJournal:
         journal = installation.journal()
         if journal is not None and journal.phase in (Phase.COMMITTED, Phase.ROLLED_BACK):
             return journal
-        with installation.locked() as is_free:
-            now = time.monotonic()
-            alive = alive if is_free else now
+        now = time.monotonic()
+        if installation.is_locked():
+            alive = now
         if now - alive > _SILENCE:
             raise UpgradeError("the updater does not run", hint=f"see {installation.state / 'updater.log'}")
         time.sleep(_EVERY)

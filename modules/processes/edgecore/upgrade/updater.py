@@ -12,6 +12,7 @@ standard library, and nothing of the versions that it chooses between, so it wor
 | `upgrade/updater.py` | this file |
 | `upgrade/journal.json` | the last upgrade, see `UpgradeJournal` |
 | `upgrade/lock` | locked while an upgrade is prepared or carried out |
+| `upgrade/starting` | locked while a node is being started, or is kept from starting, see `StartLock` |
 
 Beside the node's database is its copy, until the end. For `edgecore config set` there is such a directory beside the
 configuration, whose link leads to the environment of the program, and which has both files of the configuration until
@@ -20,12 +21,27 @@ the end.
 A phase is in the journal durably before its first step, and every step of a phase can be taken again. So whatever is
 killed, and wherever the power fails, the link names one complete version, and the next start of the node or of the
 updater goes on from there. Nothing depends on the wall clock.
+
+The version that runs is the one that the link names, and the database is one that it knows, because
+
+1. whoever starts the node holds `starting` from before it reads the link until the node has its own lock, or has
+   ended;
+2. whoever puts the link, the database or the configuration back holds `starting` meanwhile, and the node's lock is
+   free;
+3. whoever writes the journal holds `lock`, and reads it after it got that;
+4. the updater waits for `starting` while it holds `lock`, and ends whoever has it. A launcher holds `starting`, and
+   never waits for `lock`: where that is taken, somebody else sees to the upgrade. So neither waits for ever.
+
+The switch to the new version needs no `starting`: a start that was under way runs the earlier version, which the
+updater then stops. Versions before 0.4 know nothing of `starting` and keep it as long as they run; they have the node's
+lock, too. One of them that was started beside `starting`, by hand, is found when the updater looks which version
+answers after it went back; what it has done to the database stays.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import http.client
 import json
 import os
 import re
@@ -34,13 +50,15 @@ import signal
 import socket
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
@@ -49,6 +67,14 @@ STOP_SECONDS: Final = 90.0
 _COMMAND_SECONDS: Final = 150.0
 _DOCTOR_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 60.0
+_START_SECONDS: Final = 300.0
+"""Seconds that a start waits for another one, or for an updater that stops the node and puts its database back."""
+_BACK_SECONDS: Final = 60.0
+"""Seconds that the updater waits for the earlier version to answer."""
+_MOST_RETURNS: Final = 3
+_LOOK_AGAIN_SECONDS: Final = 0.02
+_START_FAILED: Final = 4
+"""Exit status of a node that cannot start."""
 _ANSWER_SECONDS: Final = 10.0
 _LARGEST_ANSWER: Final = 64 * 1024 * 1024
 _LARGEST_JOURNAL: Final = 4 * 1024 * 1024
@@ -165,6 +191,90 @@ class UpgradeJournal:
         return "the configuration" if self.configuration else self.target
 
 
+class StartError(Exception):
+    """A start of the node that has to wait too long for another one, or runs a version that is not current."""
+
+
+class StartLock:
+    """The right to start the node, or to change what it is started with: the link, the database, the configuration.
+
+    A record lock of POSIX belongs to a process: it outlives an exec, as a launcher becomes the node; no child of the
+    node has it, though that may have the descriptor; the kernel says which process has it; and it ends with the
+    process, or when that closes any descriptor of the file, so a process opens it once.
+
+    Args:
+        file: that is locked; it is made if there is none.
+
+    Raises:
+        OSError: it cannot be opened for writing.
+    """
+
+    _RECORD: Final = struct.Struct("hhqqi")
+    """`struct flock`: type, whence, start, length, process."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def take(self) -> int:
+        """Take it, unless another process has it; return that process, else 0.
+
+        Raises:
+            OSError: a process of another PID namespace has it.
+        """
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                if process := self.holder():
+                    return process
+            else:
+                return 0
+
+    def holder(self) -> int:
+        """Return the other process that has it; 0 if none has. Raises OSError, as `take`."""
+        found = fcntl.fcntl(self._file, fcntl.F_GETLK, self._RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        kind, _, _, _, process = self._RECORD.unpack(found)
+        if kind == fcntl.F_UNLCK:
+            return 0
+        if process <= 0:
+            raise OSError(errno.EBUSY, "a process of another PID namespace starts the node")
+        return int(process)
+
+    def wait(self, is_running: Callable[[int], bool] = lambda _: False) -> bool:
+        """Take it within some minutes, and return True; False if a process that runs the node has it and keeps it.
+
+        Args:
+            is_running: whether a process is the node, with its lock.
+
+        Raises:
+            StartError: another process has it for too long.
+            OSError: as `take`.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while process := self.take():
+            if is_running(process):
+                return False
+            if time.monotonic() > deadline:
+                raise StartError(f"process {process} starts or stops it")
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return True
+
+    def pass_on(self) -> None:
+        """Let the program that takes the place of this process have it."""
+        os.set_inheritable(self._file, True)  # noqa: FBT003 - the function's form
+
+    def leave(self) -> None:
+        """Release it, and close all descriptors of the file that this process has: the one that was passed on, too."""
+        try:
+            status = os.fstat(self._file)
+            for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+                with suppress(OSError):
+                    if descriptor != self._file and os.path.samestat(os.fstat(descriptor), status):
+                        os.close(descriptor)
+        finally:
+            os.close(self._file)
+
+
 class Installation:
     """The directory with the versions.
 
@@ -180,6 +290,7 @@ class Installation:
         self.state = root / "upgrade"
         self.former = self.state / "configuration.former"
         self.following = self.state / "configuration.following"
+        self.starting = self.state / "starting"
 
     def program(self) -> Path:
         """Return the program of the current version."""
@@ -285,17 +396,35 @@ class Installation:
     @contextmanager
     def locked(self) -> Iterator[bool]:
         """Hold the lock, and yield whether it was free. Raises OSError."""
+        with self._lock_file() as descriptor:
+            while not (is_free := _is_free(descriptor, fcntl.LOCK_EX)) and _is_free(descriptor, fcntl.LOCK_SH):
+                # somebody only looks whether it is free
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            yield is_free
+
+    def is_locked(self) -> bool:
+        """Return whether an upgrade is prepared or carried out; nobody else takes this for one. Raises OSError."""
+        with self._lock_file() as descriptor:
+            return not _is_free(descriptor, fcntl.LOCK_SH)
+
+    @contextmanager
+    def _lock_file(self) -> Iterator[int]:
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+            yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _is_free(descriptor: int, kind: int) -> bool:
+    """Take the lock on a file if it is free, and return whether it was."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def installation_of(prefix: Path) -> Installation | None:
@@ -316,8 +445,8 @@ class NodeControl(Protocol):
     def exits(self) -> int:
         """Return how often the node has ended by itself since `start`."""
 
-    def stop(self) -> None:
-        """Stop the node, if it runs."""
+    def stopped(self) -> AbstractContextManager[None]:
+        """Stop the node, if it runs or is being started, and let nobody start it meanwhile. Raises OSError."""
 
     def start(self) -> None:
         """Start the current version."""
@@ -357,16 +486,39 @@ class Updater:
             self._installation.write(journal, Phase.ROLLING_BACK)
         if journal.phase is Phase.ROLLING_BACK:
             if not self._is_starting:
-                self._node.stop()
-                self._installation.roll_back(journal)
-                self._node.start()
+                self._go_back(journal)
+            if not journal.configuration:
+                self._ensure_earlier(journal)
             self._installation.finish(journal, Phase.ROLLED_BACK)
+
+    def _go_back(self, journal: UpgradeJournal) -> None:
+        with self._node.stopped():
+            self._installation.roll_back(journal)
+        self._node.start()
+
+    def _ensure_earlier(self, journal: UpgradeJournal) -> None:
+        """Wait until the earlier version answers. If another one does, which was started without the launcher, go back
+        again.
+        """
+        returns, deadline = 0, self._node.monotonic() + _BACK_SECONDS
+        while (seen := self._node.observe()) is None or seen.version != journal.origin:
+            if seen is not None and returns < _MOST_RETURNS:
+                returns += 1
+                journal.report.append(f"edgecore {seen.version} was started again, and is stopped")
+                self._go_back(journal)
+            if self._node.monotonic() >= deadline:
+                found = "no edgecore answers" if seen is None else f"edgecore {seen.version} runs"
+                journal.report.append(f"{found} after {_BACK_SECONDS:.0f} s")
+                return
+            self._node.wait(journal.limits.every)
+            self._node.exits()
 
     def _ensure_running(self, journal: UpgradeJournal) -> None:
         """Let the node run the new version, if it does not, or start it with the new configuration."""
         seen = None if self._is_starting or journal.configuration else self._node.observe()
         if not self._is_starting and (seen is None or seen.version != journal.target):
-            self._node.stop()
+            with self._node.stopped():
+                pass
             self._node.start()
         self._is_starting = False
 
@@ -496,22 +648,10 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-class _SocketConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_ANSWER_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def observe_node(path: str) -> NodeObservation | None:
     """Return the node that answers on a socket; None if none does."""
+    import http.client  # noqa: PLC0415 - 1 MiB that a node which imports this module for its start does without
+
     try:
         (state, process), (pods, _) = _get(path, "/edgecore/state"), _get(path, "/pods")
         return NodeObservation(
@@ -527,9 +667,17 @@ def observe_node(path: str) -> NodeObservation | None:
 
 def _get(path: str, target: str) -> tuple[Any, int]:
     """Return an answer, and the process that listens."""
-    with closing(_SocketConnection(path)) as connection:
+    import http.client  # noqa: PLC0415 - the same
+
+    with (
+        closing(http.client.HTTPConnection("localhost")) as connection,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected,
+    ):
+        connected.settimeout(_ANSWER_SECONDS)
+        connected.connect(path)
+        connection.sock = connected
         connection.request("GET", target)
-        process = int.from_bytes(connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
+        process = int.from_bytes(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder)
         answer = connection.getresponse()
         text = answer.read(_LARGEST_ANSWER)
         if answer.status != http.client.OK:
@@ -581,6 +729,7 @@ class LocalNodeControl:
         self._node = node
         self._child: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._lock = Path(node.lock)
         self._exits = self._restarts() if node.unit else 0
         self._environment: dict[str, str] = dict(os.environ)
         self._directory = Path("/")
@@ -594,31 +743,58 @@ class LocalNodeControl:
         return failed_checks(self._installation.program(), self._node.options)
 
     def exits(self) -> int:
-        """Return how often the node has ended by itself; a process that this has started is started again."""
+        """Return how often the node has ended by itself; without systemd it is then started again."""
         if self._node.unit:
             return self._restarts() - self._exits
-        if self._child is None:
-            owner = owner_of(Path(self._node.lock))
-            self._exits += 1 if self._owner not in (0, owner) else 0
-            self._owner = owner
-        elif self._child.poll() is not None:
+        if self._child is not None and self._child.poll() is None:
+            return self._exits
+        process = owner_of(self._lock) or self._starter()
+        if self._child is not None:
+            # it has ended; if another one runs, that is why
+            self._exits += 0 if process else 1
+            self._child = None
+        elif self._owner not in (0, process):
             self._exits += 1
+        self._owner = process
+        if process:
+            self._remember(process)
+        else:
             self._spawn()
         return self._exits
 
-    def stop(self) -> None:
-        """Stop the node, if it runs."""
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the node, if it runs or is being started, and let nobody start it meanwhile. Raises OSError."""
         if self._node.unit:
             self._systemctl("stop", self._node.unit)
-            return
-        process = owner_of(Path(self._node.lock))
-        if process:
-            self._remember(process)
-            end_process(process)
-        if self._child is not None:
-            end_process(self._child.pid)
-            self._child.wait()
-            self._child = None
+        with self._start_lock() as lock:
+            while (starter := lock.take()) or is_held(self._lock):
+                if starter:
+                    end_process(starter, partial(_is, starter, lock.take))
+                if owner := owner_of(self._lock):
+                    self._remember(owner)
+                    end_process(owner, partial(_is, owner, partial(owner_of, self._lock)))
+                elif not starter:
+                    self.wait(_LOOK_AGAIN_SECONDS)
+            if self._child is not None:
+                end_process(self._child.pid)
+                self._child.wait()
+                self._child = None
+            self._owner = 0
+            yield
+
+    @contextmanager
+    def _start_lock(self) -> Iterator[StartLock]:
+        lock = StartLock(self._installation.starting)
+        try:
+            yield lock
+        finally:
+            lock.leave()
+
+    def _starter(self) -> int:
+        """Return the process that is just becoming the node; 0 without one."""
+        with self._start_lock() as lock:
+            return lock.holder()
 
     def start(self) -> None:
         """Start the current version."""
@@ -670,19 +846,32 @@ class LocalNodeControl:
 
 
 def owner_of(lock: Path) -> int:
-    """Return the process that runs the node; 0 if none does."""
+    """Return the process that runs the node; 0 if none does, or if it has just taken the lock."""
+    return _owner(lock) or 0
+
+
+def is_held(lock: Path) -> bool:
+    """Return whether a process runs the node."""
+    return _owner(lock) is not None
+
+
+def _owner(lock: Path) -> int | None:
+    """Return the process in a lock file that is held, 0 if that does not say it yet; None if nobody holds it."""
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return 0
+        return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if _is_free(descriptor, fcntl.LOCK_SH):
+            return None
         return number_in(os.pread(descriptor, 20, 0).decode("ascii", "replace"))
-    else:
-        return 0
     finally:
         os.close(descriptor)
+
+
+def _is(wanted: int, find: Callable[[], int]) -> bool:
+    """Return whether a process is found (again)."""
+    return find() == wanted
 
 
 def number_in(text: str) -> int:
@@ -690,12 +879,17 @@ def number_in(text: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,18}\n?", text) else 0
 
 
-def end_process(process: int) -> None:
-    """End a process: SIGTERM, and SIGKILL if it does not stop."""
+def end_process(process: int, is_meant: Callable[[], bool] = lambda: True) -> None:
+    """End a process: SIGTERM, and SIGKILL if it does not stop.
+
+    Args:
+        process: the process.
+        is_meant: returns whether the process that has this number now is still the one that is meant.
+    """
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process)
         try:
-            for number in (signal.SIGTERM, signal.SIGKILL):
+            for number in (signal.SIGTERM, signal.SIGKILL) if is_meant() else ():
                 signal.pidfd_send_signal(descriptor, number)
                 if select.select([descriptor], [], [], STOP_SECONDS)[0]:
                     return
@@ -735,6 +929,29 @@ def start_updater(installation: Installation, node: NodeHandle, *, is_starting: 
         )
 
 
+def hold_start(installation: Installation) -> StartLock:
+    """Take the right to start the node, and see to an upgrade that is unfinished.
+
+    Raises:
+        StartError: another start takes too long, or the node runs.
+        OSError: this user must not take it.
+    """
+    lock = StartLock(installation.starting)
+    is_held = lock.wait(partial(_runs, installation))
+    go_on(installation)
+    if not is_held:
+        raise StartError(f"process {lock.holder()} runs it")
+    return lock
+
+
+def _runs(installation: Installation, process: int) -> bool:
+    """Return whether a process is the node that was changed last, which has its lock."""
+    with suppress(OSError, ValueError):
+        journal = installation.journal()
+        return journal is not None and owner_of(Path(journal.node.lock)) == process
+    return False
+
+
 def go_on(installation: Installation) -> None:
     """See to an upgrade that is unfinished, before a node starts; whatever fails there is said."""
     try:
@@ -742,7 +959,7 @@ def go_on(installation: Installation) -> None:
             journal = installation.journal() if is_free else None
             if journal is None or journal.phase not in UNFINISHED:
                 return
-            if not (runs := owner_of(Path(journal.node.lock)) != 0):
+            if not (runs := is_held(Path(journal.node.lock))):
                 installation.recover(journal)
         start_updater(installation, journal.node, is_starting=not runs)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -750,10 +967,19 @@ def go_on(installation: Installation) -> None:
 
 
 def launch(root: Path, words: Sequence[str]) -> NoReturn:
-    """Start the current version in the place of this process; before a node runs, go on with what is unfinished."""
+    """Start the current version in the place of this process; before a node runs, go on with what is unfinished.
+
+    Beside a configuration there are no versions, and the program itself sees to what is unfinished.
+    """
     installation = Installation(root)
-    if words[:1] == ["run"]:
-        go_on(installation)
+    if words[:1] == ["run"] and installation.versions.is_dir():
+        try:
+            hold_start(installation).pass_on()
+        except StartError as error:
+            sys.stderr.write(f"edgecore: error: cannot start this node: {error}\n")
+            sys.exit(_START_FAILED)
+        except OSError as error:
+            sys.stderr.write(f"edgecore: an upgrade may not see this start: {error}\n")
     program = str(installation.program())
     os.execv(program, [program, *words])  # noqa: S606 - in the place of this process
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import types
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[EdgeCoreConfig, str]]
     """Stands in for the assembly; what it was called with."""
     calls: list[tuple[EdgeCoreConfig, str]] = []
 
-    def run(config: EdgeCoreConfig, *, log_level: cli.LogLevel, log_format: cli.LogFormat, record: Path | None) -> int:
+    def run(
+        config: EdgeCoreConfig,
+        *,
+        log_level: cli.LogLevel,
+        log_format: cli.LogFormat,
+        record: Path | None,
+        starting: ExitStack,
+    ) -> int:
+        starting.close()
         calls.append((config, log_level))
         assert (record, log_format) == (None, cli.LogFormat.TEXT)
         return ExitCode.STOP_TIMED_OUT

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,10 +59,12 @@ class ConfiguredNode:
         """Return how often it has ended."""
         return self.ended
 
-    def stop(self) -> None:
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
         """Stop it."""
         self.running = ""
         self.steps.step()
+        yield
 
     def start(self) -> None:
         """Start it with the file as it is."""

@@ -1,11 +1,12 @@
 """The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
 
+import fcntl
 import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,12 @@ class FakeNode:
         """Return how often the version has ended."""
         return self.starts if self.is_bad() and self.character == "dies" else 0
 
-    def stop(self) -> None:
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
         """Stop it."""
         self.running = ""
         self.steps.step()
+        yield
 
     def start(self) -> None:
         """Start the current version, which must know the database's schema."""
@@ -321,6 +324,54 @@ def test_the_database_stays_when_its_schema_did_not_move(steps: Steps, tmp_path:
     write_database(database, "later", SCHEMAS[OLD])
     installation.roll_back(journal)
     assert value_of(database) == "later"
+
+
+def test_another_version_that_was_started_beside_the_way_back_is_stopped(steps: Steps, tmp_path: Path) -> None:
+    """Its launcher is one of before 0.4, which locks nothing."""
+    installation, database = make(tmp_path / "n")
+
+    class Raced(FakeNode):
+        left = 2
+
+        def start(self) -> None:
+            super().start()
+            if self.installation.current() == OLD and self.left:
+                self.left -= 1
+                self.running = NEW
+
+    node = Raced(installation, database, steps, "offline")
+    carry_on(installation, node, is_starting=False)
+    check_end(node, kept=False)
+    journal = installation.journal()
+    assert journal is not None
+    assert journal.report[-2:] == [f"edgecore {NEW} was started again, and is stopped"] * 2
+
+
+def test_an_earlier_version_that_does_not_answer_is_reported(steps: Steps, tmp_path: Path) -> None:
+    installation, database = make(tmp_path / "n")
+
+    class Silent(FakeNode):
+        def observe(self) -> NodeObservation | None:
+            return None
+
+    carry_on(installation, Silent(installation, database, steps, "good"), is_starting=False)
+    journal = installation.journal()
+    assert journal is not None
+    assert (journal.phase, installation.current()) == (Phase.ROLLED_BACK, OLD)
+    assert journal.report[-1] == "no edgecore answers after 60 s"
+
+
+def test_who_only_looks_at_the_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a start would leave an upgrade to somebody who does nothing about it."""
+    installation = Installation(tmp_path)
+    installation.state.mkdir()
+    looking = os.open(installation.state / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    assert not installation.is_locked(), "nobody who looks takes another one for an upgrade"
+    monkeypatch.setattr("time.sleep", lambda _: os.close(looking))
+    with installation.locked() as is_free:
+        assert is_free
+        assert installation.is_locked()
 
 
 def test_a_lock_is_held_once(tmp_path: Path) -> None:

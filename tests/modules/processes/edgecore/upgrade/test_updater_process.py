@@ -239,9 +239,12 @@ def systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("user", "option"), [(False, ""), (True, "--user ")])
 def test_a_node_that_systemd_runs(user: bool, option: str, systemd: Path, tmp_path: Path) -> None:
     handle = NodeHandle("", str(tmp_path / "s"), [], [], "edgecore.service", user=user)
-    node = LocalNodeControl(Installation(tmp_path / "i"), handle)
+    installation = Installation(tmp_path / "i")
+    installation.state.mkdir(parents=True)
+    node = LocalNodeControl(installation, handle)
     assert node.exits() == 0, "earlier restarts do not count"
-    node.stop()
+    with node.stopped():
+        pass
     node.start()
     (tmp_path / "said").write_text("5")
     assert node.exits() == 3
