@@ -135,7 +135,7 @@ class Ledger:
 
 
 class Outgoing:
-    """Queues messages for the cloud and delivers the kept ones at least once, with unchanged ids.
+    """The queue of messages for the cloud, which delivers the kept ones at least once, with unchanged ids.
 
     An entry is in one of three states, and then released:
 
