@@ -44,7 +44,7 @@ _PLUGIN = "csi"
 
 
 class CsiSources(Protocol):
-    """Fetches the objects about a volume from the store or the cloud; None for a missing object."""
+    """A source of the objects about a volume from the store or the cloud; None for a missing object."""
 
     def csi_driver(self, name: str) -> CSIDriver | None:
         """Return the CSIDriver object of that name."""
