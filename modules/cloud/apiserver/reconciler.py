@@ -15,7 +15,7 @@ Attempt = Callable[[Callable[[], None]], None]
 
 
 class Reconciler:
-    """Writes what follows from changes, at the end of their transaction. All methods are called on one thread."""
+    """A writer of what follows from changes, at the end of their transaction. All methods are called on one thread."""
 
     def load(self) -> None:
         """Take over the objects when the API server starts, and have all of them reconciled."""
@@ -49,7 +49,7 @@ class Reconciler:
 
 
 class OwnChanges(Reconciler):
-    """Does work again after a change of this cloudcore that it depends on, and at the start.
+    """A reconciler that does its work again after a change of this cloudcore that it depends on, and at the start.
 
     Args:
         concerns: returns whether a change makes the work due.

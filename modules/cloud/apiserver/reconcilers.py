@@ -72,7 +72,7 @@ def _handlers_of(reconcilers: Sequence[Reconciler]) -> Iterator[tuple[Callable[[
 
 
 class Reconcilers:
-    """Runs reconcilers, and keeps note of their turns.
+    """The reconcilers and their turns.
 
     Args:
         reconcilers: in the order in which they write.

@@ -18,7 +18,7 @@ _FULL_DEPTH = 512
 
 
 class Dispatcher:
-    """Delivers link events from a transport's threads to cloudhub, and reports when inboxes are full.
+    """The delivery of link events from a transport's threads to cloudhub, which reports when inboxes are full.
 
     It never blocks: an edgecontroller without its database would otherwise stop cloudhub, and with it the keepalives
     of all nodes.
