@@ -55,7 +55,7 @@ class OutboxChanges(NamedTuple):
 
 
 class Ledger:
-    """Numbers the kept entries and collects the changes that the outbox has to write.
+    """The numbers of the kept entries, and the changes that the outbox has to write.
 
     Until `open`, no entry is stored and all may leave. Rows are removed in the order of their departure, so that a
     crash never leaves a state without the newer ones made after it.

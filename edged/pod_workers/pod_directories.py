@@ -39,7 +39,7 @@ _LONGEST_HOSTS = 1024 * 1024
 
 
 class PodDirectories:
-    """The directories, volumes and logs of pods, which it makes and removes, and the mounts of a container.
+    """The manager of pods' directories, volumes and logs, which also lists the mounts of a container.
 
     Methods raise VolumeError, ConfigError and OSError.
 

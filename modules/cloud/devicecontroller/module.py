@@ -53,8 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class Loading:
-    """The watches of DeviceModels, then of Devices, through edgecontroller, by which it notes which there are. It
-    begins again with the first kind until both have succeeded. Later changes come to the module as messages.
+    """The watches of DeviceModels, then Devices, through edgecontroller, until it is known which there are. It begins
+    again with the first kind until both have succeeded. Later changes come to the module as messages.
 
     Args:
         module: devicecontroller.

@@ -44,7 +44,7 @@ def refusal_of(message: Received) -> tuple[RefusalReason, str] | None:
 
 
 class RefusalLog:
-    """Logs refusals, seldom: the counters have their number."""
+    """The log of refusals, written seldom: the counters have their number."""
 
     def __init__(self) -> None:
         self._logged: dict[RefusalReason, float] = {}

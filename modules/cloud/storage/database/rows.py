@@ -85,7 +85,7 @@ def _values_at(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ..
 
 
 class RowReplacement:
-    """The replacement of rows of a table: some are deleted by some of its columns, and others inserted.
+    """The deletion of rows of a table by some of its columns, and the insertion of others.
 
     Args:
         table: the table.
