@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class BoundedCalls:
-    """Calls functions on threads of their own, for one module.
+    """The calls of functions on threads of their own, for one module.
 
     Args:
         module: the results are handled on its thread.

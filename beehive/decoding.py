@@ -37,7 +37,7 @@ class NoUnicodeError(UnicodeError, msgspec.DecodeError):
 
 
 class JsonDecoder(Generic[T]):
-    """Decodes JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`)."""
+    """A decoder of JSON to a type; the nesting of what it decodes is bounded (`beehive.nesting`)."""
 
     __slots__ = ("_decode",)
 

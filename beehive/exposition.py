@@ -126,7 +126,7 @@ def gauge(name: str, text: str, value: float) -> GaugeFamily:
 
 
 class Collector(Protocol):
-    """Makes metric families of the present values."""
+    """A source of metric families of the present values."""
 
     def collect(self) -> Iterable[MetricFamily]:
         """Return the families with their present samples."""

@@ -94,7 +94,7 @@ class TimedFormatter(LineFormatter):
 
 
 class JsonFormatter(LineFormatter):
-    """Makes each event a JSON object on one line, in ASCII.
+    """A formatter that makes each event a JSON object on one line, in ASCII.
 
     Keys: `ts` (RFC 3339, milliseconds, UTC), `level`, `logger`, `msg`; where they are known `module` (of the bus),
     `node`, `pod` (namespace/name), `uid` (of the pod) and `container`; with an exception `exception`, its traceback.
@@ -138,7 +138,7 @@ class JsonFormatter(LineFormatter):
 
 
 class _Counter:
-    """Counts lines by a key, in periods."""
+    """A count of lines by a key, in periods."""
 
     def __init__(self, period: float) -> None:
         self._period = period

@@ -151,7 +151,7 @@ def _module(record: DeliveryRecord) -> str:
 
 
 class HiveCollector(Collector):
-    """Collects the state of a hive: queue depths, readiness, restarts, unmatched answers, open requests."""
+    """The collector of the state of a hive: queue depths, readiness, restarts, unmatched answers, open requests."""
 
     def __init__(self, hive: Hive) -> None:
         self._hive = hive

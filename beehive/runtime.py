@@ -124,7 +124,7 @@ class RunningActor(msgspec.Struct, Generic[A], frozen=True):
 
 
 class _Call(Actor):
-    """Calls the function that it receives, and stops."""
+    """An actor that calls the function that it receives, and stops."""
 
     def on_receive(self, message: Any) -> None:
         """Call the function."""
@@ -133,7 +133,7 @@ class _Call(Actor):
 
 
 class Runtime(ABC):
-    """Runs actors: on threads (`Threads`), or on greenlets in virtual time (`beehive.simulation.Simulation`).
+    """The runtime of actors: on threads (`Threads`), or on greenlets in virtual time (`beehive.simulation.Simulation`).
 
         runtime = Threads()
         running = runtime.start(Worker, settings, name="worker")

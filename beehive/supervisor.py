@@ -40,7 +40,7 @@ class _Restart(msgspec.Struct, frozen=True):
 
 
 class Supervisor(Actor):
-    """Receives `ModuleDown`, and calls `restart` with the module's name after a delay, on its own thread."""
+    """The actor that calls `restart` with a module's name, a delay after `ModuleDown`, on its own thread."""
 
     def __init__(self, restart: Callable[[str], None]) -> None:
         super().__init__()

@@ -8,8 +8,8 @@ from beehive.module import Module
 
 
 class ThreadRequests:
-    """Sends the requests of a module's threads. When the module ends, waiting requests are ended too: otherwise their
-    threads would delay the module's end, which waits for them.
+    """The requests of a module's threads. When the module ends, waiting requests are ended too: otherwise their threads
+    would delay the module's end, which waits for them.
 
     Args:
         module: owns the threads.

@@ -37,7 +37,7 @@ class Wish(NamedTuple):
 
 
 class Reports(Protocol):
-    """Sends reports to edgecore; called on the threads of devices."""
+    """A sender of reports to edgecore; called on the threads of devices."""
 
     def values(self, spec: DriverSpec, values: Mapping[str, str]) -> bool:
         """Report values; return whether edgecore has accepted them."""
@@ -47,7 +47,7 @@ class Reports(Protocol):
 
 
 class DeviceThread:
-    """Runs one device until `stop`.
+    """The thread that runs one device until `stop`.
 
     Args:
         spec: the device.

@@ -119,7 +119,7 @@ _METHODS: Final[dict[str, tuple[type[Any], type[Any], Behaviour]]] = {
 
 
 class MapperRest:
-    """Serves `ping`, `device` and `devicemethod` (an `HttpService`). Runs on the connection's thread.
+    """The service of `ping`, `device` and `devicemethod` (an `HttpService`). Runs on the connection's thread.
 
     Args:
         devices: the mapper's devices.

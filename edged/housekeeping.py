@@ -51,8 +51,8 @@ class Now(msgspec.Struct, frozen=True):
 
 
 class Housekeeper(Actor):
-    """Runs chores periodically, one after the other on its thread: none is urgent, and together they load the machine
-    less.
+    """The actor that runs chores periodically, one after the other on its thread: none is urgent, and together they
+    load the machine less.
 
     A chore that fails runs again after its period; a problem is logged once, until another one occurs.
 

@@ -38,7 +38,7 @@ class _Deleted(msgspec.Struct):
 
 
 class Edged(Module):
-    """Runs the pods of this node: a slim kubelet on the bus.
+    """The module that runs the pods of this node: a slim kubelet on the bus.
 
     The module reads messages and calls the sync loop; it never waits. The way of a pod through edged:
 

@@ -10,7 +10,7 @@ Event_contra = TypeVar("Event_contra", contravariant=True)
 
 
 class SyncEvents(Protocol[Event_contra]):
-    """Takes the events of a part for the sync loop (the channels that kubelet's syncLoopIteration reads)."""
+    """A receiver of a part's events for the sync loop (the channels that kubelet's syncLoopIteration reads)."""
 
     def handle(self, event: Event_contra) -> None:
         """Take an event now; on the edged module's thread."""

@@ -49,7 +49,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class EmptyDirMonitor(Actor):
-    """Measures the emptyDir volumes of pods with a limit, on a thread of its own.
+    """The actor that measures the emptyDir volumes of pods with a limit, on a thread of its own.
 
     It is asked every ten seconds, the period of kubelet's eviction manager; in between a pod may exceed its limit. A
     volume of very many files is counted over several measurements. Volumes in memory are not measured: the kernel
@@ -95,7 +95,8 @@ def limited_volumes(pod: Pod) -> list[str]:
 
 
 class VolumeManager:
-    """Finds storage drivers, stages and publishes their volumes, and evicts pods whose volumes grow too large.
+    """The manager that finds storage drivers, stages and publishes volumes, and evicts pods whose volumes are too
+    large.
 
     It is a kubelet's volume manager and plug-in manager. Used on the edged module's thread, except `volumes`, which pod
     workers use.

@@ -25,7 +25,7 @@ _EVENT_OPERATIONS = _WHOLE | {Operation.PATCH}
 
 
 class MessageClass(StrEnum):
-    """Decides how long a message to the cloud is kept.
+    """The class of a message to the cloud, which decides how long it is kept.
 
     | class | meaning | kept in the outbox | without room |
     |---|---|---|---|

@@ -47,7 +47,7 @@ def agreement(answer: str) -> Agreement:
 
 
 class Deflater:
-    """Compresses the messages of one connection.
+    """The compressor of the messages of one connection.
 
     Args:
         agreed: the accepted parameters.

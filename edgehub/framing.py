@@ -66,7 +66,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class FrameReader:
-    """Splits a server's byte stream into messages.
+    """A reader of messages from a server's byte stream.
 
     Args:
         limit: largest message in bytes; larger ones become `Skipped`.

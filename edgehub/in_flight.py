@@ -23,7 +23,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class InFlight:
-    """Counts messages from their delivery to metamanager until its answer leaves. Thread-safe; one thread enters.
+    """A count of messages from their delivery to metamanager until its answer leaves. Thread-safe; one thread enters.
 
     When too many bytes are in flight, `enter` blocks the link's thread for a moment, so that further messages wait in
     the network. It blocks for half a second at most, because the same thread also writes and keeps the link alive.

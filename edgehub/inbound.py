@@ -40,7 +40,7 @@ class LinkHooks(msgspec.Struct, frozen=True):
 
 
 class Inbound:
-    """Delivers the messages of a link (`edgehub.link.LinkEvents`) to modules, on the thread that runs the link.
+    """The delivery of a link's messages (`edgehub.link.LinkEvents`) to modules, on the thread that runs the link.
 
     It decodes frames here and not on the module's thread, so an object from the cloud is one hand-over away from
     metamanager. A broadcast does not wait for room in an inbox: messages that metamanager is too slow for become dead

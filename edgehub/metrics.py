@@ -18,7 +18,7 @@ R = TypeVar("R", bound=str)
 
 
 class LinkCollector(Collector):
-    """Exports the counters at each scrape.
+    """The collector that exports the counters at each scrape.
 
     Args:
         counters: as returned by `edgehub.install`.

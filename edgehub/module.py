@@ -41,7 +41,7 @@ from edgehub.subject import named
 
 
 class LinkRunner(Actor):
-    """Runs each link that it receives until the link ends, and reports the end to `inbound`.
+    """The actor that runs each link until the link ends, and reports the end to `inbound`.
 
     It reads no other message meanwhile, so close the link before stopping the actor.
     """
@@ -71,7 +71,7 @@ _AFTER_ANOTHER = (Refusal.NO_ROOM, "an earlier message has found no room")
 
 
 class EdgeHub(Module):
-    """Keeps a link to the cloud.
+    """The module that keeps a link to the cloud.
 
     Every message sent to the module enters `Outgoing`, is written to the outbox if its class is kept, passes the rate
     limit, and goes to the link. `Inbound` delivers the cloud's messages. The module decides when to dial, and sends

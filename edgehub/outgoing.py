@@ -55,7 +55,7 @@ class OutboxChanges(NamedTuple):
 
 
 class Ledger:
-    """Numbers the kept entries and collects the changes that the outbox has to write.
+    """The numbers of the kept entries, and the changes that the outbox has to write.
 
     Until `open`, no entry is stored and all may leave. Rows are removed in the order of their departure, so that a
     crash never leaves a state without the newer ones made after it.
@@ -135,7 +135,7 @@ class Ledger:
 
 
 class Outgoing:
-    """Queues messages for the cloud and delivers the kept ones at least once, with unchanged ids.
+    """The queue of messages for the cloud, which delivers the kept ones at least once, with unchanged ids.
 
     An entry is in one of three states, and then released:
 

@@ -17,7 +17,7 @@ class Flow(NamedTuple):
 
 
 class PingDeadline:
-    """Extends the read deadline by the time that the ping needs to reach the peer. Times are monotonic seconds.
+    """The read deadline, extended by the time that the ping needs to reach the peer. Times are monotonic seconds.
 
     A ping stands behind everything sent before it. Over a link of a few kilobytes a second, one large message takes
     longer than the read deadline allows. A link that declared the peer dead then would send the message again on the

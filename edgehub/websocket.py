@@ -294,7 +294,7 @@ _SEQUENCE = struct.Struct("!Q")
 
 
 class FrameWriter:
-    """Queues frames in the order of sending, and confirms them by pings.
+    """A queue of frames in the order of sending, which confirms them by pings.
 
     A successful write only means that the kernel has the bytes. So a ping follows unconfirmed frames: a peer reads in
     order, and its pong proves that it has read everything before the ping. This costs one small frame each way in every

@@ -9,14 +9,14 @@ from metamanager.store import Store
 
 
 class Delivers(Protocol):
-    """Sends replies (`MetaManager`)."""
+    """The sender of replies (`MetaManager`)."""
 
     def deliver(self, reply: Reply) -> None:
         """Send a reply."""
 
 
 class Reports(Protocol):
-    """Reports whether the database takes changes (`StoreHealth`)."""
+    """A listener that learns whether the database takes changes (`StoreHealth`)."""
 
     @property
     def is_failing(self) -> bool:
@@ -30,7 +30,7 @@ class Reports(Protocol):
 
 
 class Batch:
-    """Collects the outcomes of messages, commits their changes together, then sends their replies in order.
+    """The outcomes of several messages: their changes are committed together, then their replies are sent in order.
 
     So one fsync serves many messages, and no acknowledgement leaves before its object is on the disk. The module ends a
     batch when its inbox is empty, or after `Module.batch_limit` messages.

@@ -154,7 +154,8 @@ def _json(value: Json) -> msgspec.Raw:
 
 
 class MetaClient:
-    """Calls metamanager and blocks until the answer; for worker actors. A module's thread uses `AsyncMetaClient`.
+    """A client of metamanager that blocks until the answer; for worker actors. A module's thread uses
+    `AsyncMetaClient`.
 
     Args:
         hive: of metamanager.
@@ -217,7 +218,8 @@ class MetaClient:
 
 
 class AsyncMetaClient:
-    """Calls metamanager without blocking: `then` is called with the value or the `CallError`, on the module's thread.
+    """A client of metamanager that does not block: `then` is called with the value or the `CallError`, on the module's
+    thread.
 
     Args:
         module: the caller; its name is the source of the requests.

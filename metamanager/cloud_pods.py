@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class CloudPods:
-    """Compares the store's pods with the cloud's in both directions, when pushes may have been missed.
+    """The comparison of the store's pods with the cloud's in both directions, when pushes may have been missed.
 
     Pods that the store lacks come with the list (`metamanager.pod_list`), including those with a deletionTimestamp,
     whose end edged confirms. Stored pods that a complete list lacks are queried one by one, and end if the cloud does
@@ -97,7 +97,7 @@ class CloudPods:
 
 
 class AbsentPods:
-    """Queries the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
+    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
     twice: the pod no longer exists. Pods that the cloud has after all stay, and so do pods without an answer.

@@ -23,7 +23,7 @@ class Rows(Protocol):
 
 
 class EventStore:
-    """Keeps the newest objects of a type: a new one deletes the oldest beyond the limit, in the same transaction.
+    """A store of the newest objects of a type: a new one deletes the oldest beyond the limit, in the same transaction.
 
     A lost transaction may leave one object too many until the next start.
 

@@ -47,7 +47,7 @@ class _Note(NamedTuple):
 
 
 class History:
-    """Notes each change in the transaction that makes it. All methods raise `sqlite3.Error`.
+    """The changes, each noted in the transaction that makes it. All methods raise `sqlite3.Error`.
 
     A note has the whole new state, because to compute a difference would delay the cloud's acknowledgement. The number
     of notes is limited for each object and in sum; the oldest are deleted. In place of secrets they contain marks that

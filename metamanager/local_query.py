@@ -28,7 +28,8 @@ _MAY_BE_STORED = (Origin.CLOUD_FIRST, Origin.STORE_REFRESHED)
 
 
 class LocalQuery:
-    """Answers requests from the store, and keeps the cloud's answers, so that the node has them without a connection.
+    """A handler that answers requests from the store, and keeps the cloud's answers, so that the node has them without
+    a connection.
 
     Args:
         store: the database.

@@ -9,7 +9,7 @@ from metamanager.store_health import StoreStatistics
 
 
 class StoreCollector(Collector):
-    """Exports the statistics and the sizes of the files at each scrape.
+    """The collector that exports the statistics and the sizes of the files at each scrape.
 
     Args:
         statistics: of the database.

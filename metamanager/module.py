@@ -60,7 +60,7 @@ class MetaSettings(msgspec.Struct, frozen=True):
 
 
 class MetaManager(Module):
-    """Stores the objects that the cloud sends, and answers this node's requests for them.
+    """The module that stores the objects that the cloud sends, and answers this node's requests for them.
 
     It follows `metamanager.rules` for each message, and replies when the change is committed (`Batch`). The content of
     an object stays byte for byte as received. A failure of the database does not end the module, for edged continues

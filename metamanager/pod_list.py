@@ -75,7 +75,7 @@ class PodListing(msgspec.Struct, frozen=True):
 
 
 class PodList:
-    """Requests the list of this node's pods and stores it.
+    """The list of this node's pods, requested from the cloud and stored.
 
     Args:
         module: metamanager.

@@ -75,7 +75,8 @@ class CommitEntry(msgspec.Struct, frozen=True):
 
 
 class RecordingStore:
-    """Wraps a `Store` and reports every commit, rollback and refused change, and its contents at the opening.
+    """A `Store` that passes calls on to another, and reports every commit, rollback and refused change, and its
+    contents at the opening.
 
     Rows are kept unredacted in memory and written without secrets. Stored secrets, also of earlier runs, go
     to the redactor.

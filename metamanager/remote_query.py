@@ -60,7 +60,7 @@ def question_about(namespace: str, name: str, uid: str) -> Question:
 
 
 class RemoteQuery:
-    """Sends requests to the cloud and reports their answers (KubeEdge's processRemote).
+    """The sender of requests to the cloud, which reports their answers (KubeEdge's processRemote).
 
     Each query has a new id, so that the cloud's answer arrives here and is stored before it reaches the requests.
     Nothing blocks: the answer is handled on the module's thread. Equal queries share one message while it is open:

@@ -90,7 +90,7 @@ class Outcome(NamedTuple):
 
 
 class StoreChanges(Protocol):
-    """Takes changes of the store that belong to no message of the inbox (`MetaManager`)."""
+    """A receiver of changes of the store that belong to no message of the inbox (`MetaManager`)."""
 
     def add_change(self, outcome: Outcome) -> None:
         """Commit a change that is in the store, and send its replies, after the messages that wait in the inbox."""

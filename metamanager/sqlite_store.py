@@ -46,7 +46,7 @@ _SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TO
 
 
 class Puts:
-    """Collects rows to write, and remembers the states of objects.
+    """Rows to write, and the states of objects.
 
     A statement for each row would cost half as much as the row itself, and release the interpreter to other threads,
     which return it late. `Store.put` has to return immediately whether the row replaces the stored one. The stored

@@ -20,7 +20,7 @@ VOLUME_SECONDS: Final = 60.0
 
 
 class Steps:
-    """Makes the replies of each step of `table`; queries to the cloud and to edged reply later.
+    """The replies of each step of `table`; queries to the cloud and to edged reply later.
 
     Args:
         module: metamanager; its thread calls everything here.

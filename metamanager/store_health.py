@@ -25,7 +25,7 @@ class StoreStatistics:
 
 
 class StoreHealth:
-    """Turns the results of commits into the module's readiness, its metrics and the log.
+    """The health of the store: the module's readiness, its metrics and the log, by the results of commits.
 
     While the database refuses changes, the module is not ready and writes a probe every `PROBE_AFTER` seconds:
     without a cloud there may be no other write for a long time. edged receives a message to check the disk immediately.

@@ -34,7 +34,7 @@ UNUSED: Final = "no pod uses it"
 
 
 class Unreferenced:
-    """Checks for unreferenced configmaps and secrets, and deletes them.
+    """The periodic deletion of unreferenced configmaps and secrets.
 
     KubeEdge's edge keeps every configmap and secret. That leaves secrets on a machine that runs nothing with a right to
     read them. Here, where the store answers first, it would also be wrong: a restarted cloud pushes changes only of

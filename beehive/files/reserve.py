@@ -28,7 +28,7 @@ _AMPLE: Final = 4
 
 
 class Reserve:
-    """Keeps room on the disk for what must be written, such as deletions, in a file beside the database.
+    """Room on the disk for what must be written, such as deletions, in a file beside the database.
 
     A full disk admits no commit, not even of a deletion, so nothing would ever free room. If a deletion fails, this
     file is removed, the deletion committed, and the file made again once there is ample room. Nothing here raises:

@@ -57,7 +57,7 @@ class _Branch:
 
 
 class Walk:
-    """Iterates over all entries below a directory; each directory comes before its own entries.
+    """An iterator over all entries below a directory; each directory comes before its own entries.
 
     Entries that vanish meanwhile or cannot be opened are left out. Its descriptors are closed at the end, by `close`,
     and as soon as nobody refers to it: an error within a loop leaves none open. Raises OSError if the directory itself

@@ -60,7 +60,7 @@ def _is_of_browser(request: Request) -> bool:
 
 
 class BrowserGuard(AdmittingService):
-    """Refuses requests of pages in browsers and passes all others to another `HttpService`.
+    """A guard that refuses requests of pages in browsers, and passes all others to another `HttpService`.
 
     A page may send requests to its own machine, and reads the answers when its own host name resolves
     to that machine (DNS rebinding).

@@ -19,7 +19,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 class ConnectionServer(ABC):
-    """Accepts and serves connections between `start` and `stop`.
+    """A server that accepts and serves connections between `start` and `stop`.
 
     Args:
         listening: bound; closed by `stop`.

@@ -62,7 +62,7 @@ _Result = TypeVar("_Result")
 
 
 class HttpServer(ConnectionServer):
-    """Serves an `HttpService` on one socket, between `start` and `stop`.
+    """A server of an `HttpService` on one socket, between `start` and `stop`.
 
     Beyond `REFUSALS` in a second, a refusal (401, 403, 429), and over HTTPS any answer to a client without credentials,
     is held back for a moment, while its connection makes room for others: clients without rights that ask without

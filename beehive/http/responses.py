@@ -58,7 +58,7 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Takeover(msgspec.Struct, frozen=True):
-    """Hands the connection over to the handler; `Request.rest` has the bytes already read. It is closed afterwards."""
+    """The connection, given to the handler; `Request.rest` has the bytes already read. It is closed afterwards."""
 
     carry_on: Callable[[socket.socket], None]
     done: Callable[[], object]

@@ -13,7 +13,7 @@ READ: Final = ("GET", "HEAD")
 
 
 class HttpService(Protocol):
-    """Serves the requests of an `HttpServer`."""
+    """The service that answers the requests of an `HttpServer`."""
 
     def serve(self, request: Request) -> Reply:
         """Return the reply. An HttpStatusError becomes the response."""
@@ -69,7 +69,7 @@ class HttpRoute(msgspec.Struct, frozen=True):
 
 
 class Router:
-    """Calls the handler whose pattern matches the path (`HttpService`); its 404 lists all patterns.
+    """A router to the handler whose pattern matches the path (`HttpService`); its 404 lists all patterns.
 
     Args:
         routes: of several that match, the first with the request's method serves it.

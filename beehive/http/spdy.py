@@ -249,7 +249,7 @@ DICTIONARY: Final = b"".join(map(counted, _WORDS)) + _REST.encode()
 
 
 class HeaderPacker:
-    """Makes header blocks without the dictionary. zlib's own header names this, and every zlib decoder reads them."""
+    """A writer of header blocks without dictionary. zlib's own header names this, and every zlib decoder reads them."""
 
     def __init__(self) -> None:
         self._compressor = zlib.compressobj()
@@ -262,7 +262,7 @@ class HeaderPacker:
 
 
 class HeaderUnpacker:
-    """Reads header blocks, in the order of their frames."""
+    """A reader of header blocks, in the order of their frames."""
 
     def __init__(self) -> None:
         self._decompressor = zlib.decompressobj(zdict=DICTIONARY)

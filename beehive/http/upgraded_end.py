@@ -88,7 +88,7 @@ class _WebSocket:
 
 
 class UpgradedEnd:
-    """Reads what a server sends, to tell an end from a cut. Other protocols than SPDY and WebSocket, and answers
+    """A reader of a server's bytes, to tell an end from a cut. Other protocols than SPDY and WebSocket, and answers
     without an upgrade, are taken for whole.
 
     Args:

@@ -76,7 +76,7 @@ _ENDINGS = 8
 
 
 class Scheduler:
-    """Runs greenlets one at a time, in one thread; the next one is drawn from a seed.
+    """A scheduler that runs greenlets one at a time, in one thread; the next one is drawn from a seed.
 
     A greenlet that waits is parked. The code outside of them (a test's own code) runs the scheduler whenever it waits.
 

@@ -56,7 +56,7 @@ _pieces = msgpack_decoder(list[bytes | msgspec.msgpack.Ext])
 
 
 class ContentSplitter:
-    """Replaces the large contents of records by references, for one file."""
+    """A splitter that replaces the large contents of records by references, for one file."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()
@@ -103,7 +103,7 @@ class ContentSplitter:
 
 
 class ContentJoiner:
-    """Resolves the references in the records of one file.
+    """A joiner that resolves the references in the records of one file.
 
     Args:
         descriptor: of the file.

@@ -43,7 +43,7 @@ AnyEntry = Delivery | TimerRun | ModuleFailed | Entry
 
 
 class EntrySink:
-    """Takes the entries of store, runtime, links and other parts that are recorded.
+    """A sink for the entries of store, runtime, links and other parts that are recorded.
 
     Args:
         clock: for the entries' times.
@@ -80,7 +80,7 @@ class RecorderNote(msgspec.Struct, frozen=True):
 
 
 class Serialiser:
-    """Converts entries to records.
+    """A converter of entries to records.
 
     Args:
         origin: of the trace, in monotonic seconds.

@@ -88,7 +88,7 @@ _PLAIN: Final = (msgspec.Raw, str, bytes, type(None))
 
 
 class FlightRecorder:
-    """Keeps the last minute of a hive in memory, and writes it as a trace on demand.
+    """A recorder that keeps the last minute of a hive in memory, and writes it as a trace on demand.
 
         recorder = FlightRecorder(runtime.clock)
         hive = Hive(runtime, taps=(recorder,))

@@ -41,7 +41,7 @@ _WANTED = "a trace of edgecore, a directory of its parts (*.trace), or a capture
 
 
 class TraceReader:
-    """Iterates once over the records of a trace, with one record in memory at a time.
+    """A reader that iterates once over the records of a trace, with one record in memory at a time.
 
         with read(path) as trace:
             for record in trace: ...
@@ -228,7 +228,7 @@ _line = json_decoder(_Line)
 
 
 class ForeignFrames:
-    """Iterates over the header and the records of a capture.
+    """An iterator over the header and the records of a capture.
 
     Args:
         file: open for reading bytes, at its beginning.

@@ -236,7 +236,7 @@ _HOW: Final[dict[str, Redact]] = {
 
 
 class Redactor:
-    """Replaces secrets in contents, frames and texts by hashes. Thread-safe.
+    """A redactor that replaces secrets in contents, frames and texts by hashes. Thread-safe.
 
     Args:
         known: values that are secret in any place; secrets that are found by their form are added to it.

@@ -11,7 +11,7 @@ MARK: Final = "redacted:"
 
 
 class SecretMarks:
-    """Replaces single values, and the values of `KnownSecrets` within a text. Thread-safe.
+    """The replacement of single values, and the values of `KnownSecrets` within a text. Thread-safe.
 
     Args:
         known: values that are secret in any place; hidden values are added.

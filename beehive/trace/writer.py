@@ -30,7 +30,7 @@ _FEWEST: Final = 4
 
 
 class Writer(Protocol):
-    """Writes records in the order of their time."""
+    """A writer of records in the order of their time."""
 
     def write(self, records: Iterable[Record]) -> None:
         """Append records and pass them to the operating system.

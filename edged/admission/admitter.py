@@ -14,7 +14,7 @@ from modules.apimachinery.types import Pod
 
 
 class PodAdmitter:
-    """Decides whether this node runs a pod. Lives on the edged module's thread.
+    """The admission of pods by this node. Lives on the edged module's thread.
 
     Args:
         settings: the node's name and the sysctls that it allows.

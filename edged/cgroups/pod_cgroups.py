@@ -19,7 +19,7 @@ from modules.apimachinery.types import Pod
 
 
 class PodCgroups:
-    """Makes, sets and removes the cgroups of pods. Several workers use it at the same time, each for another pod.
+    """The manager of pods' cgroups. Several workers use it at the same time, each for another pod.
 
     A pod's cgroup is made before its sandbox and removed after its last container. The weight of a class is the sum of
     its pods, so each new, changed or removed pod may change it (kubelet's UpdateQOSCgroups).

@@ -137,7 +137,7 @@ class CgroupFiles:
 
 
 class _cgroup_errors:  # noqa: N801 - a context manager that is used as a function
-    """Turns an OSError into a CgroupError with the attempted operation."""
+    """A context that turns an OSError into a CgroupError with the attempted operation."""
 
     def __init__(self, attempt: str, on: Path | str, hint: str = "") -> None:
         self._attempt, self._on, self._hint = attempt, on, hint

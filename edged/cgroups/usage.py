@@ -27,7 +27,7 @@ class GroupUsage(NamedTuple):
 
 
 class UsageFiles:
-    """Reads the usage of control groups.
+    """The reader of the usage of control groups.
 
     Args:
         hierarchies: of the machine, the unified one with its controllers.

@@ -20,7 +20,7 @@ REPEATED_SECONDS: Final = 60.0
 
 
 class Chains:
-    """Keeps the chain of each pod. Thread-safe; never blocks on the disk, which is `ChainWriter`'s.
+    """The chain of each pod. Thread-safe; never blocks on the disk, which is `ChainWriter`'s.
 
     Args:
         known: chains from the file, the newest last.

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChainFile:
-    """Reads and writes the file; for one thread at a time. No method raises: nothing depends on the chains.
+    """The file, to be read and written by one thread at a time. No method raises: nothing depends on the chains.
 
     A power cut leaves a last line that is not whole, which is skipped. A file that is damaged otherwise is set aside,
     and what can be read of it is kept.

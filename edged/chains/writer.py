@@ -12,7 +12,7 @@ class WriteChains(msgspec.Struct, frozen=True):
 
 
 class ChainWriter(Actor):
-    """Writes the changed chains together when it is asked to, and the rest when it stops.
+    """The actor that writes the changed chains together when it is asked to, and the rest when it stops.
 
     Args:
         chains: of the pods.

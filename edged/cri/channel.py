@@ -35,7 +35,7 @@ Answer = TypeVar("Answer", bound="Message")
 
 
 class Channel:
-    """Makes calls by gRPC's paths; their failures are CallErrors. Thread-safe."""
+    """A channel for calls by gRPC's paths; their failures are CallErrors. Thread-safe."""
 
     def __init__(self, socket: Path) -> None:
         """Connect on the first call. The runtime has gRPC's 20 s to accept a connection, as with a kubelet: the server

@@ -73,7 +73,7 @@ class StreamEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamRecorder:
-    """Records one stream."""
+    """The recorder of one stream."""
 
     def __init__(self, sink: EntrySink) -> None:
         self._sink = sink

@@ -48,7 +48,7 @@ class GrpcService(msgspec.Struct, frozen=True):
 
 
 class DevicePluginTransport(Protocol):
-    """Connects to the node's device plug-ins, and serves edged's own services for them."""
+    """The transport to the node's device plug-ins, which also serves edged's own services for them."""
 
     def serve(self, service: GrpcService) -> None:
         """Serve a service on threads of its own. Raises DeviceError when the socket cannot be made."""

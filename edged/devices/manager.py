@@ -73,7 +73,7 @@ class _DeviceRequest(msgspec.Struct, frozen=True):
 
 
 class DeviceManager:
-    """Allocates devices to containers, and frees them when their pod has ended.
+    """The manager that allocates devices to containers, and frees them when their pod has ended.
 
     A pod gets the devices of all its containers before anything of it is made, as at kubelet's admission. An extended
     resource for which no plug-in has ever registered needs no device: an administrator has written its amount into the

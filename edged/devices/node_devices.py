@@ -35,7 +35,9 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 class DeviceReader(Actor):
-    """Reads the reports of one plug-in until it disconnects, or its connection is closed; blocks meanwhile."""
+    """The actor that reads the reports of one plug-in until it disconnects, or its connection is closed; blocks
+    meanwhile.
+    """
 
     def __init__(self, resource: str, plugin: DevicePlugin, manager: DeviceManager) -> None:
         super().__init__()
@@ -63,7 +65,7 @@ class DeviceReader(Actor):
 
 
 class ChangeNotifier:
-    """Reports changes of devices: the first immediately, later ones at most once a second.
+    """The notifier of changes of devices: the first immediately, later ones at most once a second.
 
     A device that breaks and recovers all the time would otherwise cause an update of the node's status each time.
     """

@@ -29,7 +29,7 @@ def condition_changes(before: Sequence[NodeCondition], now: Sequence[NodeConditi
 
 
 class NodeEvents:
-    """Records events of the node."""
+    """The recorder of events of the node."""
 
     def __init__(self, recorder: EventRecorder, node: str) -> None:
         self._recorder = recorder

@@ -12,7 +12,7 @@ _RATE = (0.2, 20)
 
 
 class NodeEventRecorder:
-    """Records events of the node, on a module's thread.
+    """The recorder of events of the node, on a module's thread.
 
     Args:
         context: of the module that records them.

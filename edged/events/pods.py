@@ -65,7 +65,8 @@ NORMAL, WARNING = EventType.NORMAL, EventType.WARNING
 
 
 class PodEvents:
-    """Records events of pods, one method for each event, and the steps between them, which are no Events. Thread-safe.
+    """The recorder of events of pods, one method for each event, and the steps between them, which are no Events.
+    Thread-safe.
 
     Errors are quoted as in the pod's status. Output of hooks and probes never is: it may be a secret (a kubelet shows a
     probe's output, and no longer a hook's).

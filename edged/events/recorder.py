@@ -10,7 +10,7 @@ from modules.apimachinery.types import Nanoseconds, ObjectReference
 
 
 class EventRecorder:
-    """Records events on any thread, without blocking; edged's own thread does the rest, in the order of the calls.
+    """A recorder of events for any thread; it does not block: edged's thread does the rest, in the order of the calls.
 
     A message must not contain possible secrets: the output of a probe or a command, a URL with a password, the value of
     a variable.

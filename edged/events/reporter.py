@@ -84,7 +84,7 @@ class _Record(NamedTuple):
 
 
 class EventCorrelator:
-    """Combines occurrences into events, by client-go's rules and numbers:
+    """The correlator of occurrences, which combines them into events, by client-go's rules and numbers:
 
     1. *Aggregation*: ten occurrences within ten minutes that differ only by their message become one event, whose
     message begins with `(combined from similar events)`.
@@ -178,7 +178,8 @@ def _identity(about: ObjectReference) -> Hashable:
 
 
 class EventReporter:
-    """Sends events to metamanager, at a limited rate and only the newest state of each, on the edged module's thread.
+    """The reporter of events to metamanager, at a limited rate and only the newest state of each, on the edged module's
+    thread.
 
     metamanager stores the newest few hundred and passes them on to the cloud unless `modules.edged.reportEvent` is
     false. As in client-go, a lost event is not repeated. Events of one second are sent together, so that starting a pod

@@ -56,7 +56,7 @@ class Collectors(msgspec.Struct, frozen=True):
 
 
 class Evictor:
-    """Evicts pods when the node runs short of a resource.
+    """The manager that evicts pods when the node runs short of a resource.
 
     It evicts one pod at a time, and waits until it has ended: that may free enough. Before it evicts a pod, it removes
     dead containers and unused images. Critical pods are never evicted. A housekeeper of its own calls it periodically.

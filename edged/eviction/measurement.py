@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class UsageReader:
-    """Reads the usage of the node and of its pods.
+    """The reader of the usage of the node and of its pods.
 
     Args:
         runtime: names the directory of its images, and has the pods' statistics.

@@ -160,7 +160,7 @@ def _created(container: cri.Container) -> tuple[int, int]:
 
 
 class ContainerCollector:
-    """Removes dead containers and sandboxes (kubelet's containerGC).
+    """The collector of dead containers and sandboxes (kubelet's containerGC).
 
     Args:
         runtime: lists and removes them.

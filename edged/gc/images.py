@@ -114,7 +114,7 @@ def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> 
 
 
 class ImageCollector:
-    """Removes unused images (kubelet's image GC manager).
+    """The collector of unused images (kubelet's image GC manager).
 
     The housekeeper's and the evictor's threads use it at the same time. Each decides by its own listing: the images in
     use of another one, a moment earlier, would count as unused since then.

@@ -34,7 +34,7 @@ class Credentials(NamedTuple):
 
 
 class Keyring:
-    """Finds the credentials for an image in a pod's pull secrets, by kubelet's rules (pkg/credentialprovider).
+    """The credentials for an image in a pod's pull secrets, by kubelet's rules (pkg/credentialprovider).
 
     An entry names a host, optionally with a port and the beginning of a path; `*` and `?` stand for parts of a label of
     the host. All matching entries are tried, the most specific ones first. Docker Hub has several names. Errors quote

@@ -17,7 +17,7 @@ class PullFailure(NamedTuple):
 
 
 class PullBackOff:
-    """Keeps the last failure of each image, by pod; a success ends it. For several workers, each with another pod.
+    """The last failure of each image's pull, by pod; a success ends it. For several workers, each with another pod.
 
     Args:
         backoffs: the delays, those of containers.

@@ -79,7 +79,7 @@ class _Pull:
 
 
 class ImagePuller:
-    """Pulls images, each on an actor of its own, so that no worker waits for a pull. Thread-safe.
+    """The puller of images, each on an actor of its own, so that no worker waits for a pull. Thread-safe.
 
     A pod's sync requests an image and ends; the end of the pull starts the pod's next sync, which takes the result.
     Requests for the same image and credentials share one pull. The number of running pulls is limited
@@ -276,7 +276,7 @@ class ImagePuller:
 
 
 class ProgressWatch:
-    """Watches one pull from `start` to `stop`. A runtime that does not answer, or does not say it, is asked again.
+    """The watch of one pull from `start` to `stop`. A runtime that does not answer, or does not say it, is asked again.
 
     Args:
         actors: asks on an actor of its own, and has the clock.

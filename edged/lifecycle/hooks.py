@@ -27,7 +27,7 @@ class HookTarget(msgspec.Struct, frozen=True):
 
 
 class HookRunner:
-    """Runs a hook of a container and waits for its end. Blocks; used by pod workers.
+    """The runner of containers' hooks, which waits for their end. Blocks; used by pod workers.
 
     Args:
         runtime: runs commands.

@@ -17,7 +17,7 @@ _NOTHING = HookFacts()
 
 
 class PostStartHooks:
-    """Runs each postStart hook on an actor of its own.
+    """The runner of postStart hooks, each on an actor of its own.
 
     The sync of a pod that starts a container with such a hook ends there; the end of the hook queues the pod again.
     Until then the container counts as not started, and the containers after it wait (kubelet's startContainer blocks

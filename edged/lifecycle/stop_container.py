@@ -24,8 +24,8 @@ Stop = Callable[[int], None]
 
 
 class ContainerStop:
-    """Stops containers of one pod: preStop hook, termination ordering and stop share one grace period, which may be
-    shortened meanwhile. Several threads use it at the same time, each for another container.
+    """The stop of one pod's containers: preStop hook, termination ordering and stop share one grace period, which may
+    be shortened meanwhile. Several threads use it at the same time, each for another container.
 
     Args:
         actors: run a second stop when the grace period is shortened.

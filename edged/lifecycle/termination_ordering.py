@@ -9,7 +9,7 @@ from edged.pods.stop_order import StopOrder
 
 
 class TerminationOrdering:
-    """Lets each container wait for the containers that end before it, on a thread of its own.
+    """The order in which containers end: each waits for the containers before it, on a thread of its own.
 
     Args:
         waits: end the waiting when edged ends.

@@ -12,7 +12,7 @@ from edged.pods.model import PodUid
 
 
 class Limit(Protocol):
-    """Ends a wait earlier than its pod or edged do: a grace period."""
+    """A bound that ends a wait earlier than its pod or edged do: a grace period."""
 
     def limiting(self, end: Callable[[], None]) -> AbstractContextManager[None]:
         """Call `end` when the limit is reached in this context."""

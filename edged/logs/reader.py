@@ -25,7 +25,7 @@ _TURNS: Final = ReadingTurns()
 
 
 class LogReader:
-    """Reads a container's log to the end that it had at first, or follows the container until it ends.
+    """A reader of a container's log, to the end that it had at first or, if it follows the container, until that ends.
 
     What a container writes meanwhile is left out, unless it is followed: the last line is one line, and the log of a
     container that writes faster than somebody reads has an end.
@@ -135,7 +135,7 @@ class LogReader:
 
 
 class _View:
-    """Selects and formats the lines to show, and knows where a line of the container begins."""
+    """The lines to show, selected and formatted, and where a line of the container begins."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

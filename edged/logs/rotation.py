@@ -39,7 +39,7 @@ class RunningLog(msgspec.Struct, frozen=True):
 
 
 class LogRotation:
-    """Rotates the logs of running containers.
+    """The rotation of the logs of running containers.
 
     A log that is too large is renamed to `0.log.20261120-054216`, and the runtime is asked to open a new file. All
     rotated files but the newest are packed, and the oldest are removed. zlib packs a quarter of a megabyte at a time in

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class ReadingTurns:
-    """Lets one log be read at a time; the others wait in their order. Thread-safe.
+    """Turns to read a log, one at a time; the others wait in their order. Thread-safe.
 
     Lines are read and selected by the interpreter, which every other thread of edgecore needs as well: with 32 readers
     at a time each of these would wait for tens of milliseconds at each of its steps.

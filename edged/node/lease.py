@@ -29,7 +29,8 @@ class LeaseRefused(Protocol):
 
 
 class LeaseController:
-    """Creates and renews the lease of the node (kubelet's lease controller). Lives on the edged module's thread.
+    """The controller that creates and renews the node's lease (kubelet's lease controller). Lives on the edged module's
+    thread.
 
     Args:
         meta: sends the lease.

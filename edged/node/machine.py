@@ -80,7 +80,7 @@ class MachineUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class MachineInfo:
-    """Reads facts and usage of the machine from the kernel. A simulated node has its own.
+    """The reader of facts and usage of the machine from the kernel. A simulated node has its own.
 
     Args:
         consumption: measures the usage of pods; it is unknown unless given.

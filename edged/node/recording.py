@@ -61,7 +61,8 @@ class MachineInfoEntry(msgspec.Struct, frozen=True):
 
 
 class RecordingMachineInfo(MachineInfo):
-    """Records the facts and usage of the machine whenever edged receives others than before: a replay has no machine.
+    """A recorder of the facts and usage of the machine whenever edged receives others than before: a replay has no
+    machine.
 
     Args:
         figures: the source.

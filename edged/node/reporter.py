@@ -30,7 +30,7 @@ from modules.apimachinery.types import Nanoseconds, Node, NodeStatus, encode
 
 
 class NodeMetadata(Protocol):
-    """Adds labels and annotations to the Node object."""
+    """A source of labels and annotations for the Node object."""
 
     def labels(self) -> Mapping[str, str]:
         """Return the labels to set."""
@@ -40,7 +40,7 @@ class NodeMetadata(Protocol):
 
 
 class NoNodeMetadata:
-    """Adds nothing (`NodeMetadata`)."""
+    """No labels or annotations (`NodeMetadata`)."""
 
     def labels(self) -> Mapping[str, str]:
         """Return no labels."""
@@ -62,7 +62,7 @@ REGISTRATION_PAUSE: Final = 5.0
 
 
 class NodeListener(Protocol):
-    """Acts on the cloud's answers about the Node object."""
+    """A listener to the cloud's answers about the Node object."""
 
     def node_acknowledged(self) -> None:
         """Take that the cloud has acknowledged the node."""
@@ -72,7 +72,7 @@ class NodeListener(Protocol):
 
 
 class NodeReporter:
-    """Registers the node, reports its status, and corrects the parts of its object that the node decides.
+    """The reporter that registers the node, reports its status, and corrects its own parts of the Node object.
 
     The steps are a kubelet's as KubeEdge's cloud sees them: insert the node (or take the existing one), patch its
     status until it is Ready, then again when it changes, else every hour. Each step waits for its answer in a callback;

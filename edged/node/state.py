@@ -46,7 +46,7 @@ class _Facts(Struct, frozen=True):
 
 
 class LocalNode:
-    """Holds the `NodeState`. Written by the `NodeReporter` only, read by any part on any thread.
+    """The `NodeState` of this node. Written by the `NodeReporter` only, read by any part on any thread.
 
     Args:
         devices: the devices of the node, which are part of each report.

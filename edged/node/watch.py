@@ -41,7 +41,7 @@ def largest_images(images: Iterable[cri.Image], most: int) -> tuple[ContainerIma
 
 
 class NodeWatch(Actor):
-    """Inspects the machine and the status of the container runtime every status period, and reports both.
+    """The actor that inspects the machine and the runtime's status every status period, and reports both.
 
     Args:
         settings: edged's.

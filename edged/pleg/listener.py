@@ -29,7 +29,7 @@ class _Listen:
 
 
 class Listener(Actor):
-    """Receives the runtime's events, which blocks its thread, and notes them in `Hints`.
+    """The actor that receives the runtime's events, which blocks its thread, and notes them in `Hints`.
 
     It never inspects a pod, and wakes the PLEG only for a new hint. `edged` stops it by closing the runtime's client.
 

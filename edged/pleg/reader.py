@@ -61,7 +61,7 @@ def changed_pods(before: Mapping[PodUid, PodSnapshot], now: Mapping[PodUid, PodS
 
 
 class RuntimeReader:
-    """Reads snapshots and facts from a runtime. Blocks; workers and the PLEG use it, each on its own thread.
+    """A reader of snapshots and facts from a runtime. Blocks; workers and the PLEG use it, each on its own thread.
 
     Every method raises CriError when the runtime fails.
     """

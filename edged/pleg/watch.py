@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 class RuntimeWatch:
-    """Starts the PLEG and the listener. Records their observations, and logs once that the runtime cannot be reached.
+    """The watch of the runtime by the PLEG and the listener, which it starts. It records their observations, and logs
+    once that the runtime cannot be reached.
 
     Args:
         module: edged.

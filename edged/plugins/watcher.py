@@ -40,7 +40,7 @@ class Plugin(NamedTuple):
 
 
 class PluginHandler(Protocol):
-    """Registers plug-ins of one type. Called on the watcher's thread, and may block there."""
+    """A handler that registers plug-ins of one type. Called on the watcher's thread, and may block there."""
 
     def register(self, plugin: Plugin) -> None:
         """Register a plug-in, perhaps again. Raises EdgedError to refuse it; the plug-in gets the reason."""
@@ -65,7 +65,7 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class PluginWatcher(Actor):
-    """Scans the registration directory, and registers and deregisters its plug-ins with their handlers.
+    """The actor that scans the registration directory, and registers and deregisters its plug-ins with their handlers.
 
     It scans every two seconds instead of using inotify: scanning an empty directory takes microseconds, also finds
     earlier sockets, needs no thread of its own, and follows the clock, so that a simulated node scans in simulated

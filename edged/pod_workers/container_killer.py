@@ -89,7 +89,7 @@ killContainer makes it 2)."""
 
 
 class ContainerKiller:
-    """Stops containers and sandboxes, and records the events. Blocks; used by several workers at the same time.
+    """A killer of containers and sandboxes that records events. Blocks; used by several workers at the same time.
 
     Args:
         actors: run the stops of several containers concurrently.

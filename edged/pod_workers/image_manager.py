@@ -65,8 +65,8 @@ class _Requested(msgspec.Struct, frozen=True):
 
 
 class ImageManager:
-    """Looks for images and requests their pull; a failed pull is tried again only after its back-off (kubelet's
-    imageManager).
+    """The manager that looks for images and requests their pull; a failed pull is tried again only after its back-off
+    (kubelet's imageManager).
 
     Several workers use it at the same time, each for another pod. Times are of the monotonic clock, so that no pod
     waits longer because the wall clock is set back.

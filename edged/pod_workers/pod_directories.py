@@ -39,7 +39,7 @@ _LONGEST_HOSTS = 1024 * 1024
 
 
 class PodDirectories:
-    """Makes and removes the directories, volumes and logs of pods, and lists the mounts of a container.
+    """The manager of pods' directories, volumes and logs, which also lists the mounts of a container.
 
     Methods raise VolumeError, ConfigError and OSError.
 

@@ -37,7 +37,7 @@ once; most objects are needed once."""
 
 
 class PodObjects:
-    """Returns the objects that one pod needs, for one job. Each is requested once, unless it is too large to be kept.
+    """The objects that one pod needs, for one job. Each is requested once, unless it is too large to be kept.
 
     Methods raise CallError when neither the store nor the cloud answers, whether or not the object exists.
 
@@ -131,7 +131,7 @@ class PodObjects:
 
 
 class PodObjectManager:
-    """Hands out the objects of pods, and keeps the tokens from job to job. Used by several workers at the same time.
+    """The manager of pods' objects, which keeps the tokens from job to job. Used by several workers at the same time.
 
     Args:
         meta: asks metamanager; blocks.

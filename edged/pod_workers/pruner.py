@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodPruner:
-    """Removes dead containers with their logs, and dead sandboxes. Used by several workers at the same time.
+    """The pruner of dead containers with their logs, and of dead sandboxes. Used by several workers at the same time.
 
     Args:
         runtime: the container runtime.

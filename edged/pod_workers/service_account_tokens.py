@@ -30,7 +30,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class TokenManager:
-    """Keeps the tokens of all pods by pod, audience and lifetime (kubelet's token manager).
+    """The tokens of all pods by pod, audience and lifetime (kubelet's token manager).
 
     A new token is requested when four fifths of a token's lifetime, or a day, have passed. Used by several workers at
     once, by each for another pod.

@@ -63,7 +63,8 @@ class _ConfigurationParts(msgspec.Struct, frozen=True):
 
 
 class ContainerStarter:
-    """Makes sandboxes, and creates and starts containers in them. Blocks; used by several workers at the same time.
+    """A starter that makes sandboxes, and creates and starts containers in them. Blocks; used by several workers at the
+    same time.
 
     Args:
         settings: edged's.

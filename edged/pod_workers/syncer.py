@@ -63,7 +63,7 @@ class ContainerParts(Struct, frozen=True):
 
 
 class PodSyncer:
-    """Carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
+    """The syncer that carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
 
     A job begins by reading the pod from the runtime, so that it acts on the present state; one that ends the pod reads
     the lists only. It ends by reading the pod again, so that its result is reported immediately. The second reading is

@@ -47,7 +47,7 @@ class _Runtime(Protocol):
 
 
 class UserNamespaces:
-    """Gives pods users, and stores them in the pods' directories; the removal of the directory frees the users.
+    """The users given to pods, stored in the pods' directories; the removal of the directory frees the users.
 
     Args:
         paths: of pods' directories.

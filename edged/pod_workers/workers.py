@@ -112,14 +112,14 @@ class WorkQueue:
 
 
 class Syncer(Protocol):
-    """Carries out jobs (`PodSyncer`)."""
+    """A syncer that carries out jobs (`PodSyncer`)."""
 
     def sync(self, job: Job) -> Done:
         """Carry out a job; block until it is done. Errors that concern the pod are part of the result."""
 
 
 class Worker(Actor):
-    """Carries out jobs on a thread of its own.
+    """An actor that carries out jobs on a thread of its own.
 
     Args:
         syncer: carries out a job.
@@ -142,7 +142,7 @@ class Worker(Actor):
 
 
 class PodWorkers:
-    """Queues pods and gives their jobs to workers (kubelet's podWorkers).
+    """The queue of pods, which gives their jobs to workers (kubelet's podWorkers).
 
     Added pods share a few workers: a start needs the processor, and more parallel starts only slow each other down. A
     pod that ends, or whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for

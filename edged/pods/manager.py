@@ -199,7 +199,7 @@ class HeldPod(NamedTuple):
 
 
 class PodManager:
-    """Keeps the pods of this node (kubelet's pod manager): edged's desired state, and the observations of each pod.
+    """The pods of this node (kubelet's pod manager): edged's desired state, and the observations of each pod.
 
     Pods are kept by uid and not by name: a pod that was deleted and created again under its name is another pod, and
     both may be on the node for a while. Lives on the edged module's thread.

@@ -145,7 +145,7 @@ _Watches = dict[ContainerId, dict[ProbeKind, _Watch]]
 
 
 class ProbeManager:
-    """Schedules the probes of all pods of the node and keeps their results, on the edged module's thread.
+    """The manager that schedules all pods' probes and keeps their results, on the edged module's thread.
 
     Results belong to one instance of a container: the next instance begins without any. A pod without probes costs one
     pass over its containers whenever it changes.

@@ -6,9 +6,7 @@ from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 
 class Network(Protocol):
-    """Makes probes over the network. Each call blocks for `seconds` at most and raises NetworkError without a valid
-    answer.
-    """
+    """A network prober. Each call blocks for `seconds` at most, and raises NetworkError without a valid answer."""
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
         """Return the status code of the answer to a GET."""

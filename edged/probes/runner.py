@@ -27,7 +27,7 @@ class ProbeAttempt(msgspec.Struct, frozen=True):
 
 
 class ProbeRunner(Protocol):
-    """Runs one probe."""
+    """A runner of one probe."""
 
     def run(self, attempt: ProbeAttempt) -> ProbeResult:
         """Return the result. It never raises, and blocks for the attempt's seconds or a CRI call's timeout at most."""

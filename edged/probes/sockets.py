@@ -73,7 +73,7 @@ Connect = Callable[[str, int, Clock, float], socket.socket]
 
 
 class SocketNetwork:
-    """Makes probes over real sockets.
+    """A prober over real sockets.
 
     A probe waits for another process, so its deadlines are the sockets' own timeouts, as CRI calls have gRPC's;
     the remaining time is counted on the hive's clock. Addresses of pods are numeric and never looked up; the system's

@@ -66,7 +66,7 @@ class _Busy(msgspec.Struct, frozen=True):
 
 
 class ProbeWorkerPool:
-    """Hands probes to `ProbeWorker` actors, on the edged module's thread.
+    """A pool of `ProbeWorker` actors that take the probes, on the edged module's thread.
 
     A probe blocks (a container may take its time to answer), so it cannot run on the module's thread; and a thread for
     each probe would be hundreds on a full node, nearly all of them asleep. (A kubelet has a goroutine for each.)

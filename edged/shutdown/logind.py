@@ -28,7 +28,7 @@ RETRY_SECONDS: Final = 60.0
 
 
 class ShutdownSource(Protocol):
-    """Reports shutdowns of the machine and delays them."""
+    """A source that reports shutdowns of the machine and delays them."""
 
     def run(self, notify: Callable[[bool], None]) -> None:
         """Call `notify` with True before a shutdown and with False when it is cancelled, until `close`; blocks.
@@ -158,7 +158,7 @@ def _is_from_logind(bus: "Bus", signal: "BusSignal") -> bool:
 
 
 class ShutdownWatch(Actor):
-    """Runs a `ShutdownSource` on its own thread, and again `RETRY_SECONDS` after it fails.
+    """The actor that runs a `ShutdownSource` on its own thread, and again `RETRY_SECONDS` after it fails.
 
     Args:
         source: runs until it is closed.

@@ -22,7 +22,7 @@ PAUSE: Final = 0.25
 
 
 class ShutdownManager:
-    """Terminates the node's pods group by group on edged's thread, like the kubelet's shutdown manager.
+    """The kubelet's shutdown manager: it terminates the node's pods group by group, on edged's thread.
 
     Meanwhile the node is not ready and admits no pod. The next group follows when all pods of a group have ended or its
     seconds are over; after the last one the machine may shut down.

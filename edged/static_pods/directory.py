@@ -40,7 +40,7 @@ class StaticPodChanges(msgspec.Struct, frozen=True):
 
 
 class StaticPodDirectory(Actor):
-    """Reads static pods from the files of a directory, and reports changes.
+    """The actor that reads static pods from the files of a directory, and reports changes.
 
     As for a kubelet, a file should be written elsewhere and moved here. An invalid file changes nothing, and is read
     again when it changes. A file that cannot be read, or that states the uid of another file's pod, is tried again at

@@ -18,8 +18,8 @@ FILE = "file"
 
 
 class StaticPodManager:
-    """Passes static pods from the directory to edged over the bus, and keeps their mirrors, on the edged module's
-    thread.
+    """The manager that passes static pods from the directory to edged over the bus, and keeps their mirrors, on the
+    edged module's thread.
 
     Args:
         module: edged.

@@ -24,7 +24,7 @@ _Name = tuple[str, str]
 
 
 class MirrorPods:
-    """Creates and deletes mirror pods, on the edged module's thread (kubelet's handleMirrorPod).
+    """The creation and deletion of mirror pods, on the edged module's thread (kubelet's handleMirrorPod).
 
     A static pod has no object in the cloud, so the node creates a mirror of it there, and reports the pod's status as
     the mirror's. Changes of a mirror do not change the pod: a deleted mirror is created again, and a mirror without a

@@ -32,7 +32,7 @@ class PodDisk(Struct, frozen=True):
 
 
 class PodDisks:
-    """Counts the disk usage of pods, file by file. Not thread-safe.
+    """The disk usage of pods, counted file by file. Not thread-safe.
 
     Counting is the expensive part of the stats. So a count holds for a while (kubelet's volumeStatsAggPeriod), and only
     requested pods are counted. A directory with very many files is counted over several requests.

@@ -16,7 +16,7 @@ _BUSY = (0, 1, 2, 5, 6, 7)
 
 
 class ProcfsUsage:
-    """Reads the resource usage of the machine.
+    """The reader of the resource usage of the machine.
 
     Args:
         proc: mount point of the kernel's process file system.

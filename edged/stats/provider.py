@@ -41,7 +41,7 @@ DISK_PERIOD = 60.0
 
 
 class CgroupUsage:
-    """Reads the resource usage of control groups.
+    """The reader of the resource usage of control groups.
 
     Args:
         hierarchies: of the machine, the unified one with its controllers.
@@ -57,7 +57,7 @@ class CgroupUsage:
 
 
 class StatsProvider:
-    """Makes the Summary of the node and its pods on request. Thread-safe.
+    """The provider of the Summary of the node and its pods, made on request. Thread-safe.
 
     Nothing is measured without a request, and a fresh summary is reused, so that several requesters (a polling page,
     evictions) cost no more than one. A measurement calls the container runtime three times, for any number of pods.

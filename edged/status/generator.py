@@ -17,8 +17,8 @@ from modules.apimachinery.types import ContainerStatus, Nanoseconds, Pod, PodSta
 
 
 class StatusGenerator:
-    """Generates the status of a pod whenever its record changes (kubelet's generateAPIPodStatus), and passes it to the
-    `StatusManager` if it differs from the previous one. Lives on the edged module's thread.
+    """The generator of the status of a pod, which runs whenever its record changes (kubelet's generateAPIPodStatus),
+    and passes it to the `StatusManager` if it differs from the previous one. Lives on the edged module's thread.
 
     Args:
         clock: the current time.

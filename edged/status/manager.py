@@ -117,7 +117,7 @@ class HeldStatuses:
 
 
 class StatusManager:
-    """Sends the status of each pod until the cloud has acknowledged it, and then the deletion of pods that have ended.
+    """The sender of each pod's status until the cloud has acknowledged it, and then of the deletion of ended pods.
 
     One patch of a pod is under way at a time: the difference between the status that the cloud has (the last
     acknowledged one, or the status in the pod as it came) and the newest one; statuses that are set meanwhile replace

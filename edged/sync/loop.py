@@ -87,7 +87,7 @@ class _Deadline(msgspec.Struct, frozen=True):
 
 
 class SyncLoop:
-    """Reconciles the pods that the cloud wants with the pods that the runtime has, and with this node's own decisions.
+    """The reconciliation of the cloud's pods with the pods that the runtime has, and with this node's own decisions.
 
     The module calls it with messages of the bus, the parts below with events (`handle`). The machine of a pod
     (`pod_machine`) decides on the effects of an event; the loop finds the pod's record, and carries the effects out.

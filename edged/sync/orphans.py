@@ -7,8 +7,8 @@ from edged.pods.model import PodRef, PodUid
 
 
 class Orphans:
-    """Finds sandboxes, containers and files that belong to no pod: a killed agent has left them, or their pod was
-    deleted while the agent was not running.
+    """Sandboxes, containers and files that belong to no pod: a killed agent has left them, or their pod was deleted
+    while the agent was not running.
 
     Only sandboxes with this agent's own mark are orphans, and only after every source has sent its pods; while the
     store may lack pods, only pods that the cloud has disowned (`PodRecovery`). A data structure without effects.

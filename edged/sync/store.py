@@ -32,7 +32,7 @@ LONGEST_DELAY: Final = 300.0
 
 
 class LocalPods(msgspec.Struct, frozen=True):
-    """Finds the pods that belong to this node, and the ended pods that still have files or devices on it."""
+    """The pods that belong to this node, and the ended pods that still have files or devices on it."""
 
     node_name: str
     static_pods: StaticPodManager
@@ -49,7 +49,7 @@ class LocalPods(msgspec.Struct, frozen=True):
 
 
 class PodStore:
-    """Lists the store's pods when edged starts, and lets orphans be removed once every source has sent its pods.
+    """The store's pods, listed when edged starts; once every source has sent its pods, orphans may be removed.
 
     A store that is complete is believed: a pod that it does not know is an orphan. A store that is not is new, because
     the node is, or because its database was lost: the cloud is asked about each pod that runs here (`PodRecovery`).
@@ -156,7 +156,7 @@ class _Request(msgspec.Struct):
 
 
 class PodRecovery:
-    """Takes over running pods that the store does not know, because its database was lost.
+    """The take-over of running pods that the store does not know, because its database was lost.
 
     They are healthy pods, and KubeEdge's cloud does not send acknowledged pods again: as orphans they would be ended,
     or ended only to be started again. So each is requested from the cloud: a pod that the cloud has is taken over as it

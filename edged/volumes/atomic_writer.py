@@ -32,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AtomicWriter:
-    """Keeps one directory equal to a payload.
+    """A writer that keeps one directory equal to a payload.
 
         AtomicWriter(volume).write({"greeting": VolumeFile(b"hello")}, now)
 

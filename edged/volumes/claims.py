@@ -50,7 +50,7 @@ class NodeIdentity(msgspec.Struct, frozen=True):
 
 
 class ClaimSources(Protocol):
-    """Fetches the claims of the pod's namespace and their volumes from the cloud; None for a missing object."""
+    """A source of the claims of the pod's namespace and their volumes from the cloud; None for a missing object."""
 
     def claim(self, name: str) -> PersistentVolumeClaim | None:
         """Return the claim of that name."""

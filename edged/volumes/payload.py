@@ -42,7 +42,7 @@ Payload = Mapping[str, VolumeFile]
 
 
 class VolumeSources(Protocol):
-    """Returns the objects in the pod's namespace for its volumes, already fetched; None for a missing object."""
+    """The objects in the pod's namespace for its volumes, already fetched; None for a missing object."""
 
     def config_map(self, name: str) -> ConfigMap | None:
         """Return the configmap of that name."""

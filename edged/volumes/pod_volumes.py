@@ -46,7 +46,7 @@ class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):
 
 
 class PodVolumes:
-    """Sets up and removes the volumes of pods. Several workers use it at the same time, each for another pod.
+    """The volumes of pods, set up and removed here. Several workers use it at the same time, each for another pod.
 
     Mounts are found in the kernel's table, and a driver's published volumes in records beside them, so that an agent
     can remove the volumes of a pod that an earlier one has set up.

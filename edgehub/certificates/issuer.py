@@ -19,7 +19,7 @@ COMMAND: Final = (sys.executable, "-m", "edgehub.certificates.issue")
 
 
 class CertificateIssuer(Protocol):
-    """Stores new certificates in their files; `SubprocessIssuer` implements it."""
+    """An issuer that stores new certificates in their files; `SubprocessIssuer` implements it."""
 
     def obtain(self, settings: CertificateSettings, *, renew: bool, wanted: Callable[[], bool]) -> None:
         """Obtain a certificate while `wanted` returns True. Blocks; raises CertificateError."""
@@ -29,7 +29,7 @@ class CertificateIssuer(Protocol):
 
 
 class SubprocessIssuer:
-    """Runs `edgehub.certificates.issue` and waits for it on the caller's thread.
+    """An issuer that runs `edgehub.certificates.issue` and waits for it on the caller's thread.
 
     The request goes through a pipe, so that the token is in no command line. The process is killed after the timeout,
     and by `cancel`.

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class CertificateManager:
-    """Reads the node's certificate, and obtains a new one when it is unusable or due for renewal.
+    """The manager that reads the node's certificate, and obtains a new one when it is unusable or due for renewal.
 
     The links and the `Renewer` share one object; its state is in the files and the counters.
 

@@ -125,7 +125,7 @@ class CertificateResponse(NamedTuple):
 
 
 class CertificateServer:
-    """Asks one server for its CA (`GET /ca.crt`) and for certificates (`GET /edge.crt`).
+    """A client of one server, for its CA (`GET /ca.crt`) and for certificates (`GET /edge.crt`).
 
     Every call blocks, for at most `SECONDS`; it runs in short processes only.
 

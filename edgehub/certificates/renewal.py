@@ -24,7 +24,7 @@ CHECK: Final = "check"
 
 
 class Renewer(Actor):
-    """Renews the node's certificate in time, on its own thread, and reports when the files hold the new one.
+    """The actor that renews the node's certificate in time on its own thread, and reports when the files hold it.
 
     It reads the file at least every hour, because the wall clock may jump and somebody may replace the file. After a
     renewal it waits at least for the back-off: with a clock that is ahead, each new certificate is due immediately, and

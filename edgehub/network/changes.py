@@ -15,7 +15,7 @@ devices with a default route are remembered, and longer: each pod has a device.
 
 
 class NetworkChanges:
-    """Remembers interfaces, addresses and routes, and reports changes.
+    """The state of interfaces, addresses and routes, which reports its changes.
 
     The kernel repeats itself: each router advertisement renews known addresses and routes. State from before the first
     notification is unknown, so its end counts as a change.

@@ -20,7 +20,7 @@ _MOST_DOUBLED: Final = 10
 
 
 class NetworkWatch(Protocol):
-    """Reports changes of the network; `edgehub.network.netlink` implements it."""
+    """A watch that reports changes of the network; `edgehub.network.netlink` implements it."""
 
     def run(self, changed: Callable[[str], None]) -> None:
         """Call `changed` with a text for each change until `close`. Blocks; raises OSError when it fails."""
@@ -34,7 +34,7 @@ WatchNetwork = Callable[[], NetworkWatch]
 
 
 class NetworkWatcher(Actor):
-    """Runs the watch that it receives until its end; close the watch before stopping the actor.
+    """The actor that runs the network's watch until its end; close the watch before stopping the actor.
 
     Args:
         changed: called with each change; does not block.
@@ -53,7 +53,7 @@ class NetworkWatcher(Actor):
 
 
 class NetworkGuard:
-    """Starts the watch of the network, and limits how often its changes may cause a dial.
+    """A guard that starts the watch of the network, and limits how often its changes may cause a dial.
 
     Args:
         context: the module.

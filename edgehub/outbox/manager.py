@@ -23,7 +23,7 @@ class Write(OutboxChanges):
 
 
 class OutboxWriter(Actor):
-    """Writes changes to the outbox on its own thread.
+    """The actor that writes changes to the outbox on its own thread.
 
     A flush may take seconds on a worn card. On the module's thread it would delay acknowledgements and keepalives, and
     the cloud would take the node for dead. While one change is written, the next one grows: the slower the disk, the
@@ -69,7 +69,7 @@ _NO_CLOCK: Final = 1_700_000_000_000
 
 
 class OutboxManager:
-    """Opens the outbox, writes one change at a time, and releases messages that have settled.
+    """The manager of the outbox, which opens it, writes one change at a time, and releases messages that have settled.
 
     It runs on the module's thread and leaves writing to the `OutboxWriter`.
 

@@ -39,7 +39,7 @@ class OutboxEntry(msgspec.Struct, frozen=True):
 
 
 class RecordingOutbox:
-    """Wraps an `OutboxStore` and reports its contents at the opening, and failures.
+    """An `OutboxStore` that passes calls on to another, and reports its contents at the opening, and failures.
 
     The contents come from an earlier run. Later writes need no record: the trace has the frames that the node sent.
     """

@@ -258,7 +258,7 @@ _log = logging.getLogger(__name__)
 
 
 class Failures:
-    """Converts exceptions of handlers to API errors; counts and logs them."""
+    """The failures of handlers: their exceptions, converted to API errors, counted and logged."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -14,7 +14,7 @@ class Revision(NamedTuple):
 
 
 class Lister(Protocol):
-    """Reads objects, in the manner of client-go's listers. Returned objects must not be changed."""
+    """A reader of objects, in the manner of client-go's listers. Returned objects must not be changed."""
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return an object, or None."""

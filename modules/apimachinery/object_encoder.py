@@ -69,7 +69,7 @@ def _values(obj: Any, path: tuple[str | int | Elements, ...]) -> Iterator[Any]:
 
 
 class ObjectEncoder:
-    """Encodes objects of one kind: whole, as rows of a table (`kubectl get`), or their metadata only.
+    """An encoder of objects of one kind: whole, as rows of a table (`kubectl get`), or their metadata only.
 
     Args:
         resource: kind of the objects.

@@ -7,7 +7,7 @@ from modules.apimachinery.kinds import ObjectKey
 
 
 class ReferenceIndex:
-    """Counts, by object and node, the pods that refer to the object.
+    """The number of pods that refer to an object, by object and node.
 
     An update costs as much as the pod has references, a query one or two lookups, for any number of pods. Equal keys
     are kept once: thousands of pods refer to one service account.

@@ -217,7 +217,7 @@ class _Part:
 
 
 class _Sizes:
-    """Measures the events of one text."""
+    """The sizes of one text's events."""
 
     def __init__(self, depth: int, *, shares_aliases: bool) -> None:
         self._depth = depth

@@ -39,7 +39,7 @@ _WARNING: Final = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class RestClient:
-    """Sends requests to one API server; each on a connection of its own.
+    """A client of one API server; each request is sent on a connection of its own.
 
     All methods raise StatusError for a refusal, UnreachableError when no server answers, and KubectlError for an answer
     that is too long or not JSON.

@@ -9,7 +9,7 @@ BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 
 class Durations:
-    """Counts durations by bucket. One thread writes; any may read, and then finds all but perhaps the newest."""
+    """Numbers of durations by bucket. One thread writes; any may read, and then finds all but perhaps the newest."""
 
     __slots__ = ("_counts", "total")
 

@@ -23,7 +23,7 @@ Connect = Callable[[Runtime], KubeApi]
 
 
 class KindWatch:
-    """Watches custom resources. The embedded API server has the kinds from the start; in a cluster a person defines
+    """A watch of custom resources. The embedded API server has the kinds from the start; in a cluster a person defines
     them, by a file in `deploy/`.
 
     Args:

@@ -20,8 +20,8 @@ _LONGEST: Final = 300
 
 
 class Refusals:
-    """Counts refused requests by reason and kind, and logs them: per node ten at once, then one in ten seconds, so that
-    a hostile node's hundred thousand requests make few lines.
+    """The refused requests, counted by reason and kind, and logged: per node ten at once, then one in ten seconds, so
+    that a hostile node's hundred thousand requests make few lines.
 
     Args:
         clock: for the rate of the lines.

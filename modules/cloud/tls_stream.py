@@ -11,7 +11,7 @@ _RECORD: Final = 16 * 1024
 
 
 class TlsStream:
-    """Converts the bytes of a TCP connection to the plain bytes in it, and back. Never blocks; for one thread.
+    """The TLS of a TCP connection: the conversion of its bytes to plain ones, and back. Never blocks; for one thread.
 
     It sends no `close_notify`: HTTP/1.1 and websocket messages carry their own length.
 

@@ -75,7 +75,7 @@ def _named(session: Session, ref: ObjectRef) -> list[JsonObject]:
 
 
 class _RelatedObjects:
-    """Asks the server for the related objects of an object; objects that it does not have or refuses are left out."""
+    """The related objects of an object; those that the server does not have or refuses are left out."""
 
     def __init__(self, session: Session, *, events: bool) -> None:
         self._session = session

@@ -65,7 +65,7 @@ class ApiResource(msgspec.Struct, frozen=True):
 
 
 class RestMapper:
-    """Finds the resources of a server, which it asks when they are first needed."""
+    """The resources of a server, requested when they are first needed."""
 
     def __init__(self, client: RestClient) -> None:
         self._client = client

@@ -82,7 +82,7 @@ def event_row(event: JsonObject, now: float) -> list[str]:
 
 
 class _EventPrinter:
-    """Prints events in the form of `-o`."""
+    """A printer of events in the form of `-o`."""
 
     def __init__(self, session: Session, chosen: Any, listing: Listing) -> None:
         self._session = session

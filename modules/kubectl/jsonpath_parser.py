@@ -109,7 +109,7 @@ def parse(template: str) -> list[Path]:
 
 
 class _Expression:
-    """Reads one expression, from behind its opening brace to behind its closing one."""
+    """A parser of one expression, from behind its opening brace to behind its closing one."""
 
     def __init__(self, text: str, place: int, template: str) -> None:
         self.place = place

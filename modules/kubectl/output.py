@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class ObjectPrinter(Protocol):
-    """Prints objects in one form."""
+    """A printer of objects in one form."""
 
     def show(self, found: Sequence[Found], *, single: bool) -> None:
         """Print objects.
@@ -58,7 +58,7 @@ def _own_columns(resource: ApiResource) -> Sequence[Column]:
 
 
 class TablePrinter:
-    """Prints tables; a blank line and a head of its own for each resource.
+    """A printer of tables; a blank line and a head of its own for each resource.
 
     Args:
         options: which columns there are.

@@ -10,7 +10,7 @@ from modules.cli.rest import path_of
 
 
 class ApiReader(Protocol):
-    """Reads objects of the Kubernetes API (`RestClient`)."""
+    """A reader of objects of the Kubernetes API (`RestClient`)."""
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> JsonObject:
         """Return the answer to a GET. Raises KubectlError."""

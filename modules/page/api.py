@@ -128,7 +128,7 @@ class WatchedFleet:
 
 
 class FleetApi:
-    """Answers the page's questions about a fleet; whoever asks has been checked.
+    """The answers to the page's questions about a fleet; whoever asks has been checked.
 
     Args:
         fleet: the fleet.

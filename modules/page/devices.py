@@ -28,7 +28,7 @@ _SHARE: Final = 5.0
 
 
 class DeviceReader:
-    """Reads Devices, DeviceModels and DeviceStatuses. Thread-safe.
+    """A reader of Devices, DeviceModels and DeviceStatuses. Thread-safe.
 
     Args:
         client: the Kubernetes API.

@@ -61,14 +61,14 @@ class LinkSource(Protocol):
 
 
 class DeviceSource(Protocol):
-    """Reads the devices (`DeviceReader`)."""
+    """A reader of the devices (`DeviceReader`)."""
 
     def facts(self) -> tuple[Sequence[DeviceFacts], bool]:
         """Return the facts of the devices, and whether there are more."""
 
 
 class Feeds:
-    """Keeps a picture up to date while somebody looks.
+    """The feeds that keep a picture up to date while somebody looks.
 
     The first request starts a thread for the Nodes, one for the pods, one for the links and one for the devices; they
     end when no request has come for `LOOKED_SECONDS`. So a page that nobody looks at costs cloudcore nothing.

@@ -19,7 +19,7 @@ class BrowserFrameError(BeehiveError):
 
 
 class FrameBounds:
-    """Reads the heads of frames as they pass (RFC 6455 §5.2); contents are not kept.
+    """The bounds of frames, by their heads as they pass (RFC 6455 §5.2); contents are not kept.
 
     Args:
         masked: whether they come from the browser.

@@ -27,7 +27,7 @@ _NOT_SERVED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.MET
 
 
 class JobReader:
-    """Reads the jobs of nodes. Thread-safe.
+    """A reader of the jobs of nodes. Thread-safe.
 
     Args:
         client: the Kubernetes API.

@@ -43,7 +43,7 @@ class ChangesPage(msgspec.Struct, frozen=True):
 
 
 class JournalReader:
-    """Reads the change journal, with how far each change got as the picture shows it.
+    """A reader of the change journal, with how far each change got as the picture shows it.
 
     Args:
         source: the journal.

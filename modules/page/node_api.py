@@ -60,7 +60,7 @@ class OwnNode(msgspec.Struct, frozen=True):
 
 
 class NodeApi:
-    """Answers the page's questions about one node; whoever asks has been checked (`PageApi`).
+    """The answers to the page's questions about one node; whoever asks has been checked (`PageApi`).
 
     Nothing is kept between two questions, and nothing is asked while nobody looks.
 

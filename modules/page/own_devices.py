@@ -33,8 +33,8 @@ class OwnDevice(msgspec.Struct, frozen=True):
 
 
 class OwnDevices:
-    """Answers questions about the devices of a node at a time `now`, in seconds since 1970; raises HttpStatusError with
-    404 where they cannot be read.
+    """The answers to questions about the devices of a node at a time `now`, in seconds since 1970; raises
+    HttpStatusError with 404 where they cannot be read.
 
     Args:
         read: returns them from the node's database. Raises BeehiveError.

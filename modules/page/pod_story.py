@@ -62,7 +62,7 @@ class PodStory(msgspec.Struct, frozen=True):
 
 
 class PodStories:
-    """Explains why pods do not run, as the command `why` does, and reads their logs.
+    """The explanations why pods do not run, as the command `why` gives them, and the pods' logs.
 
     Args:
         program: the command that remedies name.

@@ -14,7 +14,7 @@ _MOST_BODY: Final = 4096
 
 
 class PageServer:
-    """Serves the page on 127.0.0.1.
+    """The server of the page on 127.0.0.1.
 
     Args:
         api: answers its questions; closed at the end.

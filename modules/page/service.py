@@ -89,7 +89,7 @@ class SessionKey(msgspec.Struct, frozen=True):
 
 
 class PageApi(Protocol):
-    """Answers the questions of a page: `FleetApi`, or `NodeApi` on a node."""
+    """The answers to the questions of a page: `FleetApi`, or `NodeApi` on a node."""
 
     def serve(self, request: Request, parts: Sequence[str]) -> Response:
         """Return the answer to a GET; `parts` are of its path, below `/page/v1`."""
@@ -103,7 +103,7 @@ class PageApi(Protocol):
 
 
 class Entrance(Protocol):
-    """Decides who may look: `OwnerEntrance`, or the users of a secure port."""
+    """The decision who may look: `OwnerEntrance`, or the users of a secure port."""
 
     @property
     def hint(self) -> str:
@@ -128,7 +128,7 @@ class Entrance(Protocol):
 
 
 class OwnerEntrance:
-    """Lets the owner of a command in, by the one-time tokens that it prints (`Entrance`).
+    """The entrance for the owner of a command, by the one-time tokens that it prints (`Entrance`).
 
     Args:
         sessions: tokens and keys.
@@ -163,7 +163,7 @@ class OwnerEntrance:
 
 
 class Guard:
-    """Refuses requests that another site, or another name of this server, may have caused.
+    """A guard that refuses requests that another site, or another name of this server, may have caused.
 
     `Host` must be one of the server's own names, compared as a whole, which DNS rebinding cannot fake; `Origin` and
     `Sec-Fetch-Site`, where they are sent, must be this server's. No credential is sent by a browser on its own: the
@@ -223,7 +223,7 @@ def guarded(response: Response) -> Response:
 
 
 class PageService(AdmittingService):
-    """Serves the page (`HttpService`).
+    """The service of the page (`HttpService`).
 
     Everything below `/page/v1` needs the key of a session, in a header that no other site can make a browser send; the
     files say nothing of the fleet, so they need none.

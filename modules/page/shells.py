@@ -69,7 +69,7 @@ class ShellTarget(NamedTuple):
 
 
 class ShellDoor(Protocol):
-    """Leads to the containers of a server, with the rights of whoever asks."""
+    """Access to the containers of a server, with the rights of whoever asks."""
 
     user: str = ""
     """Who that is; "" for the owner of the command."""
@@ -86,14 +86,14 @@ class ShellDoor(Protocol):
 
 
 class DoorOf(Protocol):
-    """Finds the way of a session to containers."""
+    """The finder of a session's access to containers."""
 
     def __call__(self, *, is_use: bool) -> ShellDoor | None:
         """Return it, None if the session has ended; the session may be used by that."""
 
 
 class ClosedDoor(ShellDoor):
-    """Refuses shells.
+    """No access: shells are refused.
 
     Args:
         command: allows them.
@@ -160,7 +160,7 @@ class ShellPlaces:
 
 
 class Shells:
-    """Opens shells, and bounds them.
+    """The manager of shells, which opens and bounds them.
 
     Args:
         clock: for their times.

@@ -14,7 +14,7 @@ _INSTANT: Final = 1e-6
 
 
 class SmallTurns:
-    """Gives turns to streams in the order in which they ask. Thread-safe.
+    """The turns of streams, in the order in which they ask. Thread-safe.
 
     A stream takes a turn, and waits before the next one as long as it is told. Meanwhile its bytes gather, so that it
     moves more in a turn. A stream alone has all turns; of several, each has as many as the others.

@@ -89,7 +89,7 @@ class CallPlaces:
 
 
 class GrpcServer:
-    """Serves gRPC on a private socket, on threads of its own (`StartedServer`)."""
+    """A server of gRPC on a private socket, on threads of its own (`StartedServer`)."""
 
     def __init__(
         self,

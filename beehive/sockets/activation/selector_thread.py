@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class SelectorThread:
-    """Calls functions when sockets are ready. Without a ready socket it does not wake.
+    """A thread that calls functions when sockets are ready. Without a ready socket it does not wake.
 
     `begin`, `end` and `call` are for all threads; the other methods for functions that this thread calls. Those must
     not block.

@@ -162,7 +162,7 @@ class StartedServer(Protocol):
 
 
 class ActivatedServer:
-    """Serves a listening socket by a server that is started when a client sends its first byte.
+    """A listening socket whose server is started when a client sends its first byte.
 
     The start runs on a thread of its own, because it may take long; until its end the bytes of clients wait in the
     kernel. A client that connects and ends without a byte starts nothing. A start that fails ends the connections that

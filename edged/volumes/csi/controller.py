@@ -50,7 +50,7 @@ class ControllerRequest(msgspec.Struct, frozen=True):
 
 
 class CsiController(Actor):
-    """Carries out the cloud's operations one after the other; blocks as long as the driver takes.
+    """The actor that carries out the cloud's operations one after the other; blocks as long as the driver takes.
 
     KubeEdge's driver in the cloud has no storage of its own: it sends each request to a node, as a message with CSI's
     request in protobuf's JSON, and the node's own driver carries it out. The answer is CSI's, in the JSON of Go's

@@ -44,7 +44,7 @@ _PLUGIN = "csi"
 
 
 class CsiSources(Protocol):
-    """Fetches the objects about a volume from the store or the cloud; None for a missing object."""
+    """A source of the objects about a volume from the store or the cloud; None for a missing object."""
 
     def csi_driver(self, name: str) -> CSIDriver | None:
         """Return the CSIDriver object of that name."""
@@ -70,7 +70,7 @@ class _Task(msgspec.Struct, frozen=True):
 
 
 class CsiMounter:
-    """Stages and publishes the volumes of storage drivers. Thread-safe.
+    """The mounter that stages and publishes the volumes of storage drivers. Thread-safe.
 
     A volume is staged once for all its pods and published to each. A record of each call is written beforehand, beside
     the volume, so that the agent after a killed one finds the calls to undo: a driver's calls may be repeated. A volume

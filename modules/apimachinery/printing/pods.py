@@ -24,7 +24,7 @@ class PodSummary(NamedTuple):
 
 
 class _Restarts:
-    """Counts restarts, and finds the last one."""
+    """The number of restarts, and the last one."""
 
     def __init__(self) -> None:
         self.count = 0

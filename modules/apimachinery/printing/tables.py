@@ -93,7 +93,7 @@ def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> l
 
 
 class TableWriter:
-    """Prints rows on standard output: aligned, on a terminal cut and in colours.
+    """A printer of rows on standard output: aligned, on a terminal cut and in colours.
 
     Args:
         colours: `auto` (on a terminal, unless NO_COLOR is set), `always` or `never`.

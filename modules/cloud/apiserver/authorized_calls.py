@@ -22,8 +22,8 @@ from modules.cloud.refusals import Refusals
 
 
 class AuthorizedCalls:
-    """Makes API calls: of an administrator without authorization; of users, whose servers have authorized them, within
-    their quotas and without rights that they lack; of nodes with authorization.
+    """The maker of API calls: of an administrator without authorization; of users, whose servers have authorized them,
+    within their quotas and without rights that they lack; of nodes with authorization.
 
     Args:
         cluster: the objects.

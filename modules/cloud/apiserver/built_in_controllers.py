@@ -45,7 +45,7 @@ def remove_orphans(cluster: Cluster) -> None:
 
 
 class OrphanedPods(Reconciler):
-    """Removes the orphaned pods. All cloudcores of a database do this, and the first one does it.
+    """The reconciler that removes orphaned pods. All cloudcores of a database do this, and the first one does it.
 
     Args:
         cluster: the objects.

@@ -28,7 +28,8 @@ class _UnderWay(msgspec.Struct):
 
 
 class CollectionDeletions:
-    """Deletes collections in parts. Deletions that are under way take turns; other messages come between the parts.
+    """Deletions of collections, in parts. Deletions that are under way take turns; other messages come between the
+    parts.
 
     As in kube-apiserver, deleted objects stay deleted when a later one is refused.
 

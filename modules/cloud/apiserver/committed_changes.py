@@ -15,7 +15,7 @@ from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, Wa
 
 
 class CommittedChanges:
-    """Publishes changes to the watches, the module control, the index of roles and the change journal.
+    """The publisher of changes to the watches, the module control, the index of roles and the change journal.
 
     Args:
         module: the API server; sends the messages.

@@ -9,8 +9,8 @@ from modules.cloud.storage.object_storage import Storage
 
 
 class Completeness:
-    """Knows whether a missing object was deleted. An API server with a new database may have lost it with an old one,
-    and nodes must not delete their pods for that.
+    """The completeness of the database: whether a missing object was deleted. An API server with a new database may
+    have lost it with an old one, and nodes must not delete their pods for that.
 
     Args:
         database: has the objects.

@@ -26,7 +26,7 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class CustomResources:
-    """Prepares definitions and custom objects for the storage.
+    """Definitions and custom objects, prepared for the storage.
 
     Args:
         storage: all objects.

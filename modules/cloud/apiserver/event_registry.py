@@ -57,8 +57,8 @@ def event_about(obj: JsonObject, what: tuple[str, str, str], component: str, now
 
 
 class EventRegistry:
-    """Stores Events, some thousand. Of more, the oldest are removed of who has reported the most in the namespace with
-    the most.
+    """The storage of Events, some thousand. Of more, the oldest are removed of who has reported the most in the
+    namespace with the most.
 
     Args:
         storage: has the objects.

@@ -42,7 +42,7 @@ def is_vital(call: ApiCall) -> bool:
 
 
 class DiskRoom:
-    """Knows whether writes that can wait are refused, because there was no room for one.
+    """The room on the disk: whether writes that can wait are refused, because there was no room for one.
 
     Args:
         database: on the disk.

@@ -88,7 +88,7 @@ def keep_kubernetes_service(cluster: Cluster, service: KubernetesService | None,
 
 
 class KubernetesServiceReconciler(OwnChanges):
-    """Makes the missing objects; at the start it also changes what leads elsewhere.
+    """The reconciler that makes the missing objects; at the start it also changes what leads elsewhere.
 
     Args:
         cluster: the objects.

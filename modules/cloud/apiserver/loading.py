@@ -17,7 +17,7 @@ _MOST_BYTES: Final = {"Event": 64 * 1024, "CertificateSigningRequest": 256 * 102
 
 
 class LoadedObjects:
-    """Takes the stored objects one after the other, and leaves out objects that a node has written beyond its quota.
+    """The stored objects, taken one after the other, without those that a node has written beyond its quota.
 
     Earlier versions had no such quota: a database of gigabytes must not keep the cloud from starting. A mirror pod that
     is left out comes again when its node reports it, a status with the node's next report. Objects that are read after

@@ -64,7 +64,7 @@ def check_directory(path: Path) -> None:
 
 
 class ManifestDirectory:
-    """Applies the manifests of a directory, and deletes objects that are removed from it.
+    """A directory whose manifests are applied; it deletes objects that are removed from it.
 
     The directory is polled: unlike inotify, `stat` works on every file system (network mounts, configmap volumes with
     their symlinks), survives the replacement of the directory, needs no thread, runs on the virtual clock, and takes

@@ -64,7 +64,7 @@ class _Heartbeat(NamedTuple):
 
 
 class NodeLifecycle(Reconciler):
-    """Writes into Nodes what their nodes cannot say themselves, or do not.
+    """The reconciler that writes into Nodes what their nodes cannot say themselves, or do not.
 
     Args:
         storage: has the objects.

@@ -55,7 +55,7 @@ class Scheduling(NamedTuple):
 
 
 class PodScheduler(Reconciler):
-    """Gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
+    """The reconciler that gives each pod without a node a fitting one (`Placer`), or the condition that no node fits.
 
     Pods with scheduling gates wait until the gates are removed, and pods that name another scheduler are left to it.
 

@@ -45,7 +45,7 @@ def steps_of(call: ApiCall) -> int | None:
 
 
 class Previews:
-    """Makes requests about large objects twice: on a thread beside the API server's, where nothing is written, and then
+    """Requests about large objects, made twice: on a thread beside the API server's, where nothing is written, and then
     on its own, where the functions that took the time are not called again (`computed`). Others are served meanwhile.
     One request is under way at a time, and each sender has its turn.
 

@@ -15,7 +15,7 @@ Attempt = Callable[[Callable[[], None]], None]
 
 
 class Reconciler:
-    """Writes what follows from changes, at the end of their transaction. All methods are called on one thread."""
+    """A writer of what follows from changes, at the end of their transaction. All methods are called on one thread."""
 
     kinds: Collection[str] | None = None
     """The kinds whose changes it handles; None: all."""
@@ -52,7 +52,7 @@ class Reconciler:
 
 
 class OwnChanges(Reconciler):
-    """Does work again after a change of this cloudcore that it depends on, and at the start.
+    """A reconciler that does its work again after a change of this cloudcore that it depends on, and at the start.
 
     Args:
         kinds: whose changes may concern it.

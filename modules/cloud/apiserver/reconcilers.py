@@ -72,7 +72,7 @@ def _handlers_of(reconcilers: Sequence[Reconciler], kind: str) -> Iterator[tuple
 
 
 class Reconcilers:
-    """Runs reconcilers, and keeps note of their turns.
+    """The reconcilers and their turns.
 
     Args:
         reconcilers: in the order in which they write.

@@ -77,7 +77,7 @@ class Placement(NamedTuple):
 
 
 class Placer:
-    """Places pods one after another, and counts each where it goes.
+    """A scheduler that places pods one after another, and counts each where it goes.
 
     Args:
         fleet: all nodes with their pods.

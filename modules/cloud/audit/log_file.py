@@ -31,7 +31,7 @@ class AuditLogError(BeehiveError):
 
 
 class AuditLog:
-    """Appends events to a file that only this user can read, and to a new one when that is full. Thread-safe.
+    """The audit log: a file that only this user can read, and a new one when that is full. Thread-safe.
 
     The full file is kept beside the new one with the time in its name, `audit-2026-11-27T07-30-00.000.log` (as
     kube-apiserver does), and the oldest of these are removed. `put` never waits for the disk: an event without room in

@@ -103,7 +103,7 @@ class AuditRecord:
 
 
 class AuditTrail:
-    """Records requests in the audit log.
+    """The recorder of requests in the audit log.
 
     Args:
         log: the file.

@@ -11,7 +11,7 @@ from modules.cloud.authentication.users import Authenticated, User, user_of_cert
 
 
 class TokenAuthenticator(Protocol):
-    """Finds the users of tokens."""
+    """An authenticator that finds the users of tokens."""
 
     def authenticate(self, token: str, audiences: tuple[str, ...], /) -> Authenticated | None:
         """Return the user of a token for one of some audiences; None if the token is not valid, or not of this kind.
@@ -28,7 +28,7 @@ def is_by_token(request: Request) -> bool:
 
 
 class Authenticator:
-    """Authenticates requests; a certificate counts before a token, as with kube-apiserver.
+    """The authenticator of requests; a certificate counts before a token, as with kube-apiserver.
 
     Args:
         tokens: the static tokens.

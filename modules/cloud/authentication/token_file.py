@@ -19,7 +19,7 @@ class TokenFileError(BeehiveError):
 
 
 class StaticTokens:
-    """Finds the user of a token; all tokens are compared, each in constant time.
+    """The tokens of a file and their users; all tokens are compared, each in constant time.
 
     Args:
         users: the users by their tokens.

@@ -19,7 +19,7 @@ _RESOURCES: Final = frozenset(resource for _, resource in RULES)
 
 
 class AccessControl:
-    """Applies the node authorizer and NodeRestriction to the requests of nodes; counts and logs the refused ones.
+    """The node authorizer and NodeRestriction, applied to the requests of nodes; it counts and logs the refused ones.
 
     Args:
         graph: the objects that each node's pods refer to.

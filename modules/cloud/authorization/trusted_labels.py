@@ -39,7 +39,7 @@ def selector_of(group: JsonObject) -> Selects:
 
 
 class TrustedLabels:
-    """Tells which labels of Nodes count.
+    """The labels of Nodes that count.
 
     Args:
         find: finds Nodes and NodeGroups.

@@ -99,7 +99,7 @@ Perform = Callable[[ApiCall, Answered], None]
 
 
 class CallSender(Protocol):
-    """Sends API calls by requests."""
+    """A sender of API calls by requests."""
 
     def send(self, call: ApiCall, answered: Answered, node: str = "") -> None:
         """Send a call, of a node if one is named; the result may come before this returns, or later."""

@@ -52,7 +52,7 @@ AT_ONCE: Final = 16
 
 
 class ModuleThread(Protocol):
-    """Calls functions on the thread of a module; `Module` has these methods."""
+    """The thread of a module, on which functions are called; `Module` has these methods."""
 
     @property
     def clock(self) -> Clock:
@@ -66,7 +66,8 @@ class ModuleThread(Protocol):
 
 
 class Handover:
-    """Calls functions on a module's thread, in order. Calls that come before their turn share an item of its inbox.
+    """The calls of functions on a module's thread, in order. Calls that come before their turn share an item of its
+    inbox.
 
     Args:
         call_soon: calls a function on the module's thread, from any thread.
@@ -97,7 +98,7 @@ class Handover:
 
 
 class KubeClient:
-    """Makes the calls of a module in lanes, and watches collections for it, all on the thread of the module.
+    """The client of a module: its calls in lanes, and its watches of collections, all on the thread of the module.
 
     Args:
         api: the API server; closed with the client.
@@ -261,7 +262,7 @@ class KubeClient:
 
 
 class _Watch:
-    """Carries out the effects of a reflector."""
+    """A watch that carries out the effects of a reflector."""
 
     def __init__(
         self,

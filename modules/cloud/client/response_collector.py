@@ -6,7 +6,7 @@ from modules.cloud.client.transport import ApiResponse, ResponseHead
 
 
 class ResponseCollector:
-    """Collects a response that is no stream (`ResponseListener`); the transport bounds its length.
+    """A collector of a response that is no stream (`ResponseListener`); the transport bounds its length.
 
     Args:
         ended: takes the response, or the error, on the transport's thread.

@@ -42,7 +42,7 @@ class ApiResponse(msgspec.Struct, frozen=True):
 
 
 class ResponseListener(Protocol):
-    """Takes a response. The methods are called one at a time, on the transport's thread: they must not wait."""
+    """A receiver of a response. The methods are called one at a time, on the transport's thread: they must not wait."""
 
     def on_head(self, head: ResponseHead) -> None:
         """Take the beginning."""
@@ -74,7 +74,7 @@ class Exchange(Protocol):
 
 
 class KubeTransport(Protocol):
-    """Carries requests to one API server. Its methods may be called on any thread, and do not wait."""
+    """A transport of requests to one API server. Its methods may be called on any thread, and do not wait."""
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
         """Send a request as soon as there is a connection."""

@@ -30,7 +30,7 @@ class CheckedHub(Protocol):
 
 
 class ConnectionChecks:
-    """Finds the nodes without a keepalive, and has the messages of the others sent that are due.
+    """The checks that find the nodes without a keepalive, and have the messages of the others sent that are due.
 
     Args:
         hub: cloudhub.

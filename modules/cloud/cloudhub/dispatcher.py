@@ -21,7 +21,7 @@ AT_ONCE: Final = 16
 
 
 class Dispatcher:
-    """Delivers link events from a transport's threads to cloudhub, and reports when inboxes are full.
+    """The delivery of link events from a transport's threads to cloudhub, which reports when inboxes are full.
 
     It never blocks: an edgecontroller without its database would otherwise stop cloudhub, and with it the keepalives
     of all nodes. Events that come before cloudhub's turn share an item of its inbox, which is the dispatcher itself.

@@ -10,7 +10,7 @@ _SPREAD: Final = 0.5
 
 
 class Draining:
-    """Chooses the connections to end now. One over which requests wait for their answers is ended when they are
+    """The choice of the connections to end now. One over which requests wait for their answers is ended when they are
     answered, or when the time is over.
 
     Args:

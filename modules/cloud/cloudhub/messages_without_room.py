@@ -26,7 +26,7 @@ class Passing(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessagesWithoutRoom:
-    """Passes messages to groups of controllers, each group's in their order, as long as its inboxes have room.
+    """Messages on their way to groups of controllers, each group's in their order, as long as its inboxes have room.
 
     The others wait here: a message for a full inbox would be dropped after a while. Few of each node wait, as a link
     counts them as unhandled, and the server then reads no further ones.

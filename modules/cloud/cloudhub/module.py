@@ -92,7 +92,7 @@ class CloudHubSettings(msgspec.Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """Makes links: `WebsocketServer`, or a stub in a simulation."""
+    """A maker of links: `WebsocketServer`, or a stub in a simulation."""
 
     def start(self) -> None:
         """Start to accept connections."""
@@ -105,7 +105,7 @@ MakeTransport = Callable[[Dispatcher], Transport]
 
 
 class CloudHub(Module):
-    """Passes messages between the nodes' connections and the cloud's modules (KubeEdge's cloudhub).
+    """The module that passes messages between the nodes' connections and the cloud's modules (KubeEdge's cloudhub).
 
     It keeps no state beyond a connection. edgecontroller stores the acknowledgements that cloudhub reports, and sends
     undelivered objects again over the node's next connection, perhaps to another cloudcore.

@@ -13,7 +13,7 @@ RENEWAL_DELAY: Final = 0.1
 
 
 class Renewals:
-    """Passes renewals of leases on together: a renewal that follows another within `RENEWAL_DELAY` waits that long for
+    """Renewals of leases, passed on together: a renewal that follows another within `RENEWAL_DELAY` waits that long for
     more. A thousand idle nodes renew a hundred leases a second, and each alone would be a transaction. The order of
     messages stays: any other message goes after the renewals that wait. A node alone needs no timer.
 

@@ -20,7 +20,7 @@ TWO_MACHINES: Final = (
 
 
 class ReplacedConnections:
-    """Counts for each node the connections that replaced one which was still there; it keeps nothing of other nodes."""
+    """The number, for each node, of connections that replaced one still there; it keeps nothing of other nodes."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[float]] = {}

@@ -33,7 +33,7 @@ class _Node(Generic[T]):
 
 
 class UpstreamWindow(Generic[T]):
-    """Passes few messages of each node to the controllers at a time, so that no node fills their inboxes.
+    """The messages of each node that are with the controllers: few at a time, so that no node fills their inboxes.
 
     Further messages wait here in the node's order until a controller reports handled ones. A controller that fails, or
     has no handler for a message, reports nothing; its messages count as handled after `HANDLED_TIMEOUT`.

@@ -31,8 +31,8 @@ class Server(Protocol):
 
 
 class CloudStream(Module):
-    """Serves the nodes' tunnels and, for a cluster's API server, a kubelet's logs, commands, port forwarding and
-    metrics.
+    """The module that serves the nodes' tunnels and, for a cluster's API server, a kubelet's logs, commands, port
+    forwarding and metrics.
 
     Streams are served on the threads of HTTP servers and of the tunnel server: bytes are no messages. The actor starts
     and ends the servers, and writes a port into the status of each node that has opened a tunnel: there the API

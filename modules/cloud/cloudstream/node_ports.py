@@ -44,7 +44,7 @@ class _Port(msgspec.Struct):
 
 
 class NodePorts:
-    """Writes the port where the API server of a cluster reaches this cloudcore into the status of each node that has
+    """The port where the API server of a cluster reaches this cloudcore, written into the status of each node that has
     a tunnel here: when the tunnel opens, when the Node is made again, and when another writer has replaced it. A write
     that fails is repeated while the node has a tunnel; a Node that is not there is written when it is.
 

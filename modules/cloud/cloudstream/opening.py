@@ -199,7 +199,7 @@ class _Answer:
 
 
 class OtherTunnels(Protocol):
-    """Reaches nodes whose tunnels are at other cloudcores."""
+    """The nodes whose tunnels are at other cloudcores."""
 
     def reply(self, node: str, target: str, request: Request) -> Reply | None:
         """Return the reply of a node's server, or None if no other cloudcore has a tunnel of it. Raise ApiStatusError
@@ -214,7 +214,7 @@ class OtherTunnels(Protocol):
 
 
 class Gathering:
-    """Asks nodes for a path of their server. On the calling thread, which it keeps for `ALL_SECONDS` at most.
+    """A query of nodes for a path of their server. On the calling thread, which it keeps for `ALL_SECONDS` at most.
 
     Args:
         tunnels: of all nodes.
@@ -278,7 +278,7 @@ class Gathering:
 
 
 class NodeStreams:
-    """Answers requests for a node's server over its tunnel; on the threads of HTTP servers.
+    """The answers to requests for a node's server over its tunnel; on the threads of HTTP servers.
 
     Args:
         tunnels: of all nodes.

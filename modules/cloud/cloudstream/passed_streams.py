@@ -144,7 +144,7 @@ class PassedStream:
 
 
 class StreamsElsewhere:
-    """Asks other cloudcores for streams of nodes that have no tunnel here (`OtherTunnels`). Thread-safe.
+    """Streams of nodes that have no tunnel here, requested from other cloudcores (`OtherTunnels`). Thread-safe.
 
     Args:
         others: reaches them; None when this cloudcore cannot prove that it is one.
@@ -329,7 +329,8 @@ class _Answer(NamedTuple):
 
 
 class ReceivedStreams:
-    """Serves streams that other cloudcores pass on, of nodes with a tunnel here; it passes none on (`PassedStreams`).
+    """The service of streams that other cloudcores pass on, of nodes with a tunnel here; it passes none on
+    (`PassedStreams`).
 
     Args:
         tunnels: of the nodes.

@@ -12,7 +12,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 class QueueMemory:
-    """Counts the bytes that wait, over all tunnels. Thread-safe.
+    """The number of bytes that wait, over all tunnels. Thread-safe.
 
     Args:
         most: bytes above which a stream has `LEAST_BYTES` only.

@@ -51,7 +51,7 @@ def check_path(request: Request) -> None:
 
 
 class StreamService(AdmittingService):
-    """Serves a cluster's API server (`HttpService`), on the threads of its connections.
+    """The service for a cluster's API server (`HttpService`), on the threads of its connections.
 
     Args:
         caller: reads pods.
@@ -115,7 +115,7 @@ class StreamService(AdmittingService):
 
 
 class StreamListener:
-    """Listens for a cluster's API server; after a restart of the module on the same port.
+    """The listener for a cluster's API server; after a restart of the module on the same port.
 
     Args:
         address: IP address and port; port 0 takes a free one.

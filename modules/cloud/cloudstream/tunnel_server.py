@@ -99,7 +99,7 @@ class _Offer(NamedTuple):
 
 
 class TunnelServer(WebsocketServer):
-    """Serves the nodes' tunnels on one thread, as cloudhub's server does its websockets.
+    """The server of the nodes' tunnels on one thread, as cloudhub's server does its websockets.
 
     Pings are answered. A tunnel without a byte for `SILENT_SECONDS` is closed, because a node that loses its network
     leaves a connection behind that looks alive.

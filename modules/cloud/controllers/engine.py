@@ -73,7 +73,7 @@ class _Execution:
 
 
 class Engine:
-    """Runs controllers for one thread.
+    """A runner of controllers for one thread.
 
     An object is not looked at again before the view has all that was written for it: so nothing is made twice, without
     counting expected creations as kube-controller-manager does.

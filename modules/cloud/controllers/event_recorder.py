@@ -14,7 +14,7 @@ _LONGEST: Final = 1024
 
 
 class EventRecorder:
-    """Makes the calls that store Events.
+    """A maker of the calls that store Events.
 
     Args:
         clock: the time, and ids for the names of Events.

@@ -50,7 +50,7 @@ class _Known(Enum):
 
 
 class Controllers(Module):
-    """Runs the controllers of Deployments, Jobs and their likes in the embedded cloud.
+    """The module that runs the controllers of Deployments, Jobs and their likes in the embedded cloud.
 
     It reads the API server's objects in its process by subscriptions, and writes by calls, like any client. Without an
     object whose controller reads them it reads no pods. Of several cloudcores with one database, one runs the

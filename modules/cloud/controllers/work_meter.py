@@ -8,7 +8,8 @@ from modules.cloud.durations import Durations
 
 
 class WorkMeter:
-    """Measures the work of the controllers on their thread; any thread may read it. It outlives restarts of the module.
+    """The meter of the work of the controllers on their thread; any thread may read it. It outlives restarts of the
+    module.
 
     Args:
         clock: the time. Without it, all durations are 0.

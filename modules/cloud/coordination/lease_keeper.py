@@ -32,7 +32,7 @@ _MOST: Final = 256
 
 
 class LeaseThread(Protocol):
-    """Calls functions on the thread of a module; `Module` has these methods."""
+    """The thread of a module, on which functions are called; `Module` has these methods."""
 
     @property
     def clock(self) -> Clock:
@@ -43,7 +43,7 @@ class LeaseThread(Protocol):
 
 
 class LeaseListener(Protocol):
-    """Observes the Leases of cloudcores, and answers which duties are this cloudcore's."""
+    """A listener to the Leases of cloudcores, which answers which duties are this cloudcore's."""
 
     def owns(self, key: str, /) -> bool:
         """Return whether a duty is this cloudcore's."""
@@ -121,7 +121,7 @@ class Membership:
 
 
 class LeaseKeeper:
-    """Renews the Lease of this cloudcore, and knows which others are alive (`LeaseListener`).
+    """The renewer of this cloudcore's Lease, which knows which others are alive (`LeaseListener`).
 
     A duty is done by the cloudcore that rendezvous hashing gives its key to. A cloudcore that sees no other one alive,
     or cannot read the Leases, does all duties: duties are such that doing one twice harms nothing.

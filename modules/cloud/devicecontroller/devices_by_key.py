@@ -19,7 +19,7 @@ class DeviceChange(NamedTuple):
 
 
 class DevicesByKey:
-    """Follows the changes of Devices and DeviceModels."""
+    """The Devices and DeviceModels by key, as they change."""
 
     def __init__(self) -> None:
         self.devices: dict[ObjectKey, DeviceRecord] = {}

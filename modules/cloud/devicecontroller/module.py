@@ -53,8 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class Loading:
-    """Watches DeviceModels, then Devices, through edgecontroller, and notes which there are. It begins again with the
-    first kind until both have succeeded. Later changes come to the module as messages.
+    """The watches of DeviceModels, then Devices, through edgecontroller, until it is known which there are. It begins
+    again with the first kind until both have succeeded. Later changes come to the module as messages.
 
     Args:
         module: devicecontroller.
@@ -130,7 +130,7 @@ class Loading:
 
 
 class DeviceController(Module):
-    """Tells nodes which devices they have, and writes the nodes' reports into DeviceStatuses.
+    """The module that tells nodes which devices they have, and writes the nodes' reports into DeviceStatuses.
 
     It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
     DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.

@@ -26,8 +26,8 @@ _AGAIN: Final = 30.0
 
 
 class StatusReview:
-    """Lists the DeviceStatuses once, in parts: a read of each of them would cost the API server much more. It is done
-    when devicecontroller begins, and when other cloudcores have come or gone.
+    """The single list of the DeviceStatuses, in parts: a read of each of them would cost the API server much more. It
+    is done when devicecontroller begins, and when other cloudcores have come or gone.
 
     Args:
         module: devicecontroller.

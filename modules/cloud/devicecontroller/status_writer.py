@@ -71,8 +71,8 @@ class _Device(msgspec.Struct):
 
 
 class StatusWriter:
-    """Writes the values that were reported since the last write. It reads the object first, so that changes by others
-    are kept, and an update of an object that has changed meanwhile is refused.
+    """A writer of the values that were reported since the last write. It reads the object first, so that changes by
+    others are kept, and an update of an object that has changed meanwhile is refused.
 
     Args:
         module: devicecontroller.

@@ -39,7 +39,7 @@ WATCH_SYNC = "watchapp/sync"
 
 
 class DynamicController(Module):
-    """Serves the Applications of nodes: API requests of their metaservers.
+    """The module that serves the Applications of nodes: API requests of their metaservers.
 
     edgecontroller makes the calls, as it knows what each node may do. It also sends a node the objects that its watches
     select, because it sends them again until they are acknowledged, and after a restart.

@@ -21,7 +21,7 @@ devices of old versions.
 
 
 class CloudHubSender:
-    """Sends messages for nodes, and orders to close connections, after the transaction.
+    """The sender of messages for nodes, and of orders to close connections, after the transaction.
 
     Args:
         module: edgecontroller.

@@ -21,7 +21,7 @@ from modules.cloud.edgecontroller.turns import TurnModule
 
 
 class Duties:
-    """Keeps the Lease of this cloudcore if it has one, and knows which duties are its own; without a Lease all are.
+    """The duties that are this cloudcore's own, and its Lease if it has one; without a Lease all are.
 
     Args:
         settings: of the Lease; None: there can be no other cloudcore.

@@ -8,7 +8,7 @@ from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 
 class HandledMessages:
-    """Counts a module's handled messages by node.
+    """The number of a module's handled messages, by node.
 
     Args:
         module: edgecontroller, which reports them.

@@ -16,7 +16,7 @@ _PAUSE: Final = 1.0
 
 
 class ConnectionHandler(Protocol):
-    """Takes connections and their ends."""
+    """A handler of connections and their ends."""
 
     def on_connected(self, message: Message) -> None:
         """Take a connection."""
@@ -26,7 +26,8 @@ class ConnectionHandler(Protocol):
 
 
 class MissedConnections:
-    """Asks cloudhub which nodes are connected, and handles the beginnings and ends that edgecontroller does not know.
+    """A query of cloudhub for the connected nodes, which handles the beginnings and ends that edgecontroller does not
+    know.
 
     A failed module loses the messages that waited in it, and the messages that failed too often: when the database was
     away, they may have been about connections.

@@ -72,7 +72,7 @@ Refuse = Callable[[Message, ApiError], None]
 
 
 class EdgeController(TurnModule):
-    """Answers the upstream messages of nodes, and sends nodes the objects that they need.
+    """The module that answers the upstream messages of nodes, and sends nodes the objects that they need.
 
     It also makes the API calls of dynamiccontroller, devicecontroller and the router, and `control`'s calls about a
     cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterClient`). Each batch of messages

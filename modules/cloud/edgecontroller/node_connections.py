@@ -50,8 +50,8 @@ class _Seen:
 
 
 class NodeConnections:
-    """Runs the machine of each node (`node_machine`): claims connected nodes for this cloudcore, and starts and stops
-    their downstream messages. All methods need a transaction.
+    """The runner of each node's machine (`node_machine`): it claims connected nodes for this cloudcore, and starts and
+    stops their downstream messages. All methods need a transaction.
 
     A claim is a row in the database: the cloudcore with the newest claim owns the node, and the others end their
     connections to it.

@@ -92,7 +92,7 @@ def known_identities(hive: Hive) -> KnownIdentities:
 
 
 class IdentitiesModule(Module):
-    """Watches the records of identities, and is the only writer of them in this process.
+    """The module that watches the records of identities, and is their only writer in this process.
 
     Args:
         known: answers the servers; this module keeps it up to date.

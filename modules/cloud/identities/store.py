@@ -33,7 +33,7 @@ class RecordChange(NamedTuple):
 
 
 class IdentityStore:
-    """Changes records for the module `identities`; all methods and callbacks are on its thread.
+    """The changes to records for the module `identities`; all methods and callbacks are on its thread.
 
     A change is made of a record that was just read, and is written with its version: when another cloudcore was faster,
     it is read and changed again. A change is reported as done once it is stored durably.

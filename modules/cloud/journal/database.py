@@ -20,7 +20,7 @@ tables: Final = MetaData()
 
 
 class JournalDatabase:
-    """Runs the transactions of the journals. For one thread.
+    """The transactions of the journals. For one thread.
 
     Args:
         url: the database of cloudcore; several cloudcores may share it.

@@ -71,7 +71,7 @@ _Key = tuple[str, str, str]
 
 
 class ValueStore:
-    """Reads and writes the device history. For one thread.
+    """A reader and writer of the device history. For one thread.
 
     Args:
         database: has the tables.

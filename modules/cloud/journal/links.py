@@ -66,7 +66,7 @@ marks: Final = Table(
 
 
 class LinkStore:
-    """Reads and writes the link journal. For one thread.
+    """A reader and writer of the link journal. For one thread.
 
     Args:
         database: has the tables.

@@ -39,8 +39,9 @@ T = TypeVar("T")
 
 
 class Journal(Module):
-    """Keeps the link journal: when each node was connected, from where, and why a connection ended; the change journal:
-    who changed which object, and who let in or locked out whom; and the device history: which values were reported.
+    """The module that keeps the link journal: when each node was connected, from where, and why a connection ended; the
+    change journal: who changed which object, and who let in or locked out whom; and the device history: which values
+    were reported.
 
     cloudhub reports connections with the events that the controllers get, too, the embedded API server reports writes
     after their commit, and devicecontroller values that a DeviceStatus has. They are written a moment later; a

@@ -94,7 +94,7 @@ _SEARCHED: Final = ("kind", "namespace", "name", "user", "manager", "verb", "fie
 
 
 class WriteStore:
-    """Reads and writes the change journal. For one thread.
+    """A reader and writer of the change journal. For one thread.
 
     Args:
         database: has the tables.

@@ -23,7 +23,7 @@ CallApi = Callable[[ApiCall], ApiResult]
 
 
 class Callers(Protocol):
-    """Decides who may call, on the threads of connections."""
+    """An authorizer of callers, on the threads of connections."""
 
     def check(self, request: Request, api: CallApi) -> None:
         """Return if the request may be served. Raise ApiStatusError if not."""

@@ -92,7 +92,7 @@ def may_repeat(call: HttpCall, error: CallFailedError) -> bool:
 
 
 class OutgoingCalls:
-    """Makes the calls of each Rule one after the other, and calls of all Rules a few at a time.
+    """The calls of each Rule, made one after the other, and of all Rules a few at a time.
 
     Args:
         module: the router.
@@ -219,7 +219,7 @@ def _call(method: str, server: TargetUrl, headers: tuple[tuple[str, str], ...], 
 
 
 class Deliveries:
-    """Passes messages of MQTT, and requests of applications, on to the servers of Rules.
+    """Messages of MQTT, and requests of applications, passed on to the servers of Rules.
 
     Args:
         module: the router.

@@ -63,7 +63,7 @@ _KIND: Final = "rules"
 
 
 class CloudRouter(Module):
-    """Passes requests of callers on to nodes, and messages of nodes to servers, as Rules say.
+    """The module that passes requests of callers on to nodes, and messages of nodes to servers, by Rules.
 
     It watches Rules at the API server, and makes API calls through edgecontroller; messages for nodes go through
     cloudhub. A node gets its subscriptions at each connection, because it may have missed a change. A request is

@@ -103,7 +103,7 @@ class OtherCloudcores:
 
 
 class PassedCalls:
-    """Serves callers of nodes that are not connected to this cloudcore: requests are passed on, a few at a time.
+    """Calls to nodes that are not connected to this cloudcore: requests are passed on, a few at a time.
 
     Args:
         module: the router.

@@ -45,7 +45,7 @@ NODE_HEADER: Final = "x-cloudcore-node"
 
 
 class PassedStreams(Protocol):
-    """Serves the servers of nodes to other cloudcores."""
+    """The service of nodes' servers to other cloudcores."""
 
     def reply(self, node: str, request: Request) -> Reply:
         """Return the reply to a kubelet's request."""
@@ -77,7 +77,7 @@ def own_response(status: HTTPStatus, why: str) -> RestAnswer:
 
 
 class RestService(AdmittingService):
-    """Serves admitted callers (`HttpService`), on the threads of their connections.
+    """The service for admitted callers (`HttpService`), on the threads of their connections.
 
     Args:
         callers: decides who may call.
@@ -151,7 +151,7 @@ def response_of(answer: RestAnswer) -> Response:
 
 
 class RestListener:
-    """Listens for callers; after a restart of the router on the same port.
+    """The listener for callers; after a restart of the router on the same port.
 
     Args:
         address: IP address.

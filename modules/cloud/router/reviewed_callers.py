@@ -28,7 +28,8 @@ _Refusal = tuple[int, str] | None
 
 
 class ReviewedCallers:
-    """Asks a cluster by TokenReview and SubjectAccessReview (`Callers`); decisions are remembered for a moment.
+    """Callers that a cluster decides on, by TokenReview and SubjectAccessReview (`Callers`); decisions are remembered
+    for a moment.
 
     Args:
         clock: of the moment.

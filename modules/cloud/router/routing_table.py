@@ -37,7 +37,7 @@ class RuleChange(NamedTuple):
 
 
 class RoutingTable:
-    """Follows the changes of Rules and RuleEndpoints, in any order."""
+    """The Rules and RuleEndpoints, as they change in any order."""
 
     def __init__(self) -> None:
         self._rules: dict[ObjectKey, RuleRecord] = {}

@@ -49,7 +49,8 @@ class _Pending:
 
 
 class RuleStatusWriter:
-    """Counts deliveries, and writes the counts with a read, a change and a guarded update: several cloudcores count.
+    """A counter of deliveries, which writes the counts with a read, a change and a guarded update: several cloudcores
+    count.
 
     Args:
         module: the router.

@@ -18,8 +18,8 @@ _FIXED: Final = ("$hw/events/upload/#", "SYS/dis/upload_records", "+/user/#")
 
 
 class NodeSubscriptions:
-    """Tells each connected node its subscriptions: all of them at each connection, because it may have missed a change,
-    and later the changes.
+    """The subscriptions sent to each connected node: all of them at each connection, because it may have missed a
+    change, and later the changes.
 
     Args:
         module: the router.

@@ -17,7 +17,7 @@ _MANY = 1_000
 
 
 class HandlesChanges(Protocol):
-    """Handles the changes of transactions: `ApiServer`, `EdgeController`."""
+    """A handler of the changes of transactions: `ApiServer`, `EdgeController`."""
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Handle a change of an object, by this cloudcore or another, in order; this is the watch."""
@@ -30,8 +30,8 @@ class HandlesChanges(Protocol):
 
 
 class Transactions:
-    """Handles messages in transactions: reads the changes of other cloudcores, does the work of the messages, commits,
-    and only then sends responses and messages to nodes.
+    """The transactions in which messages are handled: each reads the changes of other cloudcores, does the work of the
+    messages, commits, and only then sends responses and messages to nodes.
 
     So no message ever reports a change that a crash could undo, and all messages of a transaction share one wait for
     the disk.

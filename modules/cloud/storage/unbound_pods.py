@@ -20,7 +20,7 @@ class Rank(NamedTuple):
 
 
 class UnboundPods:
-    """Keeps the pods without a node in order: a change costs the logarithm of their number."""
+    """The pods without a node, in order: a change costs the logarithm of their number."""
 
     def __init__(self) -> None:
         self._ranks: dict[ObjectKey, Rank] = {}

@@ -5,7 +5,7 @@ from modules.cloud.taskmanager.statuses import JobStatus, NodeTask, TaskPhase
 
 
 class Deadlines:
-    """Knows since when each task of a job, and the job, has been as it is.
+    """The time since when each task of a job, and the job, has been as it is.
 
     It begins anew with cloudcore: a restart lengthens a time-out, and never shortens it.
     """

@@ -95,7 +95,8 @@ class _Job:
 
 
 class CloudTaskManager(Module):
-    """Sends the jobs of the API server to their nodes, and writes the nodes' reports into the jobs' statuses.
+    """The module that sends the jobs of the API server to their nodes, and writes the nodes' reports into the jobs'
+    statuses.
 
     The status of a job has all that is known of it, and each write is guarded by its version: so any cloudcore goes on
     with it, each sends to the nodes that are connected to it, and together they keep to the job's concurrency. A node

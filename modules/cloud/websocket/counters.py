@@ -4,7 +4,7 @@ from collections import Counter
 
 
 class ConnectionCounters:
-    """Counts the refusals of a server of connections. Any thread may read it."""
+    """The number of refusals of a server of connections. Any thread may read it."""
 
     def __init__(self) -> None:
         self.rejected_frames: Counter[str] = Counter()

@@ -25,7 +25,7 @@ def text_head(size: int) -> bytes:
 
 
 class FrameReader:
-    """Divides the bytes of a client into whole frames.
+    """A reader of whole frames from the bytes of a client.
 
     Most messages are one masked frame, whose payload is all that a reader needs: the protocol of the library websockets
     makes thirty calls for it. Other frames are for that protocol. It gets them whole, so that both know where the next

@@ -80,7 +80,7 @@ class WebsocketSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebsocketServer:
-    """Accepts the websockets of nodes, and delivers their messages to cloudhub.
+    """The server of nodes' websockets, which delivers their messages to cloudhub.
 
     One thread serves all connections, outside the actor model: with one or two threads per connection, a thousand
     nodes made three thousand threads that waited for one another. The thread only reads, decodes and calls `deliver`.

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 
 class Wire(Protocol):
-    """Converts the bytes of a TCP connection to bytes of the websocket in it. Never blocks; for one thread."""
+    """The conversion of a TCP connection's bytes to bytes of the websocket in it. Never blocks; for one thread."""
 
     def decrypt(self, data: bytes) -> bytes:
         """Return the plain bytes in received data, perhaps none yet.

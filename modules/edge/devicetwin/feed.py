@@ -116,7 +116,7 @@ class Listener:
 
 
 class DeviceFeed:
-    """Passes changes on to listeners."""
+    """The feed of changes to listeners."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

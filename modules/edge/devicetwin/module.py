@@ -65,7 +65,7 @@ class TwinSettings(msgspec.Struct, frozen=True):
 
 
 class DeviceTwin(Module):
-    """Keeps the devices of the node.
+    """The module that keeps the devices of the node.
 
     It changes a device in memory, lets metamanager commit it, and then answers, publishes and tells the cloud (`slots`,
     `uplink`). The stored Device objects determine which devices exist and their desired values, no matter which cloud

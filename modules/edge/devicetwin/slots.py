@@ -22,7 +22,7 @@ Done = Callable[[bool], None]
 
 
 class DeviceStore(Protocol):
-    """Commits devices; `then` is called later with whether the commit succeeded."""
+    """A store that commits devices; `then` is called later with whether the commit succeeded."""
 
     def save(self, device: Device, then: Done) -> None:
         """Insert or replace a device."""
@@ -54,7 +54,7 @@ class _Slot:
 
 
 class SlotsOwner(Protocol):
-    """Takes the values that the slots have committed; devicetwin."""
+    """The receiver of the values that the slots have committed; devicetwin."""
 
     def publish(self, said: Publication) -> None:
         """Send a message to applications."""

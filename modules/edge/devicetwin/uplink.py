@@ -76,7 +76,7 @@ class ConfirmedDevices(Protocol):
 
 
 class Uplink:
-    """Sends states and values to the cloud until they are confirmed.
+    """The sender of states and values to the cloud until they are confirmed.
 
     Args:
         module: devicetwin; everything runs on its thread.

@@ -41,7 +41,7 @@ class DmiCounters:
 
 
 class DmiCollector(Collector):
-    """Exports the counters.
+    """The collector that exports the counters.
 
     Args:
         counters: of the module dmi.

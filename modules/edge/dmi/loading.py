@@ -20,7 +20,7 @@ Then = Callable[[BeehiveError | None], None]
 
 
 class CatalogueLoader:
-    """Fills a catalogue from the node's store when it is first needed; until then changes cost nothing.
+    """A loader that fills a catalogue from the node's store when it is first needed; until then changes cost nothing.
 
     Args:
         module: dmi.

@@ -24,7 +24,7 @@ STORE_SECONDS: Final = 30.0
 
 
 class Dmi(Module):
-    """Connects mappers with the node: KubeEdge's DMI server and client.
+    """The module that connects mappers with the node: KubeEdge's DMI server and client.
 
     A registered mapper has a row in the node's store, so that it is called after a restart of edgecore too. It gets the
     stored Device and DeviceModel objects, no matter which cloud sent them. Without a mapper no object is read. A

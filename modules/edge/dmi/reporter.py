@@ -30,7 +30,7 @@ class _Report(NamedTuple):
 
 
 class Reporter:
-    """Takes reports, within the quota of their mapper, and answers each when devicetwin has stored it.
+    """A receiver of reports, within the quota of their mapper, which answers each when devicetwin has stored it.
 
     Args:
         module: dmi.

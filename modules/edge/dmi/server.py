@@ -24,7 +24,7 @@ class DmiSocketError(Exception):
 
 
 class DmiServer:
-    """Serves DeviceManagerService on a unix socket.
+    """The server of DeviceManagerService on a unix socket.
 
     Args:
         path: of the socket; `dmi.sock` in KubeEdge.

@@ -152,7 +152,7 @@ class CheckSocket(NamedTuple):
 
 
 class MapperCaller(Actor):
-    """Calls one mapper, one call at a time, so that a mapper that hangs delays no other.
+    """The actor that calls one mapper, one call at a time, so that a mapper that hangs delays no other.
 
     Args:
         connection: to the mapper; close it before stopping the actor.

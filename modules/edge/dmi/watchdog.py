@@ -36,7 +36,7 @@ def patience_of(cycles: list[tuple[int, int]]) -> float:
 
 
 class Watchdog:
-    """Notes the time of each device's last report, and finds the devices that have fallen silent.
+    """A watchdog that notes the time of each device's last report, and finds the devices that have fallen silent.
 
     It watches only devices of registered mappers.
     """

@@ -26,7 +26,7 @@ CHECK_SECONDS: Final = 60.0
 
 
 class Applier:
-    """Holds the newest tables and a data plane, and brings the ones to the other on threads of their own.
+    """The newest tables and a data plane, with threads that bring the ones to the other.
 
     Args:
         module: edgemesh; its thread calls everything here.
@@ -249,7 +249,7 @@ def _outcome(call: Callable[[], Any]) -> str:
 
 
 class RulesWatcher(Actor):
-    """Runs the watch that it receives until its end; close the watch before stopping the actor."""
+    """The actor that runs the rules' watch until its end; close the watch before stopping the actor."""
 
     def __init__(self, applier: Applier) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ class MeshCounters:
 
 
 class MeshCollector(Collector):
-    """Publishes the counters.
+    """The collector that publishes the counters.
 
     Args:
         counters: of the module.

@@ -114,7 +114,7 @@ class Names(Protocol):
 
 
 class EdgeMesh(Module):
-    """Keeps the tables of Services, from metamanager's store, the cloud's messages and edged's pods.
+    """The module that keeps the tables of Services, from metamanager's store, the cloud's messages and edged's pods.
 
     Args:
         settings: of edgemesh.

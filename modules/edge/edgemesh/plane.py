@@ -25,7 +25,7 @@ class PlaneError(Exception):
 
 
 class DataPlane(Protocol):
-    """Carries connections. Its functions block; one thread at a time calls them."""
+    """A data plane, which carries connections. Its functions block; one thread at a time calls them."""
 
     @property
     def kind(self) -> str:
@@ -152,7 +152,7 @@ class NftPlane:
 
 
 class Within(Protocol):
-    """Calls a function in a network namespace, on a thread of its own, and returns what it returns."""
+    """A call of a function in a network namespace, on a thread of its own, with the function's result."""
 
     def __call__(self, function: Callable[[], T], /) -> T:
         """Call the function. Raises OSError when the namespace cannot be entered."""

@@ -67,7 +67,7 @@ class EndpointSelection(Struct, frozen=True):
 
 
 class EndpointSelector:
-    """Selects endpoints for one node.
+    """The selection of endpoints for one node.
 
     Args:
         here: the node.

@@ -30,7 +30,7 @@ class StreamCounters:
 
 
 class StreamCollector(Collector):
-    """Exports the counters at each scrape.
+    """The collector that exports the counters at each scrape.
 
     Args:
         counters: of edgestream.

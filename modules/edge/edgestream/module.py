@@ -26,7 +26,7 @@ STEADY: Final = 10.0
 
 
 class TunnelRunner(Actor):
-    """Runs each session until its tunnel ends, and reports the end; reads no other message meanwhile."""
+    """The actor that runs each session until its tunnel ends, and reports the end; reads no other message meanwhile."""
 
     def __init__(self, module: "EdgeStream") -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class TunnelRunner(Actor):
 
 
 class StreamsRunner(Actor):
-    """Serves the streams of each session until its tunnel ends; reads no other message meanwhile."""
+    """The actor that serves the streams of each session until its tunnel ends; reads no other message meanwhile."""
 
     def on_receive(self, message: object) -> None:
         """Serve the streams of a session."""
@@ -48,7 +48,7 @@ class StreamsRunner(Actor):
 
 
 class EdgeStream(Module):
-    """Dials the cloud when the node is registered there, and dials again when the tunnel ends.
+    """The module that dials the cloud when the node is registered there, and dials again when the tunnel ends.
 
     A cloud that serves the tunnel writes its own port into the Node's status. KubeEdge's reads nothing from a tunnel
     until it has found the Node, and then takes an ended tunnel for the live one. So a tunnel is

@@ -58,7 +58,7 @@ class _AsItIs:
 
 
 class _Body:
-    """Reads a response and passes on its body only: the tunnel's protocol has no place for a status."""
+    """The body of a response, the only part passed on: the tunnel's protocol has no place for a status."""
 
     def __init__(self, request: StreamRequest) -> None:
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first request

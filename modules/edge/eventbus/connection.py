@@ -23,7 +23,7 @@ each session that lasted no longer than `LONGEST_DELAY`.
 
 
 class SessionRunner(Actor):
-    """Runs each session that it receives until its end; close the session before stopping the actor."""
+    """The actor that runs each session until its end; close the session before stopping the actor."""
 
     def on_receive(self, message: object) -> None:
         """Run a session."""
@@ -83,7 +83,8 @@ Take = Callable[[SessionLink, list[Received]], None]
 
 
 class BrokerConnection:
-    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker delays nothing else.
+    """A connection that keeps a session with a broker, and publishes in order through a bounded queue: a slow broker
+    delays nothing else.
 
     It runs on the module's thread and leaves the socket to its `SessionRunner`.
 

@@ -5,7 +5,7 @@ from modules.edge.eventbus.counters import EventBusCounters
 
 
 class EventBusCollector(Collector):
-    """Exports the counters at each scrape.
+    """The collector that exports the counters at each scrape.
 
     Args:
         counters: of eventbus.

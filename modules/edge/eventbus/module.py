@@ -44,7 +44,7 @@ def refusal_of(message: Received) -> tuple[RefusalReason, str] | None:
 
 
 class RefusalLog:
-    """Logs refusals, seldom: the counters have their number."""
+    """The log of refusals, written seldom: the counters have their number."""
 
     def __init__(self) -> None:
         self._logged: dict[RefusalReason, float] = {}
@@ -82,7 +82,7 @@ class EventBusSettings(msgspec.Struct, frozen=True):
 
 
 class EventBus(Module):
-    """Connects the bus with MQTT brokers (KubeEdge's eventbus): one outside, one of its own, or both.
+    """The module that connects the bus with MQTT brokers (KubeEdge's eventbus): one outside, one of its own, or both.
 
     A message of an application goes to devicetwin or, through edgehub's outbox, to the cloud; the broker gets its
     acknowledgement when it is stored there. If it cannot be stored, the connection is given up, and the broker sends

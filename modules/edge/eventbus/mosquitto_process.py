@@ -273,7 +273,7 @@ def _changed(path: Path) -> int:
 
 
 class BrokerRunner(Actor):
-    """Runs each mosquitto that it receives until its end. mosquitto ends with this actor's thread."""
+    """The actor that runs each mosquitto until its end. mosquitto ends with this actor's thread."""
 
     def on_receive(self, message: object) -> None:
         """Run it."""
@@ -298,7 +298,7 @@ class _Run:
 
 
 class BrokerSupervisor:
-    """Keeps a mosquitto running, on the module's thread.
+    """The supervisor of a mosquitto, which keeps it running on the module's thread.
 
     Args:
         module: eventbus.

@@ -77,7 +77,8 @@ class ApiSettings(msgspec.Struct, frozen=True):
 
 
 class Api(AdmittingService):
-    """Serves the Kubernetes API (`HttpService`): the cache answers reads of stored kinds, the cloud all other requests.
+    """The service of the Kubernetes API (`HttpService`): the cache answers reads of stored kinds, the cloud all other
+    requests.
 
     Requests that a page in a browser may have sent are refused: clients of this API send no browser's headers, and a
     foreign page could otherwise reach the loopback interface.
@@ -276,7 +277,7 @@ class _Place(NamedTuple):
 
 
 class Reader:
-    """Serves get and list from the cache.
+    """A reader that answers get and list from the cache.
 
     A list in parts keeps no snapshot: each part has the present objects, and all parts have the first one's revision. A
     watch from this revision reports all changes since, so a client misses none.

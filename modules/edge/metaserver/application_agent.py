@@ -15,7 +15,7 @@ _HERE: Final = "what the node has can be read here meanwhile"
 
 
 class ApplicationAgent:
-    """Sends requests to the cloud as Applications, like KubeEdge's agent of this name.
+    """The sender of requests to the cloud as Applications, like KubeEdge's agent of this name.
 
     A request goes over the hub and blocks the connection's thread. Without a connection the hub refuses it
     immediately; a cloud whose dynamicController is off (KubeEdge's default) never answers.

@@ -32,8 +32,8 @@ class _List(msgspec.Struct):
 
 
 class FirstLists:
-    """Waits until the objects of a collection have arrived that a client reads for the first time: an empty list would
-    pass for the truth. Without a connection, or an answer, the client gets the objects that have arrived.
+    """The wait until the objects of a collection have arrived that a client reads for the first time: an empty list
+    would pass for the truth. Without a connection, or an answer, the client gets the objects that have arrived.
 
     Used by several threads of the HTTP server at once.
 

@@ -13,7 +13,7 @@ _POD, _NODE = ResourceType.POD, ResourceType.NODE
 
 
 class LiveStatusUpdater:
-    """Updates the cache with the statuses of edged's pods and node, on edged's thread.
+    """The updater of the cache with the statuses of edged's pods and node, on edged's thread.
 
     edged publishes often; only new objects are encoded.
 

@@ -28,7 +28,7 @@ them."""
 
 
 class CommittedObjects:
-    """Reads an SQLite database read-only, while metamanager writes it: with a write-ahead log neither waits.
+    """A read-only connection to an SQLite database, while metamanager writes it: with a write-ahead log neither waits.
 
     Args:
         path: the database; a missing one has no objects.
@@ -113,7 +113,7 @@ class _Session(NamedTuple):
 
 
 class ApiOnDemand:
-    """Serves the API from a cache that is made for the first request and dropped after a minute without requests.
+    """The API, served from a cache that is made for the first request and dropped after a minute without requests.
 
     The cache follows neither metamanager's commits nor edged's changes: each request brings it up to date, and a watch
     does so twice a second. So the node spends neither memory nor time on it without requests.

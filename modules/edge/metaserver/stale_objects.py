@@ -71,8 +71,8 @@ class _List(msgspec.Struct):
 
 
 class StaleObjects:
-    """Compares stored objects with the cloud's lists, which take `BYTES_A_SECOND` of the link on average, and deletes
-    those that a complete list lacks. Nothing is deleted after a refusal, silence, or an incomplete list.
+    """The comparison of stored objects with the cloud's lists, which take `BYTES_A_SECOND` of the link on average; it
+    deletes those that a complete list lacks. Nothing is deleted after a refusal, silence, or an incomplete list.
 
     Args:
         module: metaserver.

@@ -55,9 +55,9 @@ class ClientWatches:
 
 
 class WatchAgent(Module):
-    """Has the cloud watch each collection of a kind in `FROM_WATCHES` that a client of the node's API has read, as long
-    as the process lives, so that the node still has these objects when it is offline. Each new connection repeats all
-    watches.
+    """The module that has the cloud watch each collection of a kind in `FROM_WATCHES` that a client of the node's API
+    has read, as long as the process lives, so that the node still has these objects when it is offline. Each new
+    connection repeats all watches.
 
     Args:
         node: name of this node.

@@ -64,7 +64,7 @@ def _selected(text: bytes | None, selector: Selector) -> bytes | None:
 
 
 class Watcher:
-    """Serves watches of the cache.
+    """The server of watches of the cache.
 
     A client that asks for bookmarks gets one after each burst of events, so that it knows a revision when it connects
     again and need not list.

@@ -110,7 +110,7 @@ class LocalResponse(msgspec.Struct, frozen=True):
 
 
 class LocalService:
-    """Serves `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
+    """The service of `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
 
     Args:
         module: has the URLs of the cloud's rules, and asks the cloud.
@@ -171,7 +171,7 @@ class ServiceBusSettings(msgspec.Struct, frozen=True):
 
 
 class ServiceBus(Module):
-    """Calls applications of the node for the cloud, and the cloud for applications.
+    """The module that calls applications of the node for the cloud, and the cloud for applications.
 
     Each message of the cloud is answered with `upload` and the message's id, even if no call could be made: KubeEdge's
     errors have no operation, so that its cloud waits until its time-out. The local server starts when the cloud allows

@@ -61,7 +61,7 @@ class TaskManagerSettings(msgspec.Struct, frozen=True):
 
 
 class TaskManager(Module):
-    """Goes through the actions of one job after the other, and reports each as it ends.
+    """The module that goes through the actions of one job after the other, and reports each as it ends.
 
     What is under way is in the store before it begins, so it goes on after a restart. A job that comes during another
     one fails; the same job is answered with what was reported so far. It belongs to no group: edgehub sends it jobs by

@@ -42,7 +42,7 @@ Done = Callable[[PullOutcome], None]
 
 
 class ImagePulls:
-    """Pulls the images of a job. An image that is here is not pulled again, as by KubeEdge.
+    """The pulls of a job's images. An image that is here is not pulled again, as by KubeEdge.
 
     Args:
         module: on whose thread it is decided.

@@ -45,7 +45,7 @@ class SettingsCommands(Protocol):
 
 
 class SettingsUpdates:
-    """Carries out the actions, on the module's thread, with looks at what is under way.
+    """The updates of settings: the actions, carried out on the module's thread, with looks at what is under way.
 
     Args:
         module: taskmanager.

@@ -44,7 +44,7 @@ class UpgradeCommands(Protocol):
 
 
 class NodeUpgrades:
-    """Carries out the actions, on the module's thread, with looks at what is under way.
+    """The upgrades of the node: the actions, carried out on the module's thread, with looks at what is under way.
 
     Args:
         module: taskmanager.

@@ -50,7 +50,7 @@ class ManagerSettings(msgspec.Struct, frozen=True):
 
 
 class NodeTestManager(Module):
-    """Serves the HTTP API while it runs (KubeEdge's `testManager`). No module sends it messages.
+    """The module that serves the HTTP API while it runs (KubeEdge's `testManager`). No module sends it messages.
 
     It belongs to no group: KubeEdge's is in `meta`, and receives each object of the cloud beside metamanager.
 
@@ -186,7 +186,7 @@ _PATHS: Final = ", ".join(f"/{name}" for name in ("pods", "configmaps", "secrets
 
 
 class ObjectApi(AdmittingService):
-    """Serves testmanager's paths (`HttpService`).
+    """The service of testmanager's paths (`HttpService`).
 
     Args:
         hive: has metamanager and devicetwin.

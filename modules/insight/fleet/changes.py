@@ -125,7 +125,7 @@ class ChangeRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChangeReach:
-    """Tells how far changes got.
+    """The reach of changes: how far they got.
 
     Args:
         pods: of the namespaces with changed objects.

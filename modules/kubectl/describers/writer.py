@@ -16,7 +16,7 @@ _MOST_CELLS: Final = 16
 
 
 class AlignedWriter:
-    """Collects the lines of a description."""
+    """The lines of a description."""
 
     def __init__(self) -> None:
         self._lines: list[list[str]] = []

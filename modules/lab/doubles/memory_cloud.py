@@ -18,7 +18,7 @@ from edgehub.link import Link, LinkEvents
 
 
 class MemoryCloud:
-    """Makes links, and is the cloud at their other end.
+    """A maker of links, and the cloud at their other end.
 
     Args:
         runtime: of the hive whose edgehub uses the links.

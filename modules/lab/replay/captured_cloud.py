@@ -17,7 +17,7 @@ _LOST: Final = "the captured connection ended"
 
 
 class CapturedCloud:
-    """Sends the messages of the real cloud during one run of the agent: answers when our edge asks, all others at their
+    """The messages of the real cloud, sent during one run of the agent: answers when our edge asks, all others at their
     time.
 
     Args:

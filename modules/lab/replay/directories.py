@@ -17,7 +17,7 @@ from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 
 class Directories:
-    """Maps the recorded run's configuration and directories to the replay's.
+    """The mapping of the recorded run's configuration and directories to the replay's.
 
     Args:
         header: header of the trace.

@@ -30,7 +30,7 @@ _NEVER: Final = 86400.0
 
 
 class RecordedEvents:
-    """Plays the recorded event streams of a container runtime.
+    """The recorded event streams of a container runtime, played back.
 
     Args:
         actors: source of time and futures.

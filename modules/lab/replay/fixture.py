@@ -77,7 +77,7 @@ def _thinned(records: Iterable[Record]) -> Iterator[Record]:
 
 
 class _Reducer:
-    """Reduces records to one pod."""
+    """The reduction of records to one pod."""
 
     def __init__(self, recorded: Recorded, namespace: str, name: str) -> None:
         self._namespace = namespace

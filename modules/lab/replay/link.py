@@ -39,7 +39,7 @@ class RecordedConnection(msgspec.Struct):
 
 
 class RecordedCloud:
-    """Makes the links of a replay and sends the cloud's recorded frames over them.
+    """The maker of a replay's links, which sends the cloud's recorded frames over them.
 
     Args:
         actors: the replay's runtime.

@@ -32,7 +32,7 @@ _USAGE: Final = MachineUsage(2 * GIBIBYTE, 4 * GIBIBYTE, _DISK, None, 16_000, 32
 
 
 class RecordedMachineInfo(MachineInfo):
-    """Returns the recorded machine info where the trace has it, else a small default machine's.
+    """The recorded machine info where the trace has it, else a small default machine's.
 
     Args:
         clock: clock of the replay.

@@ -43,7 +43,7 @@ def lines(value: Any) -> list[str]:
 
 
 class Ids:
-    """Names message ids by the role of their message.
+    """The names of message ids, by the role of their message.
 
     Args:
         given: ids from outside of the replayed part; they are equal in both runs and are kept.

@@ -51,7 +51,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class RunOutputs:
-    """Extracts the outputs of one run.
+    """The outputs of one run.
 
     Args:
         module: name of the module, or `NODE`.

@@ -16,7 +16,7 @@ from modules.lab.replay.worker_reads import CHANGES
 
 
 class Recorder:
-    """Records deliveries, CRI calls, link frames and store commits of a hive in memory.
+    """A recorder of deliveries, CRI calls, link frames and store commits of a hive in memory.
 
     Args:
         hive: the hive to record, not yet started.

@@ -53,7 +53,7 @@ _ERROR: Final = re.compile(r"(\S+)(?: of (.*?))? failed: (.*) \(([A-Z_]+); .*\)"
 
 
 class RecordedRuntime:
-    """Answers CRI calls with the recorded answers, at the recorded times.
+    """A runtime that answers CRI calls with the recorded answers, at the recorded times.
 
     A call is matched by its operation, by its object (a pod's sandbox or container with its attempt, an id, an image, a
     filter) and by its number among equal calls. A recorded error is raised again. A changing call that was never

@@ -32,7 +32,8 @@ GROUPS: Final[dict[str, Group]] = {
 
 
 class StubModule(Module):
-    """Passes each message that it receives to a function. `stub_module` makes a subclass with a name and a group.
+    """A module that passes each message that it receives to a function. `stub_module` makes a subclass with a name and
+    a group.
 
     Args:
         take: called with the name of the module and each message.
@@ -113,7 +114,7 @@ class SentIds:
 
 
 class Responder:
-    """Answers the requests of the replayed module as they were answered in the recorded run.
+    """The answers to the requests of the replayed module as they were in the recorded run.
 
     Args:
         hive: hive of the replay.

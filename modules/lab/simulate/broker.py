@@ -115,7 +115,7 @@ class SimulatedBroker:
 
 
 class BrokerSession(Module):
-    """Stands in eventbus's place, and does as it does with each message.
+    """The stand-in for eventbus, which does as it does with each message.
 
     Args:
         broker: the node's.

@@ -24,7 +24,7 @@ _ON_ITS_WAY = 2.0
 
 
 class DeviceWatch:
-    """Checks that versions never fall, that a report is stored before it is answered, and that a crash loses none.
+    """The checks that versions never fall, that a report is stored before it is answered, and that a crash loses none.
 
     It outlives the node's processes, as the store does.
 

@@ -23,7 +23,7 @@ class _Options(msgspec.Struct):
 
 
 class EndedWatch:
-    """Checks that nothing runs of a pod when its node reports the pod gone, nor later.
+    """The check that nothing runs of a pod when its node reports the pod gone, nor later.
 
     Args:
         world: collects violations.

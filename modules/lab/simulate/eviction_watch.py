@@ -13,7 +13,7 @@ _PRESSURE: Final = 320.0
 
 
 class EvictionWatch:
-    """Checks that a node evicts pods only when it is low on memory, and one at a time.
+    """The check that a node evicts pods only when it is low on memory, and one at a time.
 
     Args:
         world: collects violations.

@@ -22,7 +22,7 @@ start, and has a minute for each request.
 
 
 class Faults:
-    """Starts and ends the faults of a run.
+    """The faults of a run, with their starts and ends.
 
     Args:
         world: source of time.

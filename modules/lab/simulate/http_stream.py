@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class Streaming:
-    """Passes the pieces of a stream on while its client reads: on the thread that has changed an object, on the
+    """The pieces of a stream, passed on while its client reads: on the thread that has changed an object, on the
     clock's, or on the client's when it reads again; one at a time.
 
     Args:

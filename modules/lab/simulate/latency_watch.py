@@ -24,7 +24,7 @@ _SETTLED: Final = 100.0
 
 
 class LatencyWatch:
-    """Checks, of one node, that nothing waits for long while there is no fault. Agreement in the end forgives delays.
+    """The check that nothing of one node waits for long while there is no fault. Agreement in the end forgives delays.
 
     Args:
         world: collects violations.

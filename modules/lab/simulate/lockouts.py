@@ -30,7 +30,7 @@ class _Command(NamedTuple):
 
 
 class Lockouts:
-    """Repeats the administrator's commands until a cloudcore has carried them out, and checks that a node that is
+    """The administrator's commands, repeated until a cloudcore has carried them out, and the check that a node that is
     locked out has no connection, and does not renew its lease.
 
     Args:

@@ -16,7 +16,7 @@ _LOAD_AGAIN_AFTER: Final = 5.0
 
 
 class SimulatedMapper(Module):
-    """Stands in dmi's place, without gRPC: it sends a mapper the objects that dmi would send.
+    """The stand-in for dmi, without gRPC: it sends a mapper the objects that dmi would send.
 
     Args:
         watch: checks each device that the mapper receives.

@@ -17,7 +17,7 @@ _RESOURCE = "simulated/upload"
 
 
 class UploadWatch:
-    """Checks that stored uploads reach the cloud in their order, whatever happens to process, disk and line.
+    """The check that stored uploads reach the cloud in their order, whatever happens to process, disk and line.
 
     Args:
         world: collects violations.

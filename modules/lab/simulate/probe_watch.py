@@ -14,8 +14,8 @@ PROBED: Final = "probed"
 
 
 class ProbeWatch:
-    """Answers the exec probes of containers, and checks that a container counts as ready only after its own readiness
-    probe has passed.
+    """The answers to the exec probes of containers, and the check that a container counts as ready only after its own
+    readiness probe has passed.
 
     Args:
         world: collects violations.

@@ -10,8 +10,8 @@ TOPIC: Final = "simulated/publication"
 
 
 class PublicationWatch:
-    """Checks that a message is in the outbox's file when it is acknowledged to the broker, which then forgets it, and
-    that each acknowledged one reaches the cloud.
+    """The check that a message is in the outbox's file when it is acknowledged to the broker, which then forgets it,
+    and that each acknowledged one reaches the cloud.
 
     Args:
         world: collects violations.

@@ -4,7 +4,7 @@ from modules.apimachinery.kinds import JsonObject, uid_of
 
 
 class RecentStates:
-    """Keeps former states of objects with the times of their ends, by uid, for as long as they are asked for."""
+    """Former states of objects with the times of their ends, by uid, kept for as long as they are asked for."""
 
     def __init__(self) -> None:
         self._former: dict[str, list[tuple[float, JsonObject]]] = {}

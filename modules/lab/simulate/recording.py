@@ -26,7 +26,7 @@ from metamanager.store import Store
 
 
 class ProcessRecorder:
-    """Records one process of a node; the node's trace has a header for each process.
+    """The recorder of one process of a node; the node's trace has a header for each process.
 
     Args:
         hive: the process's hive, not yet started.

@@ -34,8 +34,9 @@ class _Sent(NamedTuple):
 
 
 class RepetitionWatch:
-    """Checks that the newest state of an object is not sent again over a connection on which the node has acknowledged
-    it. An older one may come again: an object that the node needs no more is deleted there, and sent when it needs it.
+    """The check that the newest state of an object is not sent again over a connection on which the node has
+    acknowledged it. An older one may come again: an object that the node needs no more is deleted there, and sent when
+    it needs it.
 
     Over another connection it may be sent again: the cloud may have ended before the acknowledgement was durable.
 

@@ -8,7 +8,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class ReportWatch:
-    """Checks that the statuses in the cloud go forward only."""
+    """The check that the statuses in the cloud go forward only."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -10,7 +10,7 @@ State = tuple[str, int]
 
 
 class RowWatch:
-    """Checks that no older state replaces a newer one, no newer state is refused, and no deleted object comes back.
+    """The check that no older state replaces a newer one, no newer state is refused, and no deleted object comes back.
 
     It outlives the node's processes, as the store does.
 

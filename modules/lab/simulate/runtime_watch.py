@@ -16,7 +16,7 @@ _INIT = "init-"
 
 
 class RuntimeWatch:
-    """Checks every call that a node makes of its container runtime.
+    """The check of every call that a node makes of its container runtime.
 
     Args:
         world: collects violations.

@@ -9,7 +9,7 @@ from modules.lab.simulate.plan import WorkloadStep
 
 
 class StaticFiles:
-    """Writes, changes, removes and restores the files of static pods.
+    """The files of static pods as they are written, changed, removed and restored.
 
     Args:
         directory: directory of the files; made with the first one.

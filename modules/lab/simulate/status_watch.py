@@ -20,7 +20,7 @@ _LONGEST: Final = 200
 
 
 class StatusWatch:
-    """Checks that each status in the cloud was found by the node, in the same order.
+    """The check that each status in the cloud was found by the node, in the same order.
 
     Another writer's change is allowed until the node has corrected it. Mirrors are left out, because a mirror may
     outlive its static pod. One instance serves all nodes.

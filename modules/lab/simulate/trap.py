@@ -8,7 +8,9 @@ from protos.cri.v1 import api_pb2 as pb
 
 
 class Trap(NamedTuple):
-    """Kills an agent as soon as a call of a certain kind has taken effect, before the agent gets its answer."""
+    """A trap that kills an agent as soon as a call of a certain kind has taken effect, before the agent gets its
+    answer.
+    """
 
     call: str
     """The operation and, for calls on a container, the container's name: `create_container main`."""

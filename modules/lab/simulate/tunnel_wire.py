@@ -33,7 +33,7 @@ _CONFIRMED = b"pong"
 
 
 class SimulatedPoll:
-    """Polls descriptors in virtual time (`modules.streams.waiting.Poll`).
+    """A poll of descriptors in virtual time (`modules.streams.waiting.Poll`).
 
     Args:
         process: whose thread waits.

@@ -50,7 +50,7 @@ class ReceivedChange(msgspec.Struct, frozen=True):
 
 
 class WireWatch:
-    """Checks that after any crash the store has every acknowledged change, or a newer one.
+    """The check that after any crash the store has every acknowledged change, or a newer one.
 
     A configmap or secret may be missing if the store's history shows that no pod used it (`metamanager.unreferenced`).
 

@@ -19,7 +19,7 @@ _SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 class WorkloadWatch:
-    """Checks each change of pods, ReplicaSets and Jobs.
+    """The check of each change of pods, ReplicaSets and Jobs.
 
     A controller acts on what it has seen, and the objects may have changed since. So each check allows all states that
     there were within a while.

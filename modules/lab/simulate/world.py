@@ -222,7 +222,7 @@ class _ProcessQueue(SimulatedQueue):
 
 
 class _Errors(logging.Handler):
-    """Reports logged exceptions as violations: outside of tests they would go unnoticed."""
+    """The handler that reports logged exceptions as violations: outside of tests they would go unnoticed."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.ERROR)

@@ -39,7 +39,7 @@ _LOOPBACKS: Final = {"": _LOOPBACK, "0.0.0.0": _LOOPBACK, "::": "::1"}  # noqa: 
 
 
 class ApiListener:
-    """Listens for clients of the Kubernetes API; after a restart of module `control` on the same port.
+    """The listener for clients of the Kubernetes API; after a restart of module `control` on the same port.
 
     Args:
         address: IP address.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ApiTokens:
-    """Authenticates by certificates, static tokens, the tokens of an identity provider and service accounts' tokens,
+    """An authenticator by certificates, static tokens, the tokens of an identity provider and service accounts' tokens,
     which a cluster has not from here.
 
     Args:

@@ -89,7 +89,8 @@ _REPLY_SECONDS = 30.0
 
 
 class Control(Module):
-    """Serves the Kubernetes API, join tokens and metrics over a unix socket that only this user can open.
+    """The module that serves the Kubernetes API, join tokens and metrics over a unix socket that only this user can
+    open.
 
     The server's threads are outside the actor model, with blocking reads; clients are few and local. A thread may wait
     for edgecontroller's reply, as no module waits for the thread. The actor only passes changes to watches, through

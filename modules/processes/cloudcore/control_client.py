@@ -42,7 +42,7 @@ _OK: Final = range(200, 300)
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Creates or updates objects by manifests."""
+    """A request to create or update objects by manifests."""
 
     documents: list[Any]
     namespace: str = "default"
@@ -50,7 +50,7 @@ class Apply(msgspec.Struct, frozen=True):
 
 
 class Get(msgspec.Struct, frozen=True):
-    """Reads objects."""
+    """A request to read objects."""
 
     kind: str
     name: str = ""
@@ -60,7 +60,7 @@ class Get(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Deletes one object."""
+    """A request to delete one object."""
 
     kind: str
     name: str
@@ -80,7 +80,7 @@ class CommandItem(msgspec.Struct, frozen=True):
 
 
 class ControlClient:
-    """Sends requests to a running cloudcore over its control socket.
+    """A client of a running cloudcore over its control socket.
 
     Args:
         path: the control socket.

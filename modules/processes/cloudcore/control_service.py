@@ -105,7 +105,7 @@ class ControlAnswers(Protocol):
 
 
 class ControlService:
-    """Serves the control socket (`HttpService`).
+    """The service of the control socket (`HttpService`).
 
     Args:
         api: the Kubernetes API.

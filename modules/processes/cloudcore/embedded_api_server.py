@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedApiServer:
-    """Adds the module apiserver to a hive, before the modules that are its clients, and the controllers.
+    """The module apiserver of a hive, added before the modules that are its clients, and the controllers.
 
     Args:
         hive: of cloudcore.

@@ -20,7 +20,8 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HealthServer(Module):
-    """Serves `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP, for a kubelet's probes and Prometheus.
+    """The module that serves `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP, for a kubelet's probes and
+    Prometheus.
 
     cloudcore is live while no module has failed, and ready when each is. The paths need no credentials and show neither
     objects nor names of nodes.

@@ -40,7 +40,8 @@ class RevocationOutcome(msgspec.Struct, frozen=True):
 
 
 class IdentityService:
-    """Serves `/cloudcore/identities`, `/cloudcore/revocations`, `/cloudcore/allowances` and `/cloudcore/tokens`.
+    """The service of `/cloudcore/identities`, `/cloudcore/revocations`, `/cloudcore/allowances` and
+    `/cloudcore/tokens`.
 
     Args:
         ask: asks the modules.

@@ -60,7 +60,7 @@ class LocalPeer:
 
 
 class InProcessClient(RestClient):
-    """Sends requests to a service of the Kubernetes API.
+    """A client of a service of the Kubernetes API.
 
     Args:
         service: the service.
@@ -106,7 +106,7 @@ class InProcessClient(RestClient):
 
 
 class InProcessControl(ControlClient):
-    """Sends requests for cloudcore's own facts to a service.
+    """A client of a service for cloudcore's own facts.
 
     Args:
         service: the service.

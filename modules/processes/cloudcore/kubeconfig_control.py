@@ -17,7 +17,7 @@ _HERE: Final = Path("kubeconfig")
 
 
 class KubeconfigControl(ControlClient):
-    """Asks the API server of a kubeconfig for cloudcore's own facts, which an embedded one has for administrators.
+    """A client of a kubeconfig's API server for cloudcore's own facts, which an embedded one has for administrators.
 
     Args:
         transport: to the server, as the kubeconfig's user.

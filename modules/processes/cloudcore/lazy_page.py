@@ -20,7 +20,7 @@ class ClosingService(HttpService, Protocol):
 
 
 class PageOnly(AdmittingService):
-    """Serves nothing beside the page (`HttpService`)."""
+    """A service that serves nothing beside the page (`HttpService`)."""
 
     def admit(self, _request: Request) -> Reply:
         """Return the refusal."""
@@ -28,7 +28,7 @@ class PageOnly(AdmittingService):
 
 
 class LazyPage(AdmittingService):
-    """Serves `/page` by the page, and all else by another service (`HttpService`).
+    """The service of `/page` by the page, and of all else by another service (`HttpService`).
 
     Args:
         make: makes the page.

@@ -24,7 +24,7 @@ from modules.processes.common.process_metrics import ProcessCollector
 
 
 class RefusalCollector(Collector):
-    """Collects the refused requests of nodes, by reason and kind of object.
+    """The collector of the refused requests of nodes, by reason and kind of object.
 
     Args:
         refusals: the counters.
@@ -43,7 +43,7 @@ class RefusalCollector(Collector):
 
 
 class AuditCollector(Collector):
-    """Collects the numbers of events of the audit log.
+    """The collector of the numbers of events of the audit log.
 
     Args:
         log: the audit log; None: there is none.
@@ -62,7 +62,7 @@ class AuditCollector(Collector):
 
 
 class CloudcoresCollector(Collector):
-    """Collects the name of the cloud, and the number of live cloudcores.
+    """The collector of the cloud's name, and of the number of live cloudcores.
 
     Args:
         known: the live cloudcores.
@@ -83,7 +83,7 @@ class CloudcoresCollector(Collector):
 
 
 class CloudHubCollector(Collector):
-    """Collects the messages on their way to the connected nodes, and the refusals.
+    """The collector of the messages on their way to the connected nodes, and of the refusals.
 
     Args:
         counters: of cloudhub.
@@ -141,7 +141,7 @@ class CloudHubCollector(Collector):
 
 
 class ApiCollector(Collector):
-    """Collects the requests to the API server, and the state of the watches.
+    """The collector of the requests to the API server, and of the state of the watches.
 
     Args:
         counters: of edgecontroller's requests.
@@ -215,7 +215,7 @@ class ApiCollector(Collector):
 
 
 class DatabaseCollector(Collector):
-    """Collects the durations of transactions, and the failures of the database, by module.
+    """The collector of the durations of transactions, and of the failures of the database, by module.
 
     Args:
         meters: of the transactions, by module.
@@ -244,7 +244,7 @@ class DatabaseCollector(Collector):
 
 
 class NodeStateCollector(Collector):
-    """Collects the writes of NodeStates (`--state cluster`).
+    """The collector of the writes of NodeStates (`--state cluster`).
 
     Args:
         counters: of edgecontroller.
@@ -267,7 +267,7 @@ class NodeStateCollector(Collector):
 
 
 class WorkCollector(Collector):
-    """Collects the work of the controllers, with the names of Kubernetes' work queues.
+    """The collector of the work of the controllers, with the names of Kubernetes' work queues.
 
     Args:
         meter: of the controllers.

@@ -76,7 +76,7 @@ class ClusterUsers:
 
 
 class TokenClient(KubeconfigClient):
-    """Sends requests to a cluster with a user's token.
+    """A client of a cluster with a user's token.
 
     Args:
         transport: to the cluster, without credentials of its own.
@@ -88,7 +88,7 @@ class TokenClient(KubeconfigClient):
 
 
 class _Answers:
-    """Keeps the cluster's answers about users for a while. Thread-safe.
+    """The cluster's answers about users, kept for a while. Thread-safe.
 
     Args:
         clock: for their ends.

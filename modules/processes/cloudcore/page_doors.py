@@ -19,7 +19,7 @@ from modules.processes.common.page_shell import shell_url
 
 
 class UserDoor(ShellDoor):
-    """Leads a user to containers, who needs the rights to `create` and, as for `kubectl exec`, to `get` pods/exec.
+    """Access to containers for a user, who needs the rights to `create` and, as for `kubectl exec`, to `get` pods/exec.
 
     Args:
         user: the user's name.

@@ -31,7 +31,7 @@ _PROGRAM: Final = "cloudcore"
 
 
 class PagePort(AdmittingService):
-    """Serves the page below `/page` (`HttpService`).
+    """The service of the page below `/page` (`HttpService`).
 
     Args:
         users: who may sign in.
@@ -85,7 +85,7 @@ class PagePort(AdmittingService):
 
 
 class UserEntrance(Entrance):
-    """Lets users in by a bearer token or a client certificate; nodes are refused.
+    """The entrance for users with a bearer token or a client certificate; nodes are refused.
 
     Args:
         users: who may sign in.

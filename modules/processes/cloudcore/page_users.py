@@ -33,7 +33,7 @@ class PageUser(NamedTuple):
 
 
 class PageUsers(Protocol):
-    """Finds the users of credentials."""
+    """An authenticator that finds the users of credentials."""
 
     def user(self, credentials: Credentials) -> PageUser | None:
         """Return the user, None for none. Raise HttpStatusError if it is not known who that is."""

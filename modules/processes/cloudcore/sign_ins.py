@@ -29,8 +29,8 @@ class _Entries:
 
 
 class SignIns:
-    """Notes who signs in, and whose credentials are refused. What comes too often is counted, and told by the next
-    entry. Thread-safe.
+    """The record of who signs in, and whose credentials are refused. What comes too often is counted, and told by the
+    next entry. Thread-safe.
 
     Args:
         clock: for times.

@@ -31,7 +31,7 @@ _MOST_AHEAD: Final = 4096
 
 
 class KubeconfigClient(RestClient):
-    """Sends requests to the API server of a kubeconfig.
+    """A client of a kubeconfig's API server.
 
     Args:
         transport: to the server, as the kubeconfig's user.
@@ -74,7 +74,7 @@ class KubeconfigClient(RestClient):
 
 
 class _Pieces:
-    """Keeps the pieces of a stream until they are read (`ResponseListener`)."""
+    """The pieces of a stream, kept until they are read (`ResponseListener`)."""
 
     def __init__(self) -> None:
         self._pieces: queue.SimpleQueue[ResponseHead | bytes | Exception | None] = queue.SimpleQueue()

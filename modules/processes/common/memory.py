@@ -53,7 +53,8 @@ def set_up_malloc() -> bool:
 
 
 class MemoryTrimmer:
-    """Gives free memory back to the kernel when the process has grown since the last time, and every two minutes.
+    """A trimmer that gives free memory back to the kernel when the process has grown since the last time, and every two
+    minutes.
 
     Args:
         clock: clock whose thread runs the checks: a check takes microseconds, a trim some milliseconds.

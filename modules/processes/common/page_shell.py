@@ -22,7 +22,7 @@ def shell_url(server: NodeClient, where: ShellTarget) -> str:
 
 
 class SocketDoor(ShellDoor):
-    """Leads to containers through the socket of a program of this machine, with its owner's rights (`ShellDoor`).
+    """Access to containers through the socket of a program of this machine, with its owner's rights (`ShellDoor`).
 
     Args:
         server: the program behind the socket.

@@ -16,7 +16,7 @@ _STARTED: Final = 19
 
 
 class ProcessCollector(Collector):
-    """Collects processor time, memory, descriptors and start of this process, and its version.
+    """The collector of processor time, memory, descriptors and start of this process, and its version.
 
     Args:
         program: `edgecore` or `cloudcore`.

@@ -84,7 +84,7 @@ class ServiceManager:
 
 
 class Watch:
-    """Tells the service manager regularly how the service does, until it is closed.
+    """The watch that tells the service manager regularly how the service does, until it is closed.
 
     Args:
         manager: the service manager.

@@ -17,7 +17,7 @@ _SAME_SIGNAL = 0.5
 
 
 class Shutdown:
-    """Waits for SIGTERM or SIGINT; must be made on the main thread.
+    """The wait for SIGTERM or SIGINT; must be made on the main thread.
 
     The first signal stops the process in good order; a second one ends it immediately. The same signal again within
     half a second counts as the first one: `timeout`, make and terminals signal a process and its group.

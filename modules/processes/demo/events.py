@@ -71,7 +71,7 @@ class Events:
 
 
 class Deadline:
-    """Limits a loop that polls a process or a file.
+    """A limit of a loop that polls a process or a file.
 
     It passes after some seconds, or with the next signal. Events that come meanwhile are dropped.
 

@@ -16,7 +16,7 @@ _BOLD, _GREEN, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[0m"
 
 
 class Screen(ABC):
-    """Shows rows, and lines that stay."""
+    """A screen for rows, and lines that stay."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -35,7 +35,7 @@ class Screen(ABC):
 
 
 class Terminal(Screen):
-    """Redraws the table in place; other lines appear above it."""
+    """A terminal whose table is redrawn in place; other lines appear above it."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
@@ -62,7 +62,7 @@ class Terminal(Screen):
 
 
 class Pipe(Screen):
-    """Prints a line for each pod that has changed in more than its age."""
+    """A pipe, with a line for each pod that has changed in more than its age."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)

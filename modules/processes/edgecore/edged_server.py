@@ -35,7 +35,7 @@ _API: Final = ("api", "apis", "version")
 
 
 class OwnerService:
-    """Passes requests to the API or to the kubelet's paths (`HttpService`).
+    """The service that passes requests to the API or to the kubelet's paths (`HttpService`).
 
     The API's code is imported with its first request: a node without requests does not carry it.
 

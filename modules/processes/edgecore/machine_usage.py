@@ -15,7 +15,7 @@ _AT: Final = Nanoseconds(0)
 
 
 class MachineUsage:
-    """Reads this machine (`CheckedMachine`): its memory, its processors, and the disks of `/` and of edged.
+    """The reader of this machine (`CheckedMachine`): its memory, its processors, and the disks of `/` and of edged.
 
     Args:
         config: of the node.

@@ -34,7 +34,7 @@ LONGEST_NAME: Final = 300
 
 
 class DeviceRoutes:
-    """Sets desired values, and streams changes as lines of JSON (`TwinChange`).
+    """The routes that set desired values, and stream changes as lines of JSON (`TwinChange`).
 
     Args:
         hive: has devicetwin.
@@ -101,7 +101,7 @@ def _device(request: Request) -> str:
 
 
 class JobRoutes:
-    """Shows the job of the cloud that is under way, and confirms one that waits.
+    """The routes that show the job of the cloud that is under way, and confirm one that waits.
 
     Args:
         hive: has taskmanager.
@@ -129,7 +129,7 @@ class JobRoutes:
 
 
 class ReleaseRoutes:
-    """Lets pods begin that wait for the owner of the node.
+    """The routes that let pods begin that wait for the owner of the node.
 
     Args:
         hive: has edged.
@@ -207,8 +207,8 @@ def chain_route(snapshots: Snapshots) -> HttpRoute:
 
 
 class MeshRoutes:
-    """Answers requests for the Services and for the meaning of a name, by asking edgemesh, whose code only a node has
-    that runs it.
+    """The routes of the Services and the meaning of a name, answered by edgemesh, whose code only a node has that runs
+    it.
 
     Args:
         hive: may have edgemesh.

@@ -36,7 +36,8 @@ class ServeTraceSocket(msgspec.Struct, frozen=True):
 
 
 class TraceSocketListener(Actor):
-    """Answers requests. It waits in `accept` on its own thread, and reads its inbox again when the socket is shut down.
+    """The actor that answers requests. It waits in `accept` on its own thread, and reads its inbox again when the
+    socket is shut down.
 
     Args:
         listening: the socket.

@@ -79,7 +79,9 @@ class Dump(msgspec.Struct, frozen=True):
 
 
 class _Dumper(Actor):
-    """Writes the flight recorder on a thread of its own, so that a failing thread does not wait for the disk."""
+    """The actor that writes the flight recorder on a thread of its own, so that a failing thread does not wait for the
+    disk.
+    """
 
     def __init__(self, dump: Callable[[str], Dumped]) -> None:
         super().__init__()

@@ -51,7 +51,7 @@ class _Call(Generic[T]):
 
 
 class CallThreads:
-    """Runs calls on threads of its own. Thread-safe."""
+    """Threads that run calls. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

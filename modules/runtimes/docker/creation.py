@@ -13,7 +13,7 @@ _SUFFIX_BITS: Final = 32
 
 
 class ContainerMaker:
-    """Makes containers.
+    """The maker of containers.
 
     Args:
         docker: Docker's API.

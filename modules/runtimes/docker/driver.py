@@ -129,7 +129,7 @@ class WritableLayers:
 
 
 class DockerDriver(Driver[DockerContainer]):
-    """Makes containers in Docker, whose state is authoritative; a container of Docker's holds each sandbox."""
+    """The driver of containers in Docker, whose state is authoritative; a container of Docker's holds each sandbox."""
 
     runtime_name = "edgecore-docker"
     why_not = {  # noqa: RUF012

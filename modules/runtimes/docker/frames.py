@@ -17,7 +17,7 @@ class FrameError(ValueError):
 
 
 class FrameReader:
-    """Splits received bytes into frames."""
+    """A reader of frames from received bytes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -38,7 +38,7 @@ class FrameReader:
 
 
 class LineReader:
-    """Splits a terminal's output into lines, which are all of stdout. A line begins with its time.
+    """A reader of lines, all of stdout, from a terminal's output. A line begins with its time.
 
     A container may write a line without end, which comes in pieces; each but the first begins with the line's time
     again.

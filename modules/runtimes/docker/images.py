@@ -82,7 +82,7 @@ def _within(count: int, size: int) -> int:
 
 
 class DockerImages:
-    """Lists, pulls and removes Docker's images.
+    """The manager of Docker's images, which lists, pulls and removes them.
 
     Args:
         docker: Docker's API.

@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class DockerSandboxes:
-    """Makes and removes a sandbox: its container in Docker, and its part of the network. Its id is the id of the
-    container that holds it.
+    """The manager of sandboxes, which makes and removes each: its container in Docker, and its part of the network. Its
+    id is the id of the container that holds it.
 
     Args:
         registry: of all sandboxes.

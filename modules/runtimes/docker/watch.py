@@ -43,7 +43,7 @@ class ContainerStates(Protocol):
 
 
 class DockerWatch:
-    """Follows Docker's events on a thread of its own.
+    """The watch of Docker's events, on a thread of its own.
 
     Like `ProcessWatcher` it is outside the actor model. Its pauses are real time: it waits for a real daemon.
 

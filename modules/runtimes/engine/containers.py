@@ -25,7 +25,8 @@ _ANOTHER: Final = "create another one with the next attempt number"
 
 
 class Containers(Generic[ContainerT]):
-    """Creates, starts, stops and removes containers, changes their limits and reopens their logs.
+    """The manager of containers, which creates, starts, stops and removes them, changes their limits and reopens their
+    logs.
 
     Every operation may be repeated; stopping and removing a missing container succeeds, as CRI demands.
     """

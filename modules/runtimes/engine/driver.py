@@ -31,7 +31,7 @@ def call_at_end(on_end: OnEnd, callback: Callable[[], None]) -> None:
 
 
 class Streaming(Protocol):
-    """Makes the addresses of the streams of Exec, Attach and PortForward."""
+    """The source of the addresses of the streams of Exec, Attach and PortForward."""
 
     def exec_url(self, request: cri.ExecRequest) -> str:
         """Return the address for a command in a running container."""
@@ -54,7 +54,7 @@ class EngineParts(NamedTuple, Generic[ContainerT]):
 
 
 class Driver(ABC, Generic[ContainerT]):
-    """Makes sandboxes and containers of one kind.
+    """A driver of sandboxes and containers of one kind.
 
     The engine checks states and names, keeps the records, and calls one operation of a container at a time. A driver
     that cannot carry out a request raises RequestRefusedError or OSError.

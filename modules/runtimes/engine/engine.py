@@ -136,7 +136,7 @@ def purge(root: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
 
 
 class Recovery(Generic[ContainerT]):
-    """Fills a registry from a state directory, once, before the server answers requests."""
+    """The recovery of a registry from a state directory, once, before the server answers requests."""
 
     def __init__(self, parts: EngineParts[ContainerT], driver: Driver[ContainerT]) -> None:
         self._state = parts.state
@@ -215,7 +215,7 @@ def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
 
 
 class Sandboxes(Generic[ContainerT]):
-    """Runs, stops and removes pod sandboxes.
+    """The manager of pod sandboxes, which runs, stops and removes them.
 
     Stopping and removing may be repeated, and succeed for a missing sandbox, as CRI demands.
     """

@@ -21,7 +21,7 @@ STREAM_LIMIT = 4
 
 
 class EventHub:
-    """Passes each event on to every open stream."""
+    """The hub that passes each event on to every open stream."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,7 +97,9 @@ class EventStream:
 
 
 class Announcer:
-    """Publishes events with the statuses of their pods, so that clients need not ask; makes none while nobody reads."""
+    """The publisher of events with the statuses of their pods, so that clients need not ask; makes none while nobody
+    reads.
+    """
 
     def __init__(self, registry: Registry[Any], hub: EventHub, clock: Clock) -> None:
         self._registry = registry

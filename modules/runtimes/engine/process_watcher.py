@@ -33,7 +33,8 @@ class Watched(Protocol):
 
 
 class ProcessWatcher:
-    """Reads each connection to a shim as soon as it has packets, and notices the end of each conmon, without polling.
+    """The watcher that reads each connection to a shim as soon as it has packets, and notices the end of each conmon,
+    without polling.
 
     It stands outside the actor model on purpose: the runtime is a gRPC server like any other, which
     edged reaches through its socket; no module shares an object with it, and it could as well be another process. It

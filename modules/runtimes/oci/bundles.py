@@ -62,7 +62,7 @@ class Places(NamedTuple):
 
 
 class Bundles:
-    """Makes and removes root file systems and configurations."""
+    """The maker and remover of root file systems and configurations."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class OciSettings(NamedTuple):
 
 
 class OciDriver(Driver[OciContainer]):
-    """Makes containers by crun, or runc; sandboxes are namespaces, a network and files, without a process."""
+    """The driver of containers by crun, or runc; sandboxes are namespaces, a network and files, without a process."""
 
     runtime_name = "edgecore-oci"
     why_not = {  # noqa: RUF012

@@ -35,7 +35,7 @@ _ATTEMPTS: Final = 2
 
 
 class Executor:
-    """Runs commands in containers.
+    """The runner of commands in containers.
 
     Args:
         launcher: starts the OCI runtime.

@@ -63,7 +63,7 @@ class OciContainer(RuntimeContainer):
 
 
 class ConmonEnd:
-    """Tells that a conmon has ended, see `modules.runtimes.engine.process_watcher.Watched`."""
+    """The end of a conmon, see `modules.runtimes.engine.process_watcher.Watched`."""
 
     def __init__(self, pidfd: int, on_end: Callable[[], None]) -> None:
         self._pidfd = pidfd

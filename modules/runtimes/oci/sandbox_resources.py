@@ -25,7 +25,7 @@ _UNCONFINED: Final = (
 
 
 class SandboxResources:
-    """Makes and releases the resources of sandboxes.
+    """The manager of the resources of sandboxes, which makes and releases them.
 
     Args:
         namespaces: of all sandboxes.

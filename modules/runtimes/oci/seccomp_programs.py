@@ -30,7 +30,7 @@ _LISTENER: Final = "listenerPath"
 
 
 class SeccompPrograms:
-    """Stores the filters of started containers, and adds them to the configurations of new containers.
+    """The filters of started containers, stored and added to the configurations of new containers.
 
     Args:
         states: crun's directory; it contains a directory for each container.

@@ -30,7 +30,7 @@ class _Layers(Protocol):
 
 
 class UsageMeter:
-    """Measures containers.
+    """The meter of containers.
 
     Args:
         roots: has their writable layers.

@@ -33,7 +33,7 @@ _MESSAGE_BYTES: Final = 64 * 1024
 
 
 class ContainerStreams:
-    """Runs the commands and connections of the streaming server (see `StreamingBackend`)."""
+    """The runner of the commands and connections of the streaming server (see `StreamingBackend`)."""
 
     def __init__(
         self,

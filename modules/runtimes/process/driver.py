@@ -97,7 +97,7 @@ def set_oom_score(main_pid: int, score: int) -> None:
 
 
 class ProcessDriver(Driver[ProcessContainer]):
-    """Makes containers that are plain processes; sandboxes are names on the machine's own network."""
+    """The driver of containers that are plain processes; sandboxes are names on the machine's own network."""
 
     runtime_name = "edgecore-processes"
     why_not = {  # noqa: RUF012

@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 
 
 class ShimClient:
-    """Sends requests to one shim, and passes its events on.
+    """A client of one shim, which passes its events on.
 
     Any thread may send requests; only the `ProcessWatcher` calls `read`.
 

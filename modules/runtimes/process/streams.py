@@ -25,7 +25,7 @@ _LONGEST_CODE: Final = 16
 
 
 class ProcessStreams:
-    """Runs the commands and connections of the streaming server (see `StreamingBackend`)."""
+    """The runner of the commands and connections of the streaming server (see `StreamingBackend`)."""
 
     def __init__(self, registry: Registry[ProcessContainer]) -> None:
         self._registry = registry

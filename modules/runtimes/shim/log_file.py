@@ -17,7 +17,7 @@ def _opened(path: str) -> int:
 
 
 class LogFile:
-    """Appends to a path; a full disk loses log entries, never a container."""
+    """A file to append to, by its path; a full disk loses log entries, never a container."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -18,7 +18,7 @@ Entry = tuple[bytes, bytes]
 
 
 class LineFramer:
-    """Cuts one stream's bytes into entries, independent of the chunks that arrive."""
+    """The framer of one stream's bytes into entries, independent of the chunks that arrive."""
 
     def __init__(self) -> None:
         self._rest = b""

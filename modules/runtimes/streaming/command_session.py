@@ -50,7 +50,7 @@ _PACKET_CHANNELS: Final = {2: StreamChannel.STDOUT, 3: StreamChannel.STDERR}
 
 
 class CommandSession:
-    """Serves a client's streams.
+    """The session that serves a client's streams.
 
     Args:
         channels: to the client.

@@ -45,7 +45,7 @@ class _Forwarded:
 
 
 class PortForwardSession:
-    """Serves a client's connections until it goes.
+    """The session that serves a client's connections until it goes.
 
     Args:
         streams: to the client.

@@ -36,7 +36,8 @@ _BACKLOG: Final = 1024
 
 
 class StreamingServer(ConnectionServer):
-    """Serves streams from the first address that it gives until `stop`: most nodes have none in days, and no port.
+    """The server of streams from the first address that it gives until `stop`: most nodes have none in days, and no
+    port.
 
     Args:
         backend: runs commands and connects to ports; called on the connections' threads.

@@ -12,7 +12,7 @@ _USER = User(ADMINISTRATOR, groups=(ADMINISTRATORS,))
 
 
 class AdministratorAudit(AdmittingService):
-    """Records the requests of administrators (`HttpService`).
+    """The recorder of administrators' requests (`HttpService`).
 
     Args:
         service: serves them.

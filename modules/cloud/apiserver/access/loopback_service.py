@@ -12,7 +12,7 @@ _HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class LoopbackService(AdmittingService):
-    """Refuses requests that a browser makes for a web page, and those as another user (`HttpService`).
+    """A service that refuses requests that a browser makes for a web page, and those as another user (`HttpService`).
 
     Every client that can connect is an administrator. So a web page must not reach the port through its reader's
     browser: neither under a host name that resolves to 127.0.0.1, nor across origins. `kubectl proxy` refuses foreign

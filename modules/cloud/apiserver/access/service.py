@@ -53,14 +53,15 @@ _Result = TypeVar("_Result")
 
 
 class Authenticates(Protocol):
-    """Finds the users of requests."""
+    """An authenticator that finds the users of requests."""
 
     def user(self, request: Request, /) -> User | None:
         """Return the user of a request, None for an anonymous one. Raise ApiStatusError for invalid credentials."""
 
 
 class NodeCaller:
-    """Passes a node's requests on in the node's name, so that the node authorizer decides on them (`ApiCaller`).
+    """A caller in a node's name, to which its requests are passed, so that the node authorizer decides on them
+    (`ApiCaller`).
 
     Args:
         caller: passes the requests on.
@@ -135,7 +136,7 @@ def forbidden(user: str, asked: AccessRequest, why: str = "") -> MissingRightErr
 
 
 class AccessService(AdmittingService):
-    """Serves the Kubernetes API to clients that it authenticates (`HttpService`).
+    """The service of the Kubernetes API to clients that it authenticates (`HttpService`).
 
     Who asks, and whether they may, is decided by the head of a request. Where the body decides, as of a review, for
     which everybody may ask, it is small.

@@ -94,7 +94,7 @@ PLUGINS_WITH_TOKENS: Final = tuple(
 
 
 class AdmissionChain:
-    """Asks plug-ins about objects that are created and updated.
+    """The admission plug-ins, which are asked about objects that are created and updated.
 
     Args:
         objects: all objects.

@@ -22,7 +22,7 @@ _REPLY_SECONDS: Final = 30.0
 
 
 class ApiCaller(Protocol):
-    """Passes requests to the API server's actor."""
+    """A sender of requests to the API server's actor."""
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the response. Raise ApiStatusError without one."""
@@ -32,7 +32,7 @@ class ApiCaller(Protocol):
 
 
 class ModuleCaller:
-    """Passes requests on to a module, and waits for its replies; on any thread but a module's (`ApiCaller`).
+    """A caller of a module, which waits for its replies; on any thread but a module's (`ApiCaller`).
 
     Args:
         hive: has the module.

@@ -7,4 +7,4 @@ from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 
 
 class NodeServers(NodeServer, PodServers, Protocol):
-    """Reaches the servers of nodes, and ports of their pods."""
+    """The servers of nodes, and the ports of their pods."""

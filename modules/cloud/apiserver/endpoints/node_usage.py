@@ -100,7 +100,8 @@ def _pause(clock: Clock, seconds: float) -> None:
 
 
 class UsageReader:
-    """Asks nodes for the usage of themselves and their pods, and keeps the answers for a moment. Thread-safe.
+    """A reader of the usage of nodes and their pods, which asks the nodes and keeps the answers for a moment.
+    Thread-safe.
 
     Args:
         source: asks them.

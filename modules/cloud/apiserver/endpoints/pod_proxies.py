@@ -56,7 +56,7 @@ class ProxiedPath(NamedTuple):
 
 
 class PodServers(Protocol):
-    """Reaches ports of pods."""
+    """The ports of pods."""
 
     def proxy(self, node: str, port: PodPort, path: ProxiedPath, request: Request) -> Reply:
         """Return the reply of a pod. Raise ApiStatusError without one."""

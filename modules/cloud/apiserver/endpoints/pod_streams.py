@@ -46,14 +46,14 @@ _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 class NodeReplies(Protocol):
-    """Passes requests on to the servers of nodes."""
+    """The replies of nodes' servers to requests."""
 
     def reply(self, node: str, target: str, request: Request) -> Reply:
         """Return the reply of a node's server to a path and query. Raise ApiStatusError without one."""
 
 
 class NodeServer(NodeReplies, Protocol):
-    """Reaches the servers of nodes."""
+    """The servers of nodes."""
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
         """Ask nodes for a path, pass each answer to `took`, and return the nodes that have not answered in time. Raise
@@ -62,7 +62,7 @@ class NodeServer(NodeReplies, Protocol):
 
 
 class Calls(Protocol):
-    """Makes API calls."""
+    """A maker of API calls."""
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the response. Raise ApiStatusError without one."""

@@ -44,8 +44,8 @@ _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 class ResourceMetrics:
-    """Serves NodeMetrics and PodMetrics, on the threads of an HTTP server. A node that does not answer is left out. Of
-    its answer, only the figures of its own pods and their containers count.
+    """The service of NodeMetrics and PodMetrics, on the threads of an HTTP server. A node that does not answer is left
+    out. Of its answer, only the figures of its own pods and their containers count.
 
     Args:
         caller: reads nodes and pods.

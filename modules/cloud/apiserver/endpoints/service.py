@@ -85,8 +85,8 @@ _OF_CORE: Final = {
 
 
 class CustomResourceList:
-    """Asks the API server for its CustomResourceDefinitions, and reads the definitions that have changed since the last
-    time: that takes as long as to validate them.
+    """The list of the API server's CustomResourceDefinitions, which reads the definitions that have changed since the
+    last time: that takes as long as to validate them.
 
     Args:
         caller: makes calls; on any thread.
@@ -163,7 +163,7 @@ class CheckedTokens(Protocol):
 
 
 class ApiService:
-    """Serves the Kubernetes API (`HttpService`) to an administrator: the server must authenticate its clients.
+    """The service of the Kubernetes API (`HttpService`) to an administrator: the server must authenticate its clients.
 
     Args:
         requester: whom it serves.

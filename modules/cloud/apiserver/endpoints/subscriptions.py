@@ -136,7 +136,7 @@ class Subscription:
 
 
 class Subscriber(Protocol):
-    """Gets the changes of one kind, on the publisher's thread: its methods must not wait."""
+    """A receiver of the changes of one kind, on the publisher's thread: its methods must not wait."""
 
     @property
     def kind(self) -> str:

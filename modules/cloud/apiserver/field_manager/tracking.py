@@ -112,7 +112,7 @@ def _described(one: Managed) -> str:
 
 
 class Tracking:
-    """Follows the managers of one kind's objects.
+    """The field managers of one kind's objects.
 
     Args:
         kind: its name; "" for one of a CustomResourceDefinition.

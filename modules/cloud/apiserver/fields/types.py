@@ -171,7 +171,7 @@ class _UnreadableError(Exception):
 
 
 class _Decoder:
-    """Reads an object by its types. Of faults that do not end the decoding, the first one counts."""
+    """A decoder of an object by its types. Of faults that do not end the decoding, the first one counts."""
 
     def __init__(self) -> None:
         self.fault: _Fault | None = None

@@ -134,7 +134,8 @@ def _with_conditions(namespace: JsonObject, reasons: dict[str, tuple[str, str]],
 
 
 class GarbageCollector(Reconciler):
-    """Deletes the dependents of deleted owners, frees orphans, and empties namespaces that are being deleted.
+    """The reconciler that deletes the dependents of deleted owners, frees orphans, and empties namespaces that are
+    being deleted.
 
     It plans again what a change may concern. Several cloudcores plan the same; the first one's changes leave the others
     nothing to do, as each transaction begins with the changes of the others.

@@ -58,8 +58,8 @@ class _Account(msgspec.Struct):
 
 
 class QuotaLedger(Reconciler):
-    """Counts what objects take of the ResourceQuotas of their namespaces, by differences: each change counts once, and
-    a namespace is read only after one of its quotas was made or has another spec.
+    """The usage of ResourceQuotas by the objects of their namespaces, counted by differences: each change counts once,
+    and a namespace is read only after one of its quotas was made or has another spec.
 
     Args:
         storage: has the objects.

@@ -37,7 +37,7 @@ _POD_AFFINITY: Final = 2
 
 
 class Scorer:
-    """Scores nodes that fit a pod.
+    """The scores of nodes that fit a pod.
 
     Args:
         obj: the pod as JSON.

@@ -49,7 +49,7 @@ class KeysInMemory:
 
 
 class TokenIssuer:
-    """Issues tokens, on the thread of the API server, in its transactions.
+    """The issuer of tokens, on the thread of the API server, in its transactions.
 
     Args:
         store: has the keys; None: in memory.

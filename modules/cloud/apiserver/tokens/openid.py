@@ -15,7 +15,7 @@ _CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
 
 
 class TokenKeySource(Protocol):
-    """Answers for the keys of service accounts."""
+    """A source of the keys of service accounts."""
 
     def token_keys(self) -> dict[str, bytes]:
         """Return the public keys, PEM, by their ids. Raises ApiStatusError."""

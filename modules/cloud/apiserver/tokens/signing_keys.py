@@ -31,7 +31,7 @@ _KEPT: Final = LONGEST_LIFE + _DAY
 
 
 class KeyStore(Protocol):
-    """Stores keys, in the transactions of the API server (`Database`)."""
+    """A store of keys, in the transactions of the API server (`Database`)."""
 
     def signing_keys(self) -> list[StoredSigningKey]:
         """Return all keys, including the changes of this transaction."""

@@ -24,7 +24,7 @@ _PAUSE: Final = 1.0
 
 
 class AsksApiServer(Protocol):
-    """Asks the API server about tokens, whose texts stay here."""
+    """A client that asks the API server about tokens, whose texts stay here."""
 
     def token_keys(self) -> dict[str, bytes]:
         """Return the public keys, PEM, by their ids. Raise ApiStatusError without an answer."""
@@ -102,7 +102,7 @@ def review_token(
 
 
 class ServiceAccountTokens:
-    """Finds the users of tokens, on the threads of connections.
+    """The users of tokens, found on the threads of connections.
 
     A signature is checked here, with the keys that the API server has given. It is asked each time whether the objects
     still exist that the token is bound to: a token is refused as soon as the deletion of one is answered.

@@ -74,7 +74,7 @@ class _Tokens(msgspec.Struct, frozen=True):
 
 
 class CodeFlow:
-    """Signs browsers in. Thread-safe.
+    """The sign-in of browsers. Thread-safe.
 
     Args:
         settings: of the provider.

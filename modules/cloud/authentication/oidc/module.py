@@ -37,7 +37,8 @@ _WAIT_SECONDS: Final = 4 * CALL_SECONDS
 
 
 class IdentityProvider(Module):
-    """Keeps the keys of the identity provider up to date. While it does not answer, its last keys are kept.
+    """The module that keeps the keys of the identity provider up to date. While it does not answer, its last keys are
+    kept.
 
     Args:
         known: gets the keys.

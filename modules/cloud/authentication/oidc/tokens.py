@@ -130,7 +130,7 @@ def _time(claims: Claims, name: str) -> float:
 
 
 class OidcTokens:
-    """Finds the users of tokens, on the threads of connections (`TokenAuthenticator`).
+    """The users of tokens, found on the threads of connections (`TokenAuthenticator`).
 
     A token whose key is not known asks for new keys, and waits for them: providers change their keys. How often they
     are fetched is up to the module, as anybody can send tokens with ids of keys that do not exist.

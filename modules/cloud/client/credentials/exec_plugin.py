@@ -64,7 +64,7 @@ class ExecCredential(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ExecPlugin:
-    """Runs a kubeconfig's program; one run at a time.
+    """A kubeconfig's program and its runs, one at a time.
 
     Args:
         selected: its user has the program.

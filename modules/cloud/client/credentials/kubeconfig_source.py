@@ -148,7 +148,7 @@ class KubeconfigCredentials:
 
 
 class WatchedFile:
-    """Reads a file again when its modification time changes, a minute has passed, or its content was refused.
+    """A file that is read again when its modification time changes, a minute has passed, or its content was refused.
 
     Args:
         path: of a regular file.

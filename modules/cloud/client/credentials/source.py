@@ -20,7 +20,7 @@ class RequestCredentials(msgspec.Struct, frozen=True):
 
 
 class CredentialSource(Protocol):
-    """Supplies credentials. One `fetch` runs at a time, on any thread; the rest is called on the transport's thread."""
+    """A credential source. One `fetch` runs at a time, on any thread; the rest is called on the transport's thread."""
 
     def current(self) -> RequestCredentials | None:
         """Return the credentials for a request now, without waiting; None if they must be fetched first.

@@ -175,8 +175,8 @@ def _decoded(decoder: JsonDecoder[Any], body: bytes, what: str) -> Any:
 
 
 class CollectionResponse:
-    """Decodes the response to one request of a reflector. Each method takes a part of the response, and yields the
-    observations that it completes.
+    """The decoder of the response to one request of a reflector. Each method takes a part of the response, and yields
+    the observations that it completes.
 
     Args:
         is_watch: whether it is a watch, or else a page of a list.
@@ -253,7 +253,7 @@ class _CollectedBody:
 
 
 class _Lines:
-    """Splits a stream into lines, wherever its pieces end."""
+    """The lines of a stream, wherever its pieces end."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

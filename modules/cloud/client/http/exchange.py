@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ExchangeTransport(Protocol):
-    """Carries exchanges."""
+    """A transport of exchanges."""
 
     @property
     def server(self) -> str:

@@ -28,7 +28,7 @@ C = TypeVar("C")
 
 
 class ConnectionPool(Generic[E, C]):
-    """Counts connections, and keeps the waiting requests in order: ordinary requests apart from streams."""
+    """The number of connections, and the waiting requests in order: ordinary requests apart from streams."""
 
     def __init__(self, ordinary: int = ORDINARY, streams: int = STREAMS) -> None:
         self._limits = {False: ordinary, True: streams}

@@ -13,7 +13,7 @@ Found = Callable[[list[SocketAddress], str], None]
 
 
 class Resolver:
-    """Looks up one host; for one thread.
+    """The resolver of one host; for one thread.
 
     Args:
         host: a name, or an address, which is not looked up.

@@ -36,7 +36,7 @@ Part = ResponseHead | bytes | ResponseMark | None
 
 
 class ResponseReader:
-    """Reads the response to one request.
+    """The reader of the response to one request.
 
     h11 takes most of the processor time of a short exchange. So a response in the form that API servers write is read
     here: HTTP/1.1, the whole head at once, visible ASCII, `Content-Length` or `Transfer-Encoding: chunked` once and not

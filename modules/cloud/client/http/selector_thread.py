@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class SocketUser(Protocol[K_contra]):
-    """Does the work of a `SelectorThread`, on it. Nothing may wait."""
+    """The work of a `SelectorThread`, done on it. Nothing may wait."""
 
     def on_socket(self, key: K_contra, happened: int) -> None:
         """Take the selector's events for the key of a watched socket."""
@@ -29,7 +29,7 @@ class SocketUser(Protocol[K_contra]):
 
 
 class SelectorThread(Generic[K]):
-    """Starts with the first posted call.
+    """A thread that starts with the first posted call.
 
     Args:
         name: of the thread.

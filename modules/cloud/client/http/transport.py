@@ -47,7 +47,7 @@ _TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABC
 
 
 class TlsContexts:
-    """Remembers the last context: connections are of the same user when theirs is the same object.
+    """The last context: connections are of the same user when theirs is the same object.
 
     Args:
         cluster: authorities to trust.
@@ -79,7 +79,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connector:
-    """Opens connections, and remembers unfinished ones; for the transport's thread only.
+    """A connector that opens connections, and remembers unfinished ones; for the transport's thread only.
 
     Args:
         server: the server to connect to.
@@ -133,7 +133,7 @@ class Connector:
 
 
 class RequestHeads:
-    """Makes the heads of the requests to one server as one user.
+    """The heads of the requests to one server as one user.
 
     Args:
         server: where the requests go.

@@ -157,7 +157,7 @@ def _gone(key: tuple[str, str], known: tuple[str, str, int]) -> Deleted:
 
 
 class Reflector:
-    """Keeps the knowledge of the objects of a selection up to date.
+    """The knowledge of the objects of a selection, kept up to date.
 
     Each method takes an event, with the time where it matters, and returns the resulting effects, in order.
     Observations carry the number of their `StartRequest`; observations of earlier requests are ignored. At most one

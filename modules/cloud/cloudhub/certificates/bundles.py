@@ -28,7 +28,7 @@ _BURST: Final = 4
 
 
 class BundleDirectory:
-    """Answers requests for pieces of the bundles in a directory. Thread-safe.
+    """The bundles in a directory, and the answers to requests for pieces of them. Thread-safe.
 
     Args:
         directory: has the files, as `make bundle` names them.

@@ -68,7 +68,7 @@ class EnrolledNodes(Protocol):
 
 
 class Enrolment:
-    """Answers requests for certificates.
+    """The answers to requests for certificates.
 
     Args:
         authority: signs the certificates.

@@ -48,7 +48,7 @@ Respond = Callable[[EnrolmentRequest], EnrolmentResponse]
 
 
 class HttpsServer:
-    """Serves `respond` over HTTPS, between `start` and `stop`.
+    """A server of `respond` over HTTPS, between `start` and `stop`.
 
     Args:
         address: to listen on.

@@ -53,7 +53,7 @@ class RegistrarSettings(msgspec.Struct, frozen=True):
 
 
 class Registrar(Module):
-    """Runs the HTTPS server for certificates, and makes the tokens of `cloudcore token`.
+    """The module that runs the HTTPS server for certificates, and makes the tokens of `cloudcore token`.
 
     Args:
         settings: address and validity.

@@ -26,7 +26,7 @@ _REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
 
 
 class ClusterCalls:
-    """Sends calls by requests (`CallSender`); each answer comes in a turn of the module.
+    """A sender of calls by requests (`CallSender`); each answer comes in a turn of the module.
 
     Args:
         cluster: the cluster.

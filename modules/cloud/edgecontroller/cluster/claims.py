@@ -8,7 +8,7 @@ from modules.cloud.messages import ConnectEvent
 
 
 class NodeClaims:
-    """Claims a node in the cluster if its state is there, and reads what the node needs and is not in the mirror.
+    """The claim on a node in the cluster if its state is there, and the read of what it needs and is not in the mirror.
 
     Args:
         state: the states of nodes in the cluster; None: they are in a database.

@@ -20,7 +20,7 @@ _KINDS: Final = {kind.key_name: kind for kind in (DEVICE_MODEL, DEVICE)}
 
 
 class ClusterDevices:
-    """Serves devicecontroller's watches from the mirror. No other module watches a cluster through cloudcore.
+    """The watches of devicecontroller, served from the mirror. No other module watches a cluster through cloudcore.
 
     Args:
         mirror: has the objects.

@@ -30,7 +30,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class ClusterResources:
-    """Asks the API server for the resources of a version when one is needed that is not known.
+    """The resources of a version, requested from the API server when one is needed that is not known.
 
     Args:
         api: sends calls.

@@ -33,7 +33,7 @@ _STALE: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 
 
 class ClusterState:
-    """Reads the NodeStates at the start, and writes the changed ones.
+    """The NodeStates, read at the start and written when they change.
 
     The working copy is the database, in memory. A write that is lost costs bytes: objects are sent again. A deletion
     that a node has not acknowledged is an object of its state that the cluster no longer has.

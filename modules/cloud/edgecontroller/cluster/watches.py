@@ -16,8 +16,8 @@ _REVIEWS: Final = "authorization.k8s.io/v1", "selfsubjectaccessreviews"
 
 
 class ClusterWatches:
-    """Begins a node's watch when the cluster's RBAC lets the node watch, by a review in the node's name. All nodes that
-    watch a kind share one reflector; each gets the objects that its watch selects.
+    """The watches of nodes, each begun when the cluster's RBAC lets the node watch, by a review in its name. All nodes
+    that watch a kind share one reflector; each gets the objects that its watch selects.
 
     Args:
         api: sends calls of nodes.

@@ -14,9 +14,9 @@ from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 
 class DeviceObjects:
-    """Sends a node its Devices and their DeviceModels: a model before its first device, and the deletion of a device
-    before the deletion of its model. An object that was sent before is sent as an update, because KubeEdge's mappers
-    ignore an insert of a device that they know.
+    """The sender of a node's Devices and their DeviceModels: a model before its first device, and the deletion of a
+    device before the deletion of its model. An object that was sent before is sent as an update, because KubeEdge's
+    mappers ignore an insert of a device that they know.
 
     Args:
         lister: the objects.

@@ -152,8 +152,8 @@ class _ServiceOfEndpoints(NamedTuple):
 
 
 class DownstreamController:
-    """Sends connected nodes the objects that they need: each change as it happens, and, when a node connects, the
-    objects that it has not acknowledged.
+    """The controller that sends connected nodes the objects that they need: each change as it happens, and, when a node
+    connects, the objects that it has not acknowledged.
 
     Args:
         lister: the objects.

@@ -39,7 +39,7 @@ class MirroredObjects(Protocol):
 
 
 class EdgeMeshServices:
-    """Sends nodes of 2019 all Services and Endpoints, and the pods behind each Service: their EdgeMesh does not ask.
+    """All Services and Endpoints, and the pods behind each Service, for nodes of 2019: their EdgeMesh does not ask.
 
     A node of 2019 reports its status as `nodestatus`. When it becomes ready, or reports so for the first
     time over a connection, it gets three kinds of lists, as from KubeEdge's cloudcore; later it gets each change, as

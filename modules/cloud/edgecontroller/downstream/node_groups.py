@@ -17,7 +17,7 @@ FindService = Callable[[ObjectKey], JsonObject | None]
 
 
 class Objects(Protocol):
-    """Reads objects (`Lister`). Returned objects must not be changed."""
+    """A reader of objects (`Lister`). Returned objects must not be changed."""
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return an object, or None."""
@@ -27,8 +27,8 @@ class Objects(Protocol):
 
 
 class NodeGroupFilter:
-    """Leaves endpoints that a node does not use out of Endpoints and EndpointSlices: for a Service of the topology
-    `range-nodegroup` the endpoints of other node groups.
+    """A filter that leaves endpoints that a node does not use out of Endpoints and EndpointSlices: for a Service of the
+    topology `range-nodegroup` the endpoints of other node groups.
 
     A node uses its own endpoints, and those on nodes with an equal label `apps.kubeedge.io/belonging-to`; nodes
     without it are a group together, as in KubeEdge. Endpoints on no node, or on one without a Node object, are in no

@@ -17,7 +17,7 @@ _PAUSE = 1.0
 
 
 class Resending:
-    """Goes through all connected nodes, in steps between which other messages are handled.
+    """A walk through all connected nodes, in steps between which other messages are handled.
 
     It pauses while the inboxes of edgecontroller or cloudhub are long: sent objects or their acknowledgements still
     wait in one of them, and sending the objects again would make the inboxes longer.

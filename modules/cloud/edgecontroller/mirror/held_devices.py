@@ -20,8 +20,8 @@ _MOST: Final = 1000
 
 
 class HeldDevices:
-    """Keeps a new Device back until its model is in the mirror, for a moment: two watches tell of the two, in any
-    order, and a node has to get the model first.
+    """The new Devices, each kept back until its model is in the mirror, for a moment: two watches tell of the two, in
+    any order, and a node has to get the model first.
 
     Args:
         mirror: of the objects.

@@ -26,7 +26,7 @@ _PORTION: Final = 64
 
 
 class KeptBodies:
-    """Decides which objects stay in memory whole: pods of nodes served here, and the objects that they refer to.
+    """The objects that stay in memory whole: pods of nodes served here, and the objects that they refer to.
 
     A node is this cloudcore's while it is connected here, and if it is an edge node that no other cloudcore has: so one
     cloudcore that is restarted has all bodies after its first lists. An edge node has KubeEdge's label. Of several

@@ -23,7 +23,8 @@ _FINAL: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 
 
 class MissingBodies:
-    """Asks the API server for the pods of a node that connects, and for configmaps and secrets as nodes need them.
+    """Queries of the API server for the pods of a node that connects, and for configmaps and secrets as nodes need
+    them.
 
     An answer with another version than the mirror's is not used: the watch has not told of that version yet, and tells
     it with the body, because it is needed now.

@@ -8,7 +8,7 @@ from modules.cloud.storage.object_sync import Epoch
 
 
 class Epochs:
-    """Notices that versions went back, also while no cloudcore ran, and counts these times in the database.
+    """The number of times that versions went back, also while no cloudcore ran, counted in the database.
 
     While cloudcore runs, reflectors notice it. At the start, the list of pods has a lower version than one of a pod
     that was seen before, in a list or in an acknowledgement: lists are asked of etcd, so that their versions only

@@ -30,8 +30,8 @@ Imported = dict[str, dict[str, ObjectSync]]
 
 
 class ObjectSyncImport:
-    """Lists the ObjectSyncs and ClusterObjectSyncs. A missing right or definition is no error: there is nothing to
-    import then.
+    """The list of the ObjectSyncs and ClusterObjectSyncs. A missing right or definition is no error: there is nothing
+    to import then.
 
     Args:
         api: sends API calls.

@@ -17,7 +17,7 @@ _NO_ROLES = RbacIndex()
 
 
 class ApiCallers:
-    """Authorizes a call and makes it.
+    """The caller of the API, which authorizes a call and makes it.
 
     Args:
         calls: makes it.

@@ -92,7 +92,7 @@ def attributes_of(resource_type: str, operation: str, request: UpstreamRequest) 
 
 
 class Procedure(Generic[T]):
-    """Runs `Steps`: makes each call, and goes on with its answer.
+    """A run of `Steps`: it makes each call, and goes on with its answer.
 
     Args:
         steps: the procedure.
@@ -139,7 +139,7 @@ class Procedure(Generic[T]):
 
 
 class _Answer:
-    """Keeps an immediate result, and passes on a later one."""
+    """A result: an immediate one is kept, a later one passed on."""
 
     def __init__(self, later: Answered) -> None:
         self.result: ApiResult | None = None
@@ -154,7 +154,7 @@ class _Answer:
 
 
 class UpstreamController:
-    """Authorizes each message of a node, has its handler make API calls, and sends what follows.
+    """The controller that authorizes each message of a node, has its handler make API calls, and sends what follows.
 
     Args:
         clock: the time of requests.

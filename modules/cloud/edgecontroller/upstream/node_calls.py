@@ -69,8 +69,8 @@ def _spec_of(obj: JsonObject) -> JsonObject:
 
 
 class NodeCalls:
-    """Answers nodes' reads of mirrored objects from the mirror, checks their writes by NodeRestriction, and makes all
-    other calls by requests.
+    """The calls of nodes: reads of mirrored objects are answered from the mirror, writes are checked by
+    NodeRestriction, and all other calls are made by requests.
 
     Args:
         cluster: the cluster.

@@ -80,7 +80,7 @@ def _rendered(driver: str) -> tuple[Beginning, Queries, RowWriter]:
 
 
 class DatabaseUser(Protocol):
-    """Makes the transactions of a database."""
+    """The maker of a database's transactions."""
 
     def begin(self) -> None:
         """Begin a transaction: the database is used, and none has begun.
@@ -91,7 +91,7 @@ class DatabaseUser(Protocol):
 
 
 class ObjectReader(Protocol):
-    """Takes objects into memory as they are read."""
+    """A reader that takes objects into memory as they are read."""
 
     def admit(self, key: ObjectKey, obj: JsonObject, size: int, /) -> JsonObject | None:
         """Return an object of so many bytes as it is taken into memory; None leaves it out."""
@@ -101,7 +101,7 @@ class ObjectReader(Protocol):
 
 
 class Database:
-    """Stores the cluster's objects durably, and shares them between cloudcores. For one thread at a time.
+    """The durable store of the cluster's objects, which cloudcores share. For one thread at a time.
 
     A transaction begins by taking the only lock and reading the changes of other cloudcores; its own changes are
     written at its end. So the transactions of all cloudcores form one sequence, each with the results of all earlier
@@ -605,7 +605,7 @@ class Database:
 
 
 class _Whole:
-    """Takes objects into memory as they are stored (`ObjectReader`)."""
+    """A reader that takes objects into memory as they are stored (`ObjectReader`)."""
 
     def admit(self, _key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject:
         """Return the object."""

@@ -19,7 +19,7 @@ _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Tells the listener to wait for a notification for a while."""
+    """A request that the listener wait for a notification for a while."""
 
 
 def can_listen(engine: Engine) -> bool:
@@ -64,7 +64,8 @@ class Looks:
 
 
 class DatabaseListener(Actor):
-    """Waits for notifications of another cloudcore's changes, by PostgreSQL's LISTEN on a connection of its own.
+    """The actor that waits for notifications of another cloudcore's changes, by PostgreSQL's LISTEN on a connection of
+    its own.
 
     A notification only announces that there are changes; the next transaction reads them. A lost one costs the time
     until the next poll. The actor, and its module with it, fails with the connection.

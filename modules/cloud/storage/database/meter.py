@@ -5,7 +5,7 @@ from modules.cloud.durations import Durations
 
 
 class TransactionMeter:
-    """Measures the transactions of one user of a database, on its thread; any thread may read it.
+    """The meter of the transactions of one user of a database, on its thread; any thread may read it.
 
     Args:
         clock: the time. Without it, all durations are 0.

@@ -85,7 +85,7 @@ def _values_at(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ..
 
 
 class RowReplacement:
-    """Deletes rows of a table by some of its columns, and inserts others.
+    """The deletion of rows of a table by some of its columns, and the insertion of others.
 
     Args:
         table: the table.
@@ -115,7 +115,7 @@ class RowReplacement:
 
 
 class RowWriter:
-    """Writes the rows of a transaction. Rows are deleted and inserted, not updated: the same SQL for every database.
+    """A writer of a transaction's rows. Rows are deleted and inserted, not updated: the same SQL for every database.
 
     Args:
         dialect: of the database.

@@ -53,7 +53,7 @@ class Resolution(Struct, frozen=True, rename="camel"):
 
 
 class Asker(Protocol):
-    """Answers questions; `DnsNames` implements it. Blocks."""
+    """A source of answers to questions; `DnsNames` implements it. Blocks."""
 
     @property
     def domain(self) -> str:

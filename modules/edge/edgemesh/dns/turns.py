@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class AskingTurns(Generic[T]):
-    """Decides which client's question is asked next. For one thread.
+    """The turns of clients: whose question is asked next. For one thread.
 
     Clients take turns. A client may have fewer questions under way than places are free, so some are free for the next
     client however many ask slow names (dynamic thresholds, Choudhury and Hahne 1998).

@@ -150,7 +150,7 @@ class Cache:
 
 
 class UpstreamResolver:
-    """Asks other servers. Blocks; any thread.
+    """A resolver that asks other servers. Blocks; any thread.
 
     Equal questions at the same time are one. Each query has a random number, a port of its own, and letters in random
     case (draft-vixie-dnsext-dns0x20); an answer counts only from the asked address with all of them.

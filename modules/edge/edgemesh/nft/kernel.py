@@ -17,7 +17,9 @@ _NOTHING: Final = Ruleset({}, {}, {})
 
 
 class Program(Protocol):
-    """Changes and reads the kernel's rules; `nft.program.Nft` implements it. All functions raise NftError."""
+    """A program that changes and reads the kernel's rules; `nft.program.Nft` implements it. All functions raise
+    NftError.
+    """
 
     def apply(self, transaction: str) -> None:
         """Apply a transaction: all of it or nothing."""

@@ -39,7 +39,7 @@ class _Listing(msgspec.Struct):
 
 
 class Nft:
-    """Runs `nft`. Blocks.
+    """A runner of `nft`. Blocks.
 
     Args:
         prefix: words before the program, for example to enter a network namespace.

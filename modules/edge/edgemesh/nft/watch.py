@@ -26,7 +26,7 @@ class Loss(Enum):
 
 
 class RulesWatch(Protocol):
-    """Reports that rules of ours were deleted; `NftWatch` implements it."""
+    """A watch that reports that rules of ours were deleted; `NftWatch` implements it."""
 
     def run(self, lost: Callable[[Loss], None]) -> None:
         """Call `lost` once after each transaction that deletes rules, until `close`. Blocks; raises OSError."""
@@ -48,8 +48,8 @@ def deletes_ours(news: NetlinkMessage) -> bool:
 
 
 class Deletions:
-    """Finds the transactions that delete rules of ours. The kernel reports one in several datagrams, and ends each with
-    the number of the new generation (`nf_tables_commit` in `net/netfilter/nf_tables_api.c`).
+    """The transactions that delete rules of ours. The kernel reports one in several datagrams, and ends each with the
+    number of the new generation (`nf_tables_commit` in `net/netfilter/nf_tables_api.c`).
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ MOST_CLIENTS: Final = 65_535
 
 
 class ClientAffinity:
-    """Chooses endpoints: a client's last one if its Service wants so, else any.
+    """The choice of endpoints: a client's last one if its Service wants so, else any.
 
     Args:
         choice: chooses among endpoints.

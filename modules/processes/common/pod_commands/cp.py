@@ -84,7 +84,7 @@ def place_of(word: str) -> Place:
 
 
 class _Output:
-    """Takes the output of a command: standard output is passed on, standard error is kept."""
+    """The output of a command: standard output is passed on, standard error is kept."""
 
     def __init__(self, output: Callable[[bytes], object] = lambda _: None) -> None:
         self._output = output

@@ -50,7 +50,7 @@ def logs(chosen: argparse.Namespace) -> int:
 
 
 class LogPrinter:
-    """Prints logs, one after the other or several at a time.
+    """A printer of logs, one after the other or several at a time.
 
     Args:
         node: the node.

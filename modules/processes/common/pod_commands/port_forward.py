@@ -139,7 +139,7 @@ class _Tunnel:
 
 
 class Forwarder:
-    """Accepts connections and carries each on a thread of its own; the error of one is a line, and ends no other.
+    """A forwarder of connections, each on a thread of its own; the error of one is a line, and ends no other.
 
     Args:
         routes: listening sockets and their ports.

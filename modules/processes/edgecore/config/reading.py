@@ -40,7 +40,7 @@ def read(section: type[S], known: Known, document: ConfigDocument) -> tuple[S, F
 
 
 class _Reader:
-    """Walks structs, table of known keys and document together."""
+    """A walk through structs, table of known keys and document together."""
 
     def __init__(self, document: ConfigDocument) -> None:
         self._document = document

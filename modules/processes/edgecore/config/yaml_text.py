@@ -109,7 +109,7 @@ class _Frame:
 
 
 class _Builder:
-    """Builds the values of one text from its events."""
+    """The builder of one text's values from its events."""
 
     def __init__(self) -> None:
         self.root: object = None

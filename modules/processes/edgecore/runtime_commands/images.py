@@ -42,7 +42,7 @@ def listing(chosen: argparse.Namespace) -> None:
 
 
 class ProgressView(Protocol):
-    """Shows how far a pull is."""
+    """A view of how far a pull is."""
 
     def show(self, progress: PullProgress) -> None:
         """Show the current progress."""
@@ -54,7 +54,7 @@ class _Size(NamedTuple):
 
 
 class TerminalProgress:
-    """Writes a line for each layer and a last one with the sums, and rewrites them in place.
+    """The progress on a terminal: a line for each layer and a last one with the sums, rewritten in place.
 
     Args:
         terminal: takes control sequences.
@@ -77,7 +77,7 @@ class TerminalProgress:
 
 
 class PlainProgress:
-    """Writes a line when a layer is fetched or unpacked, and one about the whole pull every ten seconds.
+    """Lines of progress: one when a layer is fetched or unpacked, and one about the whole pull every ten seconds.
 
     Args:
         output: takes lines.

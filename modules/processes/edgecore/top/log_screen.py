@@ -27,7 +27,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class LogScreen(Screen[None]):
-    """Follows a log.
+    """The screen that follows a log.
 
     Args:
         view: the node.

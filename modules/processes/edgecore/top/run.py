@@ -18,7 +18,8 @@ from modules.processes.edgecore.top.themes import DARK, LIGHT
 
 
 class Poller:
-    """Passes a look on immediately, and then at an interval; it rests as long as the last look took, if that is longer.
+    """A poller that passes a look on immediately, and then at an interval; it rests as long as the last look took, if
+    that is longer.
 
     The thread is outside of the actor model, as the threads of the local server: it blocks in a read, and ends with the
     process.

@@ -22,7 +22,7 @@ from modules.processes.edgecore.top.state import (
 
 
 class AgentStateHandler:
-    """Makes the state at each request, from snapshots and lengths of queues; keeps nothing.
+    """The handler that makes the state at each request, from snapshots and lengths of queues; keeps nothing.
 
     Args:
         node: name of the node.

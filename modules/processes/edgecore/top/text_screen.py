@@ -33,7 +33,7 @@ class TextLog(Log):
 
 
 class TextScreen(Screen[None]):
-    """Shows a text.
+    """The screen that shows a text.
 
     Args:
         title: one line.

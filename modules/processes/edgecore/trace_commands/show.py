@@ -243,7 +243,7 @@ def _colour(wish: str) -> bool:
 
 
 class _Progress:
-    """Shows on a terminal how much of a long trace has been read."""
+    """The line on a terminal that shows how much of a long trace has been read."""
 
     def __init__(self, trace: TraceReader) -> None:
         self._trace = trace

@@ -141,7 +141,7 @@ def piece_of(reply: HttpReply, name: str, first: int) -> Piece:
 
 
 class Download:
-    """Fetches a bundle in pieces.
+    """The download of a bundle in pieces.
 
     Args:
         ask: returns the piece of a file from an offset.

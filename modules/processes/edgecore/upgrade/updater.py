@@ -459,7 +459,7 @@ class NodeControl(Protocol):
 
 
 class Updater:
-    """Carries an upgrade to its end, from wherever it is.
+    """The updater that carries an upgrade to its end, from wherever it is.
 
     Args:
         installation: with the journal.

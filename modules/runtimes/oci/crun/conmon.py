@@ -58,7 +58,7 @@ NO_STREAMS = Standard()
 
 
 class Conmon:
-    """Creates containers under conmon.
+    """The creator of containers under conmon.
 
     Args:
         launcher: starts it.

@@ -34,7 +34,7 @@ class _Members(NamedTuple):
 
 
 class GroupMoves:
-    """Lets the kernel wait in advance, on a thread of its own.
+    """A thread that lets the kernel wait in advance.
 
     Args:
         groups: the control groups of this process, as /proc shows them.

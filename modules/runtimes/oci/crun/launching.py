@@ -32,7 +32,7 @@ class Finished(NamedTuple):
 
 
 class Launcher:
-    """Starts programs as children of this process.
+    """The launcher of programs as children of this process.
 
     Args:
         hides_unified: whether programs must not see control groups v2 beside v1, see `must_hide_unified`.

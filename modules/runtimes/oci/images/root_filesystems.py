@@ -38,7 +38,7 @@ _MOST_MOUNTS: Final = 16
 
 
 class RootFilesystems:
-    """Mounts images for containers. Thread-safe for different directories.
+    """The mounts of images for containers. Thread-safe for different directories.
 
     A container's directory gets `rootfs`, the mount point, `upper`, the writable layer, and `work`, overlayfs' own. A
     mount survives edgecore, and not the machine.

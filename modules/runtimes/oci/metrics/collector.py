@@ -80,7 +80,7 @@ def _is_socket(path: str) -> bool:
 
 
 class MetricsCollector:
-    """Measures pods.
+    """The meter of pods.
 
     Args:
         roots: has the containers' writable layers.
@@ -171,7 +171,7 @@ def _asked(resources: cri.LinuxContainerResources) -> Iterator[Sample]:
 
 
 class GroupMetrics:
-    """Reads the control groups of containers.
+    """The reader of containers' control groups.
 
     Args:
         hierarchies: of the machine, the unified one with its controllers.

@@ -63,7 +63,7 @@ class PinnedNamespaces(NamedTuple):
 
 
 class PodNamespaces:
-    """Makes, finds and removes the namespaces of sandboxes, and the memory that is their /dev/shm.
+    """The manager of sandboxes' namespaces and of the memory that is their /dev/shm: it makes, finds and removes them.
 
     Different sandboxes may be served at one time, one sandbox by one caller.
     """

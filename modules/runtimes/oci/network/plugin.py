@@ -81,7 +81,7 @@ class _Outcome(NamedTuple):
 
 
 class PluginRunner:
-    """Runs plug-ins.
+    """The runner of plug-ins.
 
     Args:
         clock: for the deadline.

@@ -170,7 +170,7 @@ class RuleWatch:
 
 
 class _Once:
-    """Reads the rules of each IP version when they are first asked for."""
+    """The rules of each IP version, read when they are first asked for."""
 
     def __init__(self) -> None:
         self._read: dict[str, SavedRules] = {}

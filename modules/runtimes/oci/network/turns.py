@@ -10,7 +10,7 @@ MOST_CHAINS: Final = 4
 
 
 class Turns:
-    """Lets at most `MOST_CHAINS` sandboxes be served at one time, and each by one thread.
+    """The turns of sandboxes: at most `MOST_CHAINS` are served at one time, and each by one thread.
 
     While sandboxes wait to be attached, at most one is detached: starting pods do not wait for ending ones.
     """

@@ -17,7 +17,7 @@ _MOST_LINKS: Final = 8
 
 
 class _FileBlocks:
-    """Reads headers from a file, and skips bodies without reading them."""
+    """The blocks of a file: headers are read, bodies skipped without reading them."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -39,7 +39,7 @@ class FinishedImage(NamedTuple):
 
 
 class Conversation:
-    """Reads requests, and writes answers from any thread.
+    """A reader of requests, and a writer of answers from any thread.
 
     Args:
         requests, answers: streams of lines.

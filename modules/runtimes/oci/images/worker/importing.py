@@ -281,7 +281,7 @@ def _add(
 
 
 class _Keeping:
-    """Copies layers out of an archive, as they are in it."""
+    """The copying of layers out of an archive, as they are in it."""
 
     def __init__(self, layout: StoreLayout, publication: Publication) -> None:
         self._layout = layout

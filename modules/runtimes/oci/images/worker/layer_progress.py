@@ -20,7 +20,8 @@ class LayerReport(NamedTuple):
 
 
 class LayersProgress:
-    """Counts, and reports each layer at its beginning, from time to time, and at its end. Thread-safe.
+    """The progress of layers: it counts, and reports each layer at its beginning, from time to time, and at its end.
+    Thread-safe.
 
     Args:
         layers: those to fetch.

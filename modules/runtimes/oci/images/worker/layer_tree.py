@@ -88,7 +88,7 @@ def _shown(name: bytes) -> str:
 
 
 class LayerTree:
-    """Makes the files of a layer.
+    """The maker of the files of a layer.
 
     Args:
         root: descriptor of the empty directory.
@@ -426,7 +426,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LowerLayers:
-    """Looks files up in layers, the uppermost first.
+    """The layers in which files are looked up, the uppermost first.
 
     Args:
         roots: descriptors of the layers' directories.

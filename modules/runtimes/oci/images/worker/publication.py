@@ -60,7 +60,8 @@ class Disk:
 
 
 class Publication:
-    """Adds layers and documents to a store, all or none. Use it as a context manager: its end removes unpublished ones.
+    """The addition of layers and documents to a store, all or none. Use it as a context manager: its end removes
+    unpublished ones.
 
     Args:
         layout: the store's paths.

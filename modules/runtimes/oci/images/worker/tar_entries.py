@@ -61,7 +61,7 @@ class _Before:
 
 
 class TarEntries:
-    """Iterates over the entries of a tar; each body must be read, or skipped, before the next entry is taken."""
+    """An iterator over the entries of a tar; each body must be read, or skipped, before the next entry is taken."""
 
     def __init__(self, stream: TarBlocks, most: int) -> None:
         self._stream = stream

@@ -22,7 +22,7 @@ class TarBlocks(Protocol):
 
 
 class TarStream:
-    """Reads a tar from front to end, once.
+    """A reader of a tar from front to end, once.
 
     Args:
         source: the decompressed bytes.

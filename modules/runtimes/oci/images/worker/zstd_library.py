@@ -49,7 +49,7 @@ class ZstdLibrary:
 
 
 class ZstdFrame:
-    """Decompresses one frame, with the interface of `compression.zstd.ZstdDecompressor`."""
+    """The decompressor of one frame, with the interface of `compression.zstd.ZstdDecompressor`."""
 
     def __init__(self, library: ctypes.CDLL, window_log: int) -> None:
         self._library = library
