@@ -82,14 +82,20 @@ def decode(frame: bytes | str) -> Message:
         FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`, `too large`.
     """
     message = _decode(frame)
-    too_long = _too_long(message, len(frame)) if frame.isascii() else _too_long(message)
-    if too_long:
+    content = message.content
+    around = len(frame) - (len(content) if isinstance(content, msgspec.Raw) else 0)
+    if around * _UTF8_BYTES <= LONGEST_TEXT or (around <= LONGEST_TEXT and frame.isascii()):  # as most are
+        return message
+    if too_long := _too_long(message):
         raise FrameError("too large", f"{too_long} is longer than {LONGEST_TEXT} bytes", "Kubernetes names are shorter")
     return message
 
 
 def _decode(frame: bytes | str) -> Message:
-    text = frame if isinstance(frame, str) else _utf8(frame)
+    try:
+        text = frame if isinstance(frame, str) else str(frame, "utf-8")
+    except UnicodeDecodeError:
+        text = _with_replacements(cast("bytes", frame))
     try:
         envelope = _envelope.decode(text)
     except _MALFORMED:
@@ -121,30 +127,23 @@ def encode(message: Message) -> bytes:
     Raises:
         ContentError: the content has no JSON form, or a text of header or route is longer than a peer may send.
     """
-    if isinstance(message.content, msgspec.Raw) and not len(message.content):
+    content = message.content
+    size = len(content) if isinstance(content, msgspec.Raw) else 0
+    if not size and isinstance(content, msgspec.Raw):
         message = message.with_content(None)
     try:
         frame = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         about = f"{message.route.operation} {message.route.resource} {message.id}"
         raise ContentError("cannot encode the content as JSON", about, str(error)) from error
-    too_long = _too_long(message, len(frame))
-    if too_long:
+    if len(frame) - size > LONGEST_TEXT and (too_long := _too_long(message)):
         hint = f"{LONGEST_TEXT} bytes at most"
         raise ContentError("cannot encode a message", f"its {too_long} begins {message.route.resource[:80]!r}", hint)
     return frame
 
 
-def _too_long(message: Message, size: int = SLOW_BYTES) -> str:
-    """Return the name of a text of header or route that is too long, or an empty string.
-
-    Args:
-        message: the message.
-        size: of its frame, in bytes: none of its texts has more, unless an invalid byte became a character of three.
-    """
-    content = message.content
-    if size - (len(content) if isinstance(content, msgspec.Raw) else 0) <= LONGEST_TEXT:
-        return ""
+def _too_long(message: Message) -> str:
+    """Return the name of a text of header or route that is too long, or an empty string."""
     header, route = message.header, message.route
     size = len(route.resource) + len(route.operation) + len(route.source) + len(route.group) + len(route.destination)
     size += len(header.msg_id) + len(header.parent_msg_id) + len(header.resourceversion) + len(header.type)
@@ -158,17 +157,14 @@ def _too_long(message: Message, size: int = SLOW_BYTES) -> str:
     return ""
 
 
-def _utf8(frame: bytes) -> str:
-    """Decode UTF-8; each invalid byte becomes one U+FFFD, as in encoding/json.
+def _with_replacements(frame: bytes) -> str:
+    """Decode what is not UTF-8: each invalid byte becomes one U+FFFD, as in encoding/json.
 
     Raises:
-        FrameError: a frame that is not UTF-8 has more than `SLOW_BYTES`.
+        FrameError: it has more than `SLOW_BYTES`.
     """
-    try:
-        return str(frame, "utf-8")
-    except UnicodeDecodeError:
-        if len(frame) > SLOW_BYTES:
-            raise FrameError("too large", f"{len(frame)} bytes that are not UTF-8", _TOO_LARGE) from None
+    if len(frame) > SLOW_BYTES:
+        raise FrameError("too large", f"{len(frame)} bytes that are not UTF-8", _TOO_LARGE)
     text = str(frame, "utf-8", "surrogateescape")
     for invalid in set(_NOT_UTF8.findall(text)):
         text = text.replace(invalid, "\ufffd")

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
-from beehive.nesting import NestingError, check_nesting
+from beehive.nesting import LEVELS, NestingError, check_nesting
 
 T = TypeVar("T")
 
@@ -46,7 +46,10 @@ class JsonDecoder(Generic[T]):
 
     def decode(self, text: JsonText) -> T:
         """Return the value. Raises msgspec.DecodeError; its ValidationError has the path."""
-        check_nesting(bytes(text) if isinstance(text, memoryview | msgspec.Raw) else text, DeepJsonError)
+        if len(text) > LEVELS:  # each level has a byte
+            plain = bytes(text) if isinstance(text, memoryview | msgspec.Raw) else text
+            if isinstance(plain, str) or plain.count(b"[") + plain.count(b"{") > LEVELS:
+                check_nesting(plain, DeepJsonError)
         try:
             decoded: T = self._decode(text)
         except UnicodeError as error:
@@ -87,7 +90,7 @@ def decode_json(text: JsonText, kind: type[T]) -> T: ...
 def decode_json(text: JsonText, kind: Any = Any) -> Any: ...
 def decode_json(text: JsonText, kind: Any = Any) -> Any:
     """Return the value of type `kind` in a JSON text. Raises as `JsonDecoder.decode`."""
-    return json_decoder(kind).decode(text)
+    return (_json.get(kind) or json_decoder(kind)).decode(text)
 
 
 @overload
@@ -105,7 +108,8 @@ def convert(
 
     `dec_hook`, `strict` and `from_attributes` are as for msgspec.
     """
-    json_decoder(kind)
+    if kind not in _json:
+        json_decoder(kind)
     return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict, from_attributes=from_attributes)
 
 
@@ -114,6 +118,8 @@ def has_more_values(text: bytes, most: int) -> bool:
     would cost too much; a part of the text's length is the only cost. The count may be too high by the number of lists
     and objects.
     """
+    if len(text) <= most:  # each value has a byte
+        return False
     if len(text) > 2 * _PREFIX and has_more_values(text[:_PREFIX], most):
         return True
     if _brackets(text) <= most and _digits(text) <= _DIGITS * most:

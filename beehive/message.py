@@ -196,9 +196,9 @@ class Message(msgspec.Struct, frozen=True, dict=True):
             return self.content
         if not isinstance(self.content, msgspec.Raw) and _is_a(self.content, kind):
             return cast("T", self.content)
-        raw = self.content_raw()
-        text = bytes(raw).lstrip()
-        if text[:1] != b'"' or kind in (str, bytes) or cast("Any", kind) is Any:
+        raw = self.content if isinstance(self.content, msgspec.Raw) and len(self.content) else self.content_raw()
+        text, of_any = bytes(raw).lstrip(), Any
+        if text[:1] != b'"' or kind in (str, bytes, of_any):
             return self._decode(raw, kind)
         inner = self._decode(raw, str)
         try:
