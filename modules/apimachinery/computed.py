@@ -98,9 +98,9 @@ def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return function(*args, **kwargs) if results is None else results.of(function, args, kwargs)
 
 
-def in_few_steps(most: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def in_few_steps(most: int | None, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what a function returns for its arguments, and let it take so many steps, each of about a microsecond or
-    a few, and not more.
+    a few, and not more; None: any number.
 
     Raises:
         ManyStepsError: by `charge_steps`, before the step that is too many.

@@ -17,6 +17,10 @@ class Verb(StrEnum):
 
     CALL = "call"
     """One of the Kubernetes API's verbs: an `ApiCall`, answered with an `ApiResult`."""
+    CALLS = "calls"
+    """`ApiCalls` of a module in the process, answered with a list of an `ApiResult` for each, or None for one that
+    takes long and has to come again alone.
+    """
     WATCH = "watch"
     """The beginning of a watch: a `WatchQuery`, answered with a `WatchStart`."""
     TOKEN_KEYS = "tokenkeys"  # noqa: S105 - no token

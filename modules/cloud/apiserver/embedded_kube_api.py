@@ -2,23 +2,27 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
 from beehive.clock import Clock, Timer
+from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.message import Message
 from beehive.printable import clipped
 from beehive.runtime import Runtime
-from modules.apimachinery.kinds import JsonObject, metadata_of, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.selectors import parse_selector
 from modules.apimachinery.served_resources import resource_of
 from modules.cloud.apiextensions.objects import in_version
-from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
+from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller, unanswered
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING, Subscriptions
 from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, event_type, sent_object
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import ApiCall, ApiCalls, ApiResult
 from modules.cloud.client.kube_api import ApiReading, CallResponse
 from modules.cloud.client.reflector.observations import (
     Bookmark,
@@ -32,29 +36,68 @@ from modules.cloud.client.reflector.observations import (
 from modules.cloud.client.reflector.selection import PAGE_OBJECTS, ListRequest, WatchRequest
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 
+MOST_CALLS: Final = 32
+"""Calls of a message: others' requests have their turn between two messages."""
+_OK, _CREATED = int(HTTPStatus.OK), int(HTTPStatus.CREATED)
+
+_End = Callable[[CallResponse | Exception], None]
+
 
 class EmbeddedKubeApi:
     """Calls, lists and watches of the module apiserver in the same process (`KubeApi`). Objects are handed over as they
-    are, without JSON. The modules are administrators; a call with a node has the node's rights.
+    are, without JSON. The modules are administrators; a call with a node has the node's rights. The calls of a module's
+    turn share a message.
 
     Args:
         hive: has the module.
         clock: for the bookmarks of watches.
+        subscriptions: the watches of the process; None: new ones.
     """
 
-    def __init__(self, hive: Hive, clock: Clock) -> None:
-        self.subscriptions = Subscriptions()
+    collects = True
+
+    def __init__(self, hive: Hive, clock: Clock, subscriptions: Subscriptions | None = None) -> None:
+        self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
         """The watches of the process; the module publishes in them."""
+        self._hive = hive
         self._caller = ModuleCaller(hive, clock)
         self._clock = clock
+        self._calls: list[ApiCall] = []
+        self._ends: list[_End] = []
+        """Of the calls that wait, in their order."""
 
     def connect(self, _runtime: Runtime) -> "EmbeddedKubeApi":
         """Return the client for a module."""
-        return self
+        return EmbeddedKubeApi(self._hive, self._clock, self.subscriptions)
 
-    def call(self, call: ApiCall, ended: Callable[[CallResponse | Exception], None]) -> None:
-        """Make a call; see `KubeApi`."""
-        self._caller.begin(_as_served(call), lambda result: ended(_response_of(result)))
+    def call(self, call: ApiCall, ended: _End) -> None:
+        """Make a call with `send`; see `KubeApi`."""
+        if call.verb == "updatestatus" or call.duplicates:
+            call = _as_served(call)
+        self._calls.append(call)
+        self._ends.append(ended)
+        if len(self._calls) >= MOST_CALLS:
+            self.send()
+
+    def send(self) -> None:
+        """Make the calls that wait."""
+        if self._calls:
+            calls, ends = tuple(self._calls), self._ends
+            self._calls, self._ends = [], []
+            self._caller.begin_all(ApiCalls(calls), partial(self._answered, calls, ends))
+
+    def _answered(self, calls: Sequence[ApiCall], ends: Sequence[_End], answer: Message | BeehiveError) -> None:
+        if isinstance(answer, BeehiveError):
+            refused = _response_of(ApiResult(refusal=unanswered(answer).status()))
+            for ended in ends:
+                ended(refused)
+            return
+        results: list[ApiResult | None] = answer.content_as(list)
+        for call, ended, result in zip(calls, ends, results, strict=True):
+            if result is None:
+                self._caller.begin(call, partial(_end, ended))
+            else:
+                ended(_response_of(result))
 
     def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> ApiReading:
         """Ask for a page of a list, or begin a watch; see `KubeApi`."""
@@ -156,7 +199,7 @@ class _Watch:
             found = self._waiting.popleft()
         except IndexError:
             return ()
-        return tuple(self._seen(found)) if isinstance(found, ObjectChanged) else (found,)
+        return self._seen(found) if isinstance(found, ObjectChanged) else (found,)
 
     def cancel(self) -> None:
         """End the watch; nothing more is taken."""
@@ -188,17 +231,20 @@ class _Watch:
             self._add(Bookmark(str(self._version)))
             self._mark_later()
 
-    def _seen(self, changed: ObjectChanged) -> Iterator[Observation]:
+    def _seen(self, changed: ObjectChanged) -> Sequence[Observation]:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
-        if type_ and namespace in ("", changed.object["metadata"].get("namespace")):
-            obj = in_version(sent_object(changed, type_), self._resource)
-            yield ObservedEvent(type_, _observed(obj, changed.body if obj is changed.object else b""))
+        if not type_ or namespace not in ("", changed.object["metadata"].get("namespace")):
+            return ()
+        obj = in_version(sent_object(changed, type_), self._resource)
+        return (ObservedEvent(type_, _observed(obj, changed.body if obj is changed.object else b"")),)
+
+
+def _end(ended: _End, result: ApiResult) -> None:
+    ended(_response_of(result))
 
 
 def _as_served(call: ApiCall) -> ApiCall:
     """Return a call as an API server reads it from a request."""
-    if call.verb != "updatestatus" and not call.duplicates:
-        return call
     subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
     verb = "update" if call.verb == "updatestatus" else call.verb
     return msgspec.structs.replace(call, verb=verb, subresource=subresource, duplicates=(), document=b"")
@@ -223,7 +269,7 @@ def _call_for_page(request: ListRequest) -> ApiCall:
 
 def _response_of(result: ApiResult) -> CallResponse:
     if result.refusal is None:
-        return CallResponse(HTTPStatus.CREATED if result.created else HTTPStatus.OK, result)
+        return CallResponse(_CREATED if result.created else _OK, result)
     return CallResponse(int(result.refusal["code"]), result, _retry_after(result.refusal))
 
 
@@ -233,9 +279,9 @@ def _page_of(found: JsonObject) -> ListPage:
 
 
 def _observed(obj: JsonObject, body: bytes = b"") -> ObservedObject:
-    metadata = metadata_of(obj)
-    namespace = metadata.get("namespace") or ""
-    return ObservedObject(namespace, metadata["name"], uid_of(obj), version_of(obj), body, obj)
+    metadata = obj["metadata"]
+    uid, version = str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or "")
+    return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid, version, body, obj)
 
 
 def _refusal(status: JsonObject) -> ReadRefusal:

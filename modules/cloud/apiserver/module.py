@@ -5,11 +5,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, TypeVar
 
+import msgspec
+
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from modules.apimachinery.api_errors import Failures
-from modules.apimachinery.computed import ManyStepsError, Results
+from modules.apimachinery.computed import ManyStepsError, Results, in_few_steps
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
@@ -23,7 +25,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.full_disk import DiskRoom
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.previews import Previews, call_in
+from modules.cloud.apiserver.previews import Previews, call_in, steps_of
 from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.apiserver.system_objects import apply_definitions, make_system_objects
 from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
@@ -31,7 +33,7 @@ from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.call_requests import failure
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import ApiCall, ApiCalls, ApiResult
 from modules.cloud.object_writes import ADMINISTRATOR, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
@@ -49,6 +51,7 @@ _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
 _MANIFESTS: Final = ObjectWriter(ADMINISTRATOR, "manifests")
 _DEFAULTS: Final = ControlPlane()
+_DELETE_COLLECTION: Final = "deletecollection"
 _IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named("Node"))
 
 
@@ -137,12 +140,35 @@ class ApiServer(Module):
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
-        if isinstance(message.content, ApiCall) and message.content.verb == "deletecollection":
+        if isinstance(message.content, ApiCall) and message.content.verb == _DELETE_COLLECTION:
             is_later = self._deletions.accept(message, message.content)
         else:
             is_later = self._previews.accept(message)
         if not is_later:
             self._previews.attempt(message, self._call)
+
+    @handles(None, Verb.CALLS, source=api_messages.SOURCE)
+    def on_calls(self, message: Message) -> None:
+        """Make calls of a module in the process, and reply after the commit."""
+        calls = message.content_as(ApiCalls).calls
+        results = [self._at_once(message, call, number) for number, call in enumerate(calls)]
+
+        def reply_without_room() -> None:
+            made = zip(calls, results, strict=True)
+            self.reply(message, [result and self._without_room(message, call) for call, result in made])
+
+        self._transactions.after_commit(partial(self.reply, message, results), reply_without_room)
+
+    def _at_once(self, message: Message, call: ApiCall, number: int) -> ApiResult | None:
+        """Make one of several calls, and return its result; None if it takes long, and nothing is done."""
+        if call.verb == _DELETE_COLLECTION or self._previews.is_needed(call):
+            return None
+        if call.verb == "create":
+            call = msgspec.structs.replace(call, message_id=f"{message.header.msg_id} {number}")
+        try:
+            return in_few_steps(steps_of(call), self._result, message, partial(self._serve, call))
+        except ManyStepsError:
+            return None
 
     def _call_with(self, message: Message, results: Results | None) -> None:
         """Make a large call, whose results are computed, and commit it. Messages of the batch are committed with it.
@@ -183,14 +209,21 @@ class ApiServer(Module):
             then: called with the result instead of a reply.
         """
         done = then or partial(self.reply, message)
-        try:
-            result = self._attempt(message, partial(self._serve, message, part), lambda why: ApiResult(refusal=why))
-        except api_calls.DryRunError as end:
-            result = end.result
-        self._transactions.after_commit(partial(done, result), lambda: done(self._without_room(message)))
+        result = self._result(message, lambda: self._serve(call_in(message), part))
 
-    def _serve(self, message: Message, part: Sequence[JsonObject] | None) -> ApiResult:
-        call = call_in(message)
+        def end_without_room() -> None:
+            done(self._without_room(message, message.content_as(ApiCall)))
+
+        self._transactions.after_commit(partial(done, result), end_without_room)
+
+    def _result(self, message: Message, serve: Callable[[], ApiResult]) -> ApiResult:
+        """Return the result of a call in a message."""
+        try:
+            return self._attempt(message, serve, _refused)
+        except api_calls.DryRunError as end:
+            return end.result
+
+    def _serve(self, call: ApiCall, part: Sequence[JsonObject] | None = None) -> ApiResult:
         with self._changes.writes.by(writer_of(call)):
             self._disk.check(call)
             result = self._calls.serve(call, part)
@@ -221,9 +254,8 @@ class ApiServer(Module):
 
         self._transactions.after_commit(reply, reply)
 
-    def _without_room(self, message: Message) -> ApiResult:
+    def _without_room(self, message: Message, call: ApiCall) -> ApiResult:
         """Return the response to a call whose transaction was undone: a read is made again, a write is refused."""
-        call = message.content_as(ApiCall)
         if call.verb not in full_disk.READS:
             return ApiResult(refusal=full_disk.refusal().status())
         try:
@@ -352,6 +384,10 @@ class ApiServer(Module):
         for event in events:
             self._graph.roll_back(event)
             self._reconcilers.roll_back(event)
+
+
+def _refused(status: JsonObject) -> ApiResult:
+    return ApiResult(refusal=status)
 
 
 def _nothing() -> None:

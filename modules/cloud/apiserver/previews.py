@@ -39,6 +39,11 @@ def call_in(message: Message) -> ApiCall:
     return msgspec.structs.replace(call, message_id=message.header.msg_id) if call.verb == "create" else call
 
 
+def steps_of(call: ApiCall) -> int | None:
+    """Return the steps that a request may take on the API server's own thread; None: any number."""
+    return _FEW if call.verb in _VERBS else None
+
+
 class Previews:
     """Makes requests about large objects twice: on a thread beside the API server's, where nothing is written, and then
     on its own, where the functions that took the time are not called again (`computed`). Others are served meanwhile.
@@ -73,10 +78,14 @@ class Previews:
     def accept(self, message: Message) -> bool:
         """Take a request that is to be carried out later; return whether it is one."""
         call = message.content
-        if not isinstance(call, ApiCall) or not self._is_large(call) or not self._is_allowed(call):
+        if not isinstance(call, ApiCall) or not self.is_needed(call):
             return False
         self._put(message)
         return True
+
+    def is_needed(self, call: ApiCall) -> bool:
+        """Return whether a request is to be carried out later."""
+        return self._is_large(call) and self._is_allowed(call)
 
     def attempt(
         self, message: Message, carry_out: Callable[[Message], None], instead: Callable[[Message], None] | None = None
@@ -88,11 +97,11 @@ class Previews:
             carry_out: carries it out.
             instead: is called if it takes many steps; None: it is carried out later.
         """
-        if not isinstance(message.content, ApiCall) or message.content.verb not in _VERBS:
+        if not isinstance(message.content, ApiCall):
             carry_out(message)
             return
         try:
-            in_few_steps(_FEW, carry_out, message)
+            in_few_steps(steps_of(message.content), carry_out, message)
         except ManyStepsError:
             (instead or self._put)(message)
 

@@ -32,6 +32,10 @@ _NOT_SENT: Final = ("kind", "apiVersion", "watch")
 _JSON: Final = "application/json"
 _LONGEST_MESSAGE: Final = 1000
 _UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
+_SEGMENT: Final = r"(?!\.\.?(?:/|$))[A-Za-z0-9_.~-]+"
+"""A segment of a path with nothing to escape."""
+_PLAIN: Final = re.compile(_SEGMENT).fullmatch
+_PLAIN_VERSION: Final = re.compile(f"(?:{_SEGMENT}/)?{_SEGMENT}").fullmatch
 _LARGE_PARTS: Final = ("spec", "status")
 _PARTS: Final = json_decoder(dict[str, msgspec.Raw])
 
@@ -47,7 +51,9 @@ def size_of(call: ApiCall) -> int:
     Raises:
         CallError: the verb is unknown, a name is missing or cannot be part of a path, or the body is no JSON.
     """
-    _path_of(call)
+    is_plain = call.verb in _METHODS and _PLAIN_VERSION(call.api_version) and _PLAIN(call.plural) and _PLAIN(call.name)
+    if not (is_plain and _PLAIN(call.namespace or "-") and _PLAIN(call.subresource or "-")):
+        _path_of(call)
     return len(_body_of(call))
 
 

@@ -72,6 +72,14 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+class ApiCalls(msgspec.Struct, frozen=True):
+    """Requests that share a message to the embedded API server: a message, an answer and a timer for each would cost
+    more than it.
+    """
+
+    calls: tuple[ApiCall, ...]
+
+
 class ApiResult(msgspec.Struct, frozen=True):
     """The response to an API request."""
 

@@ -35,6 +35,13 @@ class KubeApi(Protocol):
     (`EmbeddedKubeApi`). The methods do not wait.
     """
 
+    @property
+    def collects(self) -> bool:
+        """Whether calls wait for `send`."""
+
+    def send(self) -> None:
+        """Make the calls that wait."""
+
     def call(self, call: ApiCall, ended: Callable[[CallResponse | Exception], None]) -> None:
         """Make a call; one with a node, in the node's name.
 

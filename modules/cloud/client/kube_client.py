@@ -81,18 +81,18 @@ class Handover:
     def post(self, function: Callable[[], None]) -> None:
         """Call a function on the module's thread; from any thread."""
         self._waiting.append(function)
-        self._announce()
+        if not self._is_announced:
+            self._announce()
 
     def _announce(self) -> None:
-        if not self._is_announced:
-            self._is_announced = True
-            self._call_soon(self._deliver)
+        self._is_announced = True
+        self._call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._is_announced = False
         for _ in range(min(len(self._waiting), AT_ONCE)):
             self._waiting.popleft()()
-        if self._waiting:
+        if self._waiting and not self._is_announced:
             self._announce()
 
 
@@ -122,11 +122,13 @@ class KubeClient:
         self._lanes = RequestLanes(source, limits, self._counters.depths)
         self._number = 0
         self._then: dict[int, Callable[[CallEnd], None]] = {}
-        self._made: dict[int, float] = {}
-        """When each call that was not sent yet was made, by number."""
-        self._sent: dict[int, float] = {}
-        """When each call in flight was sent, by number."""
+        self._made: dict[int, tuple[RequestLane, float]] = {}
+        """The lane of each call that was not sent yet, and when it was made, by number."""
+        self._sent: dict[int, tuple[RequestLane, float]] = {}
+        """The lane of each call in flight, and when it was sent, by number."""
         self._timer: Timer | None = None
+        self._sends_soon = False
+        """Whether the sending of collected calls is in the module's inbox."""
         self._effects: deque[LaneEffect] = deque()
         self._is_carrying_out = False
         self._watches: list[_Watch] = []
@@ -158,8 +160,9 @@ class KubeClient:
         self._number += 1
         self._then[self._number] = then
         submitted = Call(number=self._number, lane=lane, call=call, size=size, key=key, idempotent=idempotent)
-        now = self._made[self._number] = self._now()
-        self._carry_out(self._lanes.submit(submitted, now))
+        now = self._now()
+        self._made[self._number] = lane, now
+        self._carry_out(self._lanes.submit(submitted, now), now)
 
     def watch(self, selection: Selection, told: Callable[[News], None], kind: str = "") -> None:
         """List and watch a collection until the client is closed; its lists and watches are counted for its kind."""
@@ -188,7 +191,7 @@ class KubeClient:
     def _now(self) -> float:
         return self._thread.clock.monotonic()
 
-    def _carry_out(self, effects: Iterable[LaneEffect]) -> None:
+    def _carry_out(self, effects: Iterable[LaneEffect], now: float) -> None:
         """Carry out effects in order: those of a call that `then` makes come after the effects under way."""
         self._effects.extend(effects)
         if self._is_carrying_out:
@@ -196,18 +199,24 @@ class KubeClient:
         self._is_carrying_out = True
         try:
             while self._effects:
-                self._carry_out_one(self._effects.popleft())
+                self._carry_out_one(self._effects.popleft(), now)
         finally:
             self._is_carrying_out = False
 
-    def _carry_out_one(self, effect: LaneEffect) -> None:
+    def _carry_out_one(self, effect: LaneEffect, now: float) -> None:
         match effect:
             case SendCall():
-                now = self._sent[effect.number] = self._now()
-                made = self._made.pop(effect.number, None)
-                if made is not None:
-                    self._counters.waits[self._lanes.lane_of(effect.number)].observe(now - made)
+                first = self._made.pop(effect.number, None)
+                if first is not None:
+                    lane, made = first
+                    self._counters.waits[lane].observe(now - made)
+                else:
+                    lane = self._lanes.lane_of(effect.number)
+                self._sent[effect.number] = lane, now
                 self._api.call(effect.call, partial(self._hand_over, effect.number))
+                if self._api.collects and not self._sends_soon:
+                    self._sends_soon = True
+                    self._thread.call_soon(self._send)
             case WakeLanesAt():
                 self._wake_at(effect.time)
             case _:
@@ -215,6 +224,12 @@ class KubeClient:
                 then = self._then.pop(effect.number, None)
                 if then is not None:
                     then(effect)
+
+    def _send(self) -> None:
+        """Send the calls of this turn together."""
+        self._sends_soon = False
+        if not self._is_closed:
+            self._api.send()
 
     def _hand_over(self, number: int, end: CallResponse | Exception) -> None:
         """Pass the end of a call on to the module's thread."""
@@ -226,12 +241,13 @@ class KubeClient:
         if sent is None or self._is_closed:
             return
         now = self._now()
-        status = NO_RESPONSE if isinstance(end, Exception) else end.status
-        self._counters.ended(self._lanes.lane_of(number), status, now - sent)
+        lane, since = sent
         if isinstance(end, Exception):
-            self._carry_out(self._lanes.on_error(number, end, now))
+            self._counters.ended(lane, NO_RESPONSE, now - since)
+            self._carry_out(self._lanes.on_error(number, end, now), now)
         else:
-            self._carry_out(self._lanes.on_response(number, end, now))
+            self._counters.ended(lane, end.status, now - since)
+            self._carry_out(self._lanes.on_response(number, end, now), now)
 
     def _wake_at(self, time: float) -> None:
         if self._timer is not None:
@@ -240,7 +256,8 @@ class KubeClient:
 
     def _woken(self) -> None:
         if not self._is_closed:
-            self._carry_out(self._lanes.on_wake(self._now()))
+            now = self._now()
+            self._carry_out(self._lanes.on_wake(now), now)
 
 
 class _Watch:

@@ -46,14 +46,11 @@ class WaitingCall:
 
     def __init__(self, call: Call, deadline: float) -> None:
         self.call = call
+        self.key: CallKey = call.key or call.number
+        """The key under which it waits."""
         self.deadline = deadline
         self.attempts = 0
         self.is_in_flight = False
-
-    @property
-    def key(self) -> CallKey:
-        """Return the key under which it waits."""
-        return self.call.key or self.call.number
 
 
 class _KeyQueue:
@@ -103,6 +100,17 @@ class LaneQueue:
             self.ready[key] = None
         return replaced
 
+    def is_free_for(self, key: CallKey, now: float) -> bool:
+        """Return whether a call with a key would be the next one, and the server wants calls of the lane."""
+        return not self.ready and key not in self._keys and now >= self.paused_until
+
+    def fly(self, waiting: WaitingCall) -> None:
+        """Take a call that is sent without having waited. Ask `is_free_for` before."""
+        queue = self._keys[waiting.key] = _KeyQueue()
+        queue.is_busy = waiting.is_in_flight = True
+        waiting.attempts = 1
+        self.depth.in_flight += 1
+
     def has_room(self, call: Call) -> bool:
         """Return whether a call can be put."""
         replaces = self.limits.newest_only and call.key in self._keys and bool(self._keys[call.key].waiting)
@@ -127,10 +135,14 @@ class LaneQueue:
 
     def finish(self, waiting: WaitingCall) -> None:
         """Note that a call in flight has ended; the next one with its key may be sent."""
-        self._landed(waiting)
+        waiting.is_in_flight = False
+        self.depth.in_flight -= 1
         queue = self._keys[waiting.key]
-        queue.delays = None
-        self._release(waiting.key, queue)
+        if queue.waiting:
+            queue.delays = None
+            self._release(waiting.key, queue)
+        else:
+            del self._keys[waiting.key]
 
     def give_back(self, waiting: WaitingCall) -> WaitingCall | None:
         """Put a call in flight back to the front, and return it if a newer one waits, which takes its place."""
@@ -260,7 +272,12 @@ class RequestLanes:
         waiting = WaitingCall(call, now + queue.limits.seconds)
         self._calls[call.number] = waiting
         self._deadlines[call.lane].append((waiting.deadline, call.number))
-        self._is_time_new = waiting.deadline < (self._wake_at or 0.0) or now < queue.paused_until
+        wake_at = self._wake_at
+        self._is_time_new = waiting.deadline < (wake_at or 0.0) or now < queue.paused_until
+        is_due = wake_at is None or now >= wake_at or self._is_time_new
+        if not is_due and queue.is_free_for(waiting.key, now) and self._has_place(call.lane):
+            queue.fly(waiting)
+            return [SendCall(call.number, call.call)]
         replaced = queue.put(waiting)
         return [*self._superseded(replaced), *self._proceed(now)]
 
@@ -269,7 +286,10 @@ class RequestLanes:
         waiting = self._flying(number)
         if waiting is None:
             return []
-        return [*self._responded(waiting, response, now), *self._proceed(now)]
+        if response.status < 500 and response.status != _TOO_MANY_REQUESTS:
+            self._end(waiting)
+            return [CallAnswered(number, response.result), *self._proceed(now)]
+        return [*self._refused(waiting, response, now), *self._proceed(now)]
 
     def on_error(self, number: int, error: Exception, now: float) -> list[LaneEffect]:
         """Take the reason why there is no response to a call."""
@@ -287,16 +307,13 @@ class RequestLanes:
         waiting = self._calls.get(number)
         return waiting if waiting is not None and waiting.is_in_flight else None
 
-    def _responded(self, waiting: WaitingCall, response: CallResponse, now: float) -> Iterator[LaneEffect]:
+    def _refused(self, waiting: WaitingCall, response: CallResponse, now: float) -> Iterator[LaneEffect]:
         status = response.status
         if status == _TOO_MANY_REQUESTS:
             yield from self._pause(waiting, response.retry_after, now)
-        elif status >= 500:
+        else:
             why = f"the API server answered {status}"
             yield from self._failed(waiting, why, status, response.retry_after, now)
-        else:
-            self._end(waiting)
-            yield CallAnswered(waiting.call.number, response.result)
 
     def _pause(self, waiting: WaitingCall, seconds: float, now: float) -> Iterator[LaneEffect]:
         queue = self._queues[waiting.call.lane]

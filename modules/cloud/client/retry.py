@@ -31,7 +31,7 @@ class RetryDelays:
 
     def reset(self) -> None:
         """Forget the failures."""
-        self._backoff.reset()
+        self._backoff.failures = 0
 
 
 def retry_after(head: ResponseHead) -> float:

@@ -15,7 +15,7 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.tokens.claims import BoundObjects
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.authentication.users import User, groups_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import ApiCall, ApiCalls, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _REPLY_SECONDS: Final = 30.0
@@ -69,7 +69,7 @@ class ModuleCaller:
 
         def done(answer: Message | BeehiveError) -> None:
             if isinstance(answer, BeehiveError):
-                then(ApiResult(refusal=_unanswered(answer).status()))
+                then(ApiResult(refusal=unanswered(answer).status()))
             else:
                 then(answer.content_as(ApiResult))
 
@@ -80,13 +80,21 @@ class ModuleCaller:
 
         def done(answer: Message | BeehiveError) -> None:
             if isinstance(answer, BeehiveError):
-                then(WatchStart(refusal=_unanswered(answer).status()))
+                then(WatchStart(refusal=unanswered(answer).status()))
             else:
                 then(answer.content_as(WatchStart))
 
         self._begin(Verb.WATCH, query, done)
 
-    def _begin(self, verb: Verb, content: ApiCall | WatchQuery, done: Callable[[Message | BeehiveError], None]) -> None:
+    def begin_all(self, calls: ApiCalls, done: Callable[[Message | BeehiveError], None]) -> None:
+        """Pass calls on without waiting; `done` is called once, on any thread, with the answer, which has a list of
+        results, or with the reason why there is none.
+        """
+        self._begin(Verb.CALLS, calls, done)
+
+    def _begin(
+        self, verb: Verb, content: ApiCall | ApiCalls | WatchQuery, done: Callable[[Message | BeehiveError], None]
+    ) -> None:
         self._hive.request_then(self._module, self._message(verb, content), _REPLY_SECONDS, done)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
@@ -117,13 +125,14 @@ class ModuleCaller:
         try:
             reply: Message = self._hive.request(self._module, self._message(verb, content), _REPLY_SECONDS).get()
         except BeehiveError as error:
-            raise _unanswered(error) from error
+            raise unanswered(error) from error
         return reply
 
-    def _message(self, verb: Verb, content: ApiCall | WatchQuery | BoundObjects | None) -> Message:
+    def _message(self, verb: Verb, content: ApiCall | ApiCalls | WatchQuery | BoundObjects | None) -> Message:
         source, resource = api_messages.SOURCE, api_messages.RESOURCE
         return Message.new(self._clock, source=source, resource=resource, operation=verb, content=content)
 
 
-def _unanswered(error: BeehiveError) -> ApiStatusError:
+def unanswered(error: BeehiveError) -> ApiStatusError:
+    """Return the refusal of a request that the API server has not answered."""
     return ApiStatusError(504, f"the API server did not answer: {error}")

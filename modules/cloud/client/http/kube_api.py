@@ -70,6 +70,11 @@ class HttpKubeApi:
     def __init__(self, transport: KubeTransport) -> None:
         self._transport = transport
 
+    collects = False
+
+    def send(self) -> None:
+        """Do nothing: each call is a request of its own."""
+
     def call(self, call: ApiCall, ended: Callable[[CallResponse | Exception], None]) -> None:
         """Make a call; see `KubeApi`.
 

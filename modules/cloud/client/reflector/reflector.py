@@ -216,7 +216,7 @@ class Reflector:
             return []
         match observation:
             case ObservedEvent():
-                return list(self._changed(observation, now))
+                return self._changed(observation, now)
             case Bookmark():
                 self._advance(observation.resource_version, now)
                 return []
@@ -330,15 +330,15 @@ class Reflector:
         yield StartRequest(self._number, WatchRequest(self._selection, self._version, seconds))
         yield WakeReflectorAt(self._silence.ends_at)
 
-    def _changed(self, event: ObservedEvent, now: float) -> Iterator[ReflectorEffect]:
+    def _changed(self, event: ObservedEvent, now: float) -> list[ReflectorEffect]:
         observed = event.object
         if observed is None or event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             self.dropped += 1
-            return
+            return []
         self._advance(observed.resource_version, now)
         if self._known.has_newer(observed):
-            return
-        yield from self._known.remove(observed) if event.type == "DELETED" else self._known.observe(observed)
+            return []
+        return [*(self._known.remove(observed) if event.type == "DELETED" else self._known.observe(observed))]
 
     def _advance(self, version: str, now: float) -> None:
         if not version:

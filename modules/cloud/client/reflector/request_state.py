@@ -36,5 +36,7 @@ class RunningRequest(msgspec.Struct, frozen=True):
 
 def is_lower(version: str, than: str) -> bool:
     """Return whether a version went back; False where one of them is no number, as versions are opaque then."""
+    if len(version) == len(than) <= _DIGITS and version.isdecimal() and than.isdecimal() and (version + than).isascii():
+        return version < than
     one, other = whole_number(version, _DIGITS), whole_number(than, _DIGITS)
     return one is not None and other is not None and one < other

@@ -9,7 +9,7 @@ import msgspec
 from modules.cloud.client.call_requests import CallError, failure
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, Answered, ApiCall, ApiResult, is_write
 from modules.cloud.client.kube_client import CallEnd, KubeClient
-from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
+from modules.cloud.client.lane_calls import CallAnswered, CallFailed, CallSuperseded, LaneFull, RequestLane
 from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.turns import TurnModule
@@ -60,11 +60,12 @@ class ClusterCalls:
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
-        sender = node if node and (as_the_node.is_sent(call) or self._cluster.decides_on(call)) else ""
-        author = node_user(node) if node and is_write(call) else ""
+        sender = node if node and (self._cluster.decides_on(call) or as_the_node.is_sent(call)) else ""
+        writes = is_write(call)
+        author = node_user(node) if node and writes else ""
         if call.node != sender or call.author != author:
             call = msgspec.structs.replace(call, node=sender, author=author)
-        key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
+        key = f"{call.verb} {call.namespace}/{call.name}" if writes and call.name else ""
         lane = _LANES.get(call.plural, RequestLane.QUERY)
         self._is_sending = True
         try:
@@ -77,12 +78,9 @@ class ClusterCalls:
     def _ended(self, answered: Answered, end: CallEnd) -> None:
         """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
         if self._is_sending:
-            self._module.call_soon(lambda: self._answered(answered, end))
-        else:
-            self._answered(answered, end)
-
-    def _answered(self, answered: Answered, end: CallEnd) -> None:
-        answered(_result(end))
+            self._module.call_soon(partial(self._ended, answered, end))
+            return
+        answered(end.result if isinstance(end, CallAnswered) else _failure_of(end))
         self._module.end_turn_soon()
 
 
@@ -95,9 +93,7 @@ def _is_repeatable(call: ApiCall) -> bool:
     return call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
 
 
-def _result(end: CallEnd) -> ApiResult:
-    if isinstance(end, CallAnswered):
-        return end.result
+def _failure_of(end: CallFailed | CallSuperseded | LaneFull) -> ApiResult:
     if isinstance(end, CallSuperseded):
         return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
     why = getattr(end, "why", "too many requests wait for the API server")

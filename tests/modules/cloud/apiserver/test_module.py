@@ -119,6 +119,16 @@ class Server:
             "patch", plural, obj["metadata"]["name"], patch_type=APPLY, body=obj, options={"fieldManager": "people"}
         )
 
+    @property
+    def client(self) -> KubeClient:
+        """The client in the same process, for the thread of its module."""
+        return self._module.client
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Do work on that thread, and let all that follows happen."""
+        self._module.call_soon(work)
+        self.bee.settle()
+
     def asks(self, of_node: str = "", **fields: Any) -> ApiResult:
         """A request of the client in the same process, in its own name or a node's."""
         call = ApiCall(**{"api_version": "v1", **fields}, node=of_node)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from modules.cloud.client.call_requests import CallError, collection_path, request_of, result_of
+from modules.cloud.client.call_requests import CallError, collection_path, request_of, result_of, size_of
 from modules.cloud.client.calls import STRATEGIC, ApiCall
 from modules.cloud.client.transport import ApiResponse, ResponseHead
 
@@ -47,6 +47,45 @@ def test_a_call_for_one_object_needs_a_name(verb: str) -> None:
     """Without one, a deletion would delete the collection."""
     with pytest.raises(CallError):
         request_of(ApiCall(verb=verb, **{**POD, "name": ""}, body={}))
+
+
+_SEGMENTS = [
+    "",
+    ".",
+    "..",
+    "...",
+    "a/b",
+    "a%2fb",
+    "%",
+    "a b",
+    "ä",
+    "v1",
+    "apps/v1",
+    "a/b/c",
+    "./v1",
+    "a/..",
+    "/v1",
+    "v1/",
+]
+
+
+@pytest.mark.parametrize(
+    "verb", ["get", "list", "create", "patch", "delete", "updatestatus", "watch", "document", "other"]
+)
+@pytest.mark.parametrize("field", ["name", "namespace", "plural", "subresource", "api_version"])
+@pytest.mark.parametrize("text", _SEGMENTS)
+def test_the_size_of_a_call_is_that_of_its_request(verb: str, field: str, text: str) -> None:
+    """And what has no form as a request has no size, so that it never waits in a lane."""
+    call = ApiCall(verb=verb, **{**POD, field: text}, body={"a": "b"}, options={"limit": 1})
+    try:
+        size: int | None = len(request_of(call).body)
+    except CallError:
+        size = None
+    if size is None:
+        with pytest.raises(CallError):
+            size_of(call)
+    else:
+        assert size_of(call) == size
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a%2fb", "../secrets/x"])

@@ -60,6 +60,7 @@ class Api:
             verb=verb, api_version=served.api_version, plural=served.plural, namespace=place, name=name, **fields
         )
         self.api.call(call, ends.put)
+        self.api.send()
         end = ends.get(timeout=PATIENCE)
         assert isinstance(end, CallResponse), end
         return end

@@ -81,6 +81,10 @@ class ApiServer:
         self._woken()
         self._bee.settle()
 
+    collects = False
+
+    def send(self) -> None: ...
+
     def call(self, call: ApiCall, ended: Callable[[CallResponse | Exception], None]) -> None: ...
 
     def read(self, request: ListRequest | WatchRequest, woken: Callable[[], None]) -> ApiServer:
