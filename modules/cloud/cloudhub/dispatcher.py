@@ -1,7 +1,8 @@
 """The dispatcher between a transport and cloudhub."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _FULL_DEPTH = 512
 """Depth of an inbox above which it counts as full: half the capacity of edgecontroller's."""
+AT_ONCE: Final = 16
+"""Events that are handled before other items of cloudhub's inbox have their turn."""
 
 
 class Dispatcher:
     """Delivers link events from a transport's threads to cloudhub, and reports when inboxes are full.
 
     It never blocks: an edgecontroller without its database would otherwise stop cloudhub, and with it the keepalives
-    of all nodes.
+    of all nodes. Events that come before cloudhub's turn share an item of its inbox, which is the dispatcher itself.
 
     Args:
         cloudhub: receives the events.
@@ -30,19 +33,39 @@ class Dispatcher:
 
     def __init__(self, cloudhub: pykka.ActorRef[Any], hive: "Hive") -> None:
         self._cloudhub = cloudhub
+        self._events: deque[LinkEvent] = deque()
+        self._is_announced = False
+        """Whether the dispatcher is in the inbox. It is cleared before events are taken, so none is left behind."""
         names = [str(cloudhub.actor_class.name), *hive.members(Group.EDGECONTROLLER)]
         self._inboxes = [hive.slot(name).inbox for name in names]
 
     def __call__(self, event: LinkEvent, /) -> None:
         """Deliver an event; closes its link when cloudhub has ended or its inbox is full."""
+        self._events.append(event)
+        if not self._is_announced:
+            self._announce()
+
+    def _announce(self) -> None:
+        self._is_announced = True
         try:
-            self._cloudhub.tell(event)
-        except pykka.ActorDeadError:
-            event.link.close()  # cloudhub has ended, and its transport with it
-        except InboxFullError as error:
-            _log.warning("node %s: connection dropped: %s", event.node, error)
-            event.link.close()
+            self._cloudhub.tell(self)
+        except (pykka.ActorDeadError, InboxFullError) as error:
+            self._is_announced = False
+            if isinstance(error, InboxFullError):
+                _log.warning("connections of %d nodes dropped: %s", len(self._events), error)
+            while self._events:
+                self._events.popleft().link.close()  # without cloudhub its transport ends, too
+
+    def take(self) -> list[LinkEvent]:
+        """Return some of the events, in order, on cloudhub's thread; the others come with another item."""
+        self._is_announced = False
+        taken = [self._events.popleft() for _ in range(min(len(self._events), AT_ONCE))]
+        if self._events and not self._is_announced:
+            self._announce()
+        return taken
 
     def is_full(self) -> bool:
         """Return whether many messages wait in cloudhub or edgecontroller."""
+        if len(self._events) > _FULL_DEPTH:
+            return True
         return any(inbox.depth() > _FULL_DEPTH for inbox in self._inboxes)

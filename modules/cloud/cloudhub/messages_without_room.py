@@ -1,9 +1,11 @@
 """The messages of nodes that wait for room in the inboxes of controllers."""
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
-from beehive.inbox import COMMAND_CAPACITY
+import msgspec
+
+from beehive.inbox import COMMAND_CAPACITY, Inbox
 from beehive.message import Message
 from beehive.module import Module
 from modules.cloud.websocket.link import Link
@@ -14,7 +16,7 @@ _PERIOD: Final = 0.01
 """Seconds between two looks whether there is room again."""
 
 
-class Passing(NamedTuple):
+class Passing(msgspec.Struct, frozen=True, gc=False):
     """A message of a node for a group of controllers."""
 
     group: str
@@ -36,6 +38,8 @@ class MessagesWithoutRoom:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._waiting: dict[str, deque[Passing]] = {}
+        self._inboxes: dict[str, list[Inbox]] = {}
+        """Of the controllers, by group; they outlive restarts."""
         self._has_timer = False
 
     def __len__(self) -> int:
@@ -70,8 +74,11 @@ class MessagesWithoutRoom:
             self._set_timer()
 
     def _has_room(self, group: str) -> bool:
-        hive = self._module.hive
-        return all(hive.slot(name).inbox.depth() < _ROOM for name in hive.members(group))
+        inboxes = self._inboxes.get(group)
+        if inboxes is None:
+            hive = self._module.hive
+            inboxes = self._inboxes[group] = [hive.slot(name).inbox for name in hive.members(group)]
+        return max([inbox.depth() for inbox in inboxes], default=0) < _ROOM
 
     def _pass_on(self, passing: Passing) -> None:
         self._module.broadcast(passing.group, passing.message)

@@ -8,8 +8,8 @@ import msgspec
 
 from beehive.codec import encode
 from beehive.errors import ContentError
-from beehive.handlers import handles
-from beehive.message import Message
+from beehive.handlers import HandlerTable, handles
+from beehive.message import Message, Route
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side, trim_node
@@ -52,6 +52,7 @@ from modules.cloud.websocket.link import (
     FrameReceived,
     Link,
     LinkClosed,
+    LinkEvent,
     LinkOpened,
     close_now,
     end,
@@ -145,6 +146,8 @@ class CloudHub(Module):
         self._refusals = Refusals(self.clock) if refusals is None else refusals
         self._upstream: UpstreamWindow[Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
         self._without_room = MessagesWithoutRoom(self)
+        self._handlers: dict[str, list[HandlerTable]] = {}
+        """Of the controllers, by group."""
         self._renewals = Renewals(self, self._without_room.offer)
         interval = settings.keepalive_interval
         self._checks = ConnectionChecks(self, self._connections, interval)
@@ -168,18 +171,27 @@ class CloudHub(Module):
         super().on_failure(exception_type, exception_value, traceback)
 
     def on_receive(self, message: Any) -> None:
-        """Handle a link event."""
-        match message:
-            case LinkOpened():
-                self._opened(message)
-            case LinkClosed(node=node, link=link):
-                self._closed(node, link)
-            case FrameReceived(node=node, link=link, message=received, size=size, error=error):
-                if self._is_current(node, link):
-                    if error:
-                        self._answer_error(node, received, f"cloudhub: {error}")
-                    if error or not self._received(node, received, size):
-                        link.handled(size)
+        """Handle link events."""
+        if isinstance(message, Dispatcher):
+            for event in message.take():
+                self._handle_event(event)
+        else:
+            self._handle_event(message)
+
+    def _handle_event(self, event: LinkEvent) -> None:
+        if isinstance(event, FrameReceived):
+            node, link, size = event.node, event.link, event.size
+            connection = self._connections.get(node)
+            if connection is None or connection.link is not link:
+                return
+            if event.error:
+                self._answer_error(node, event.message, f"cloudhub: {event.error}")
+            if event.error or not self._received(node, event.message, size):
+                link.handled(size)
+        elif isinstance(event, LinkOpened):
+            self._opened(event)
+        elif isinstance(event, LinkClosed):
+            self._closed(event.node, event.link)
 
     @handles()
     def to_node(self, message: Message) -> None:
@@ -264,7 +276,8 @@ class CloudHub(Module):
         self._send_connect_event(node, connection, Operation.CONNECTED)
 
     def _closed(self, node: str, link: Link) -> None:
-        if self._is_current(node, link):
+        connection = self._connections.get(node)
+        if connection is not None and connection.link is link:
             self._disconnect(node, "the connection was closed")
 
     def _disconnect(self, node: str, reason: str, close: Callable[[Link], None] = close_now) -> None:
@@ -277,10 +290,6 @@ class CloudHub(Module):
         self._renewals.pass_all()
         self._report_acknowledged()
         self._send_connect_event(node, connection, Operation.DISCONNECTED, reason)
-
-    def _is_current(self, node: str, link: Link) -> bool:
-        connection = self._connections.get(node)
-        return connection is not None and connection.link is link
 
     def _received(self, node: str, message: Message, size: int) -> bool:
         """Handle a node's message, and return whether a controller handles it later."""
@@ -319,16 +328,19 @@ class CloudHub(Module):
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
                 self._renewals.offer(each)
             return True
-        self._drop(f"nobody here for: {destination.value}", message)
+        self._drop(f"nobody here for: {destination}", message)
         return False
 
     def _has_handler(self, group: Group, message: Message) -> bool:
         """Return whether a module of the group may have a handler for the message; an absent module may."""
-        members = self.hive.members(group)
-        for name in members:
-            if self.hive.slot(name).make.handlers.find(message) is not None:
+        tables = self._handlers.get(group)
+        if tables is None:
+            members = self.hive.members(group)
+            tables = self._handlers[group] = [self.hive.slot(name).make.handlers for name in members]
+        for table in tables:
+            if table.find(message) is not None:
                 return True
-        return not members
+        return not tables
 
     def _resolve(self, node: str, answer: Message) -> None:
         """Pass a response to the waiting request, if that was sent to this node; otherwise refuses it."""
@@ -363,7 +375,8 @@ class CloudHub(Module):
         if not self._acknowledgements:
             self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
         self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
-        self.send_due(node)
+        if len(self._sessions[node]):
+            self.send_due(node)
 
     def _report_acknowledged(self) -> None:
         if self._acknowledgements:
@@ -384,9 +397,12 @@ class CloudHub(Module):
         if connection is None:
             self._drop(_NOT_CONNECTED, message)
             return
-        trimmed = message.with_route(resource=trim_node(message.route.resource))
+        header, route = message.header, message.route
+        trimmed = Route(route.source, route.destination, route.group, route.operation, trim_node(route.resource))
+        if header.sync:
+            header = msgspec.structs.replace(header, sync=False)
         try:
-            connection.link.send(encode(trimmed.with_header(sync=False) if trimmed.header.sync else trimmed))
+            connection.link.send(encode(Message(header, trimmed, message.content)))
         except ContentError as error:
             _log.error("node %s: a message could not be encoded: %s", node, error)
         except OSError as error:

@@ -9,6 +9,7 @@ import msgspec
 from beehive.decoding import json_decoder
 from beehive.message import Message
 from beehive.names import Operation
+from beehive.resource import trim_node
 from beehive.whole_numbers import whole_number
 from modules.cloud.cloudhub.acknowledgement import plain_content
 
@@ -132,7 +133,8 @@ class NodeSession:
         is_known = obj.version < known or (obj.version == known and not _is_sent_in_part(obj))
         if pending is None and not obj.is_delete and is_known:
             return OfferResult.ACKNOWLEDGED
-        self._drop_deletion_of_predecessor(obj)
+        if self._deletions:
+            self._drop_deletion_of_predecessor(obj)
         self._queue(obj.key, message, obj)
         return OfferResult.QUEUED
 
@@ -148,9 +150,10 @@ class NodeSession:
             self._acknowledged[obj.key] = max(obj.version, self._acknowledged.get(obj.key, -1))
         for key in (obj.key, f"answer {message_id}"):
             delivery = self._under_way.get(key)
-            if delivery is not None and delivery.message.id == message_id:
+            if delivery is not None and delivery.message.header.msg_id == message_id:
                 self._drop(key)
-                self._forget_older(obj)
+                if self._superseded:
+                    self._forget_older(obj)
         return obj
 
     def due(self, now: float, *, again: bool = True) -> Iterator[Message]:
@@ -176,20 +179,23 @@ class NodeSession:
             delivery = self._under_way[key] = self._waiting.pop(key)
             delivery.sent_at = delivery.first_sent_at = now
             delivery.times = 1
-            self._sent[delivery.message.id] = delivery.object
+            self._sent[delivery.message.header.msg_id] = delivery.object
             yield delivery.message
 
     def _queue(self, key: str, message: Message, obj: ObjectVersion) -> None:
-        self._drop(key)
+        if key in self._waiting or key in self._under_way:
+            self._drop(key)
         self._waiting[key] = Delivery(message, obj)
         if obj.is_delete and not _is_of_pod(obj):
             self._deletions[obj.resource] = key
 
     def _drop(self, key: str) -> None:
         dropped = self._waiting.pop(key, None) or self._under_way.pop(key, None)
-        if dropped is not None and dropped.message.id in self._sent:
-            self._record_superseded(dropped.message.id)
-        if dropped is not None and self._deletions.get(dropped.object.resource) == key:
+        if dropped is None:
+            return
+        if (message_id := dropped.message.header.msg_id) in self._sent:
+            self._record_superseded(message_id)
+        if self._deletions.get(dropped.object.resource) == key:
             del self._deletions[dropped.object.resource]
 
     def _record_superseded(self, message_id: str) -> None:
@@ -245,7 +251,7 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 
 def object_version_of(message: Message) -> ObjectVersion:
     """Return the object of a message, from its content or else from its resource."""
-    resource = str(message.subject_on_cloud.on_edge())
+    resource = trim_node(message.route.resource)
     version = whole_number(message.header.resourceversion)
     is_delete = message.route.operation == Operation.DELETE
     return ObjectVersion(

@@ -32,8 +32,9 @@ class Renewals:
 
     def offer(self, passing: Passing) -> None:
         """Pass a message on, or keep it until others have come."""
-        if not _is_renewal(passing.message):
-            self.pass_all()
+        if passing.message.route.operation != Operation.UPDATE or not _is_renewal(passing.message):
+            if self._waiting:
+                self.pass_all()
             self._pass_on(passing)
             return
         before, self._newest = self._newest, self._module.clock.monotonic()
@@ -57,5 +58,4 @@ class Renewals:
 
 
 def _is_renewal(message: Message) -> bool:
-    route = message.route
-    return route.operation == Operation.UPDATE and message.subject_on_cloud.type == ResourceType.LEASE
+    return message.route.operation == Operation.UPDATE and message.subject_on_cloud.type == ResourceType.LEASE

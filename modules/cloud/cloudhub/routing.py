@@ -6,9 +6,9 @@ calls of dynamiccontroller. The source of a passed message is the node of the co
 """
 
 import re
-from enum import Enum
+from enum import StrEnum
 
-from beehive.message import Message
+from beehive.message import Message, Route
 from beehive.names import Group, ModuleName, Operation, ResourceType
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
@@ -24,7 +24,7 @@ CA_RESOURCE = "k8s/ca.crt"
 """The resource of a query for the certificate of the Kubernetes API's CA."""
 
 
-class Destination(Enum):
+class Destination(StrEnum):
     """How cloudhub handles a message from a node."""
 
     KEEPALIVE = "refresh the session"
@@ -152,9 +152,10 @@ def on_node(message: Message, node: str) -> Message:
     """Return the message as the cloud's modules receive it: the resource has the prefix of the connection's node, and
     the source is the node's Kubernetes user, which is no module's name. An answer of servicebus is always an upload.
     """
-    operation = Operation.UPLOAD if _is_failed_call(message) else message.route.operation
-    resource = f"node/{node}/{message.route.resource}"
-    return message.with_route(resource=resource, source=f"{_USER}{node}", operation=operation)
+    was = message.route
+    operation = Operation.UPLOAD if was.group == Group.USER and _is_failed_call(message) else was.operation
+    route = Route(f"{_USER}{node}", was.destination, was.group, operation, f"node/{node}/{was.resource}")
+    return Message(message.header, route, message.content)
 
 
 def node_of(message: Message) -> str:

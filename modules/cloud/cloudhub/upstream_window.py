@@ -1,7 +1,7 @@
 """The window of unhandled upstream messages of each node."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -51,10 +51,16 @@ class UpstreamWindow(Generic[T]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def offer(self, node: str, item: T, size: int, now: float) -> Iterator[T]:
-        """Queue a message, and yield the messages to pass on now."""
-        self._nodes.setdefault(node, _Node()).held.append((item, size))
-        yield from self._release(node, now)
+    def offer(self, node: str, item: T, size: int, now: float) -> Iterable[T]:
+        """Queue a message, and return the messages to pass on now."""
+        state = self._nodes.get(node)
+        if state is None:
+            state = self._nodes[node] = _Node()
+            state.passed.append(_Passed(size, now))
+            state.bytes = size
+            return (item,)
+        state.held.append((item, size))
+        return self._release(node, now)
 
     def is_full(self, node: str) -> bool:
         """Return whether too many messages of a node wait to offer another one."""

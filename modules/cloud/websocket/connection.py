@@ -229,8 +229,9 @@ class WebsocketConnection:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing of the node and nothing for it waits, and the socket is read."""
-        link, is_read = self.link, self.watched == selectors.EVENT_READ
-        return is_read and not (self.unread or self._outgoing or link.waiting or self.unfinished_bytes)
+        if self.unread or self._outgoing or self.link.waiting or self.watched != selectors.EVENT_READ:
+            return False
+        return not (self._message or self._frames.data or self._protocol.reader.buffer)
 
     @property
     def may_be_read(self) -> bool:

@@ -50,7 +50,8 @@ class IncomingFrames:
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
         connection.keep(frame)
-        self._budget.finish(connection)
+        if connection in self._budget.unfinished:
+            self._budget.finish(connection)
         if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame or not _is_keepalive(frame):
             return
         connection.pass_last()
@@ -67,13 +68,13 @@ class IncomingFrames:
         if connection.has_to_pass:
             self._waiting.add(connection)
         unfinished, waiting = connection.unfinished_bytes, connection.unread_bytes
-        if unfinished + waiting <= FREE_BYTES and connection not in self._budget:
+        if unfinished + waiting <= FREE_BYTES and connection not in self._budget.members:
             return True
         return self._budget.keep(connection, unfinished, waiting, now)
 
     def is_quiet(self, connection: WebsocketConnection) -> bool:
         """Return whether there is nothing to do for a connection until it is read or written again."""
-        return connection.is_quiet and connection not in self._budget
+        return connection.is_quiet and connection not in self._budget.members
 
     def resumable(self) -> list[WebsocketConnection]:
         """Return the connections that were not read because of the budget, and may be now."""
@@ -87,7 +88,7 @@ class IncomingFrames:
         """Queue the connection if it has a frame to deliver, and return whether its socket may be read."""
         self.received(connection, now)
         may_be_read = connection.may_be_read
-        if connection in self._budget:
+        if connection in self._budget.members:
             may_be_read = self._budget.may_grow(connection) and may_be_read
         connection.link.is_held_back = bool(connection.unread) or not may_be_read
         return may_be_read
@@ -99,7 +100,7 @@ class IncomingFrames:
         cost = 0
         served: dict[WebsocketConnection, None] = {}
         for number in itertools.count():
-            if not self._waiting or cost >= _PORTION or (number % _UNCHECKED == 0 and self._is_full()):
+            if cost >= _PORTION or (number % _UNCHECKED == 0 and (not self._waiting or self._is_full())):
                 break
             connection = self._waiting.pop()
             if connection is None:

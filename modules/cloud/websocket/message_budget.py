@@ -38,11 +38,13 @@ class MessageBudget(Generic[T]):
         self._seconds = seconds
         self._kept: dict[T, int] = {}
         self._bytes = 0
-        self._unfinished: dict[T, float] = {}
+        self.unfinished: dict[T, float] = {}
         """The connections with a large unfinished message, the oldest first, and when it became large."""
         self._stopped: dict[T, None] = {}
         """The connections that are not read."""
         self._has_shrunk = False
+        self.members: set[T] = set()
+        """Connections that have counted bytes, or a large unfinished message, or are stopped."""
 
     @property
     def counted_bytes(self) -> int:
@@ -62,34 +64,41 @@ class MessageBudget(Generic[T]):
         """
         if unfinished <= self._free:
             self.finish(member)
-        elif member not in self._unfinished:
-            self._unfinished[member] = now
+        elif member not in self.unfinished:
+            self.unfinished[member] = now
         counted = max(0, unfinished + waiting - self._free)
         growth = self._count(member, counted)
+        self._note(member)
         return growth <= _JUMP or self._bytes <= self._most or self._is_oldest(member)
 
-    def __contains__(self, member: T) -> bool:
-        """Return whether a connection has counted bytes, a large unfinished message, or is stopped."""
-        return member in self._kept or member in self._unfinished or member in self._stopped
+    def _note(self, member: T) -> None:
+        if member in self._kept or member in self.unfinished or member in self._stopped:
+            self.members.add(member)
+        else:
+            self.members.discard(member)
 
     def finish(self, member: T) -> None:
         """Note that the unfinished message of a connection is complete."""
-        if self._unfinished.pop(member, None) is not None:
+        if self.unfinished.pop(member, None) is not None:
             self._has_shrunk = True  # another is the oldest now
+            self._note(member)
 
     def forget(self, member: T) -> None:
         """Remove a connection."""
         self.finish(member)
         self._count(member, 0)
         self._stopped.pop(member, None)
+        self.members.discard(member)
 
     def may_grow(self, member: T) -> bool:
         """Return whether a connection may be read; otherwise it is stopped until `resumable` returns it."""
-        if self._has_room(member):
+        has_room = self._has_room(member)
+        if has_room:
             self._stopped.pop(member, None)
-            return True
-        self._stopped[member] = None
-        return False
+        else:
+            self._stopped[member] = None
+        self._note(member)
+        return has_room
 
     def resumable(self) -> list[T]:
         """Return the stopped connections that may be read now."""
@@ -101,7 +110,7 @@ class MessageBudget(Generic[T]):
     def overdue(self, now: float) -> Iterator[T]:
         """Yield the connections to end because others wait, the oldest message first; the caller forgets each."""
         while self._stopped and self._bytes > self._most // 2:
-            member, began = next(iter(self._unfinished.items()), (None, now))
+            member, began = next(iter(self.unfinished.items()), (None, now))
             if member is None or now - began <= self._seconds:
                 return
             yield member
@@ -111,7 +120,7 @@ class MessageBudget(Generic[T]):
         return not kept or kept < self._most - self._bytes or self._is_oldest(member)
 
     def _is_oldest(self, member: T) -> bool:
-        return next(iter(self._unfinished), None) == member
+        return next(iter(self.unfinished), None) == member
 
     def _count(self, member: T, counted: int) -> int:
         """Set the counted bytes of a connection, and return how many more they are."""

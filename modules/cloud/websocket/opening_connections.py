@@ -39,20 +39,21 @@ class OpeningConnections:
         self.most = most
         self._silent: _Networks = {}
         self._begun: _Networks = {}
-        self._network: dict[WebsocketConnection, str] = {}
+        self.networks: dict[WebsocketConnection, str] = {}
+        """Of each connection."""
         self._logged_at = -_LOG_SECONDS
 
     def __len__(self) -> int:
-        return len(self._network)
+        return len(self.networks)
 
     def add(self, connection: WebsocketConnection) -> None:
         """Add an accepted connection."""
-        network = self._network[connection] = network_of(connection.peer)
+        network = self.networks[connection] = network_of(connection.peer)
         self._silent.setdefault(network, {})[connection] = None
 
     def update(self, connection: WebsocketConnection) -> None:
         """Update a connection: it may have sent its first bytes, or be open."""
-        network = self._network.get(connection)
+        network = self.networks.get(connection)
         if network is None:
             return
         if connection.is_open:
@@ -62,7 +63,7 @@ class OpeningConnections:
 
     def remove(self, connection: WebsocketConnection) -> None:
         """Forget a connection."""
-        network = self._network.pop(connection, None)
+        network = self.networks.pop(connection, None)
         if network is not None and not _discard(self._silent, network, connection):
             _discard(self._begun, network, connection)
 

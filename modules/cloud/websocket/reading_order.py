@@ -16,6 +16,10 @@ Ready = tuple[WebsocketConnection, int]
 """A connection, and its ready events."""
 
 
+def _lately(ready: Ready) -> float:
+    return ready[0].seconds
+
+
 def in_order(ready: list[Ready], monotonic: Callable[[], float]) -> Iterator[Ready]:
     """Yield connections, those first that have cost least, and charge each with the time until the next is asked for.
 
@@ -26,7 +30,8 @@ def in_order(ready: list[Ready], monotonic: Callable[[], float]) -> Iterator[Rea
         ready: the connections; sorted in place.
         monotonic: seconds.
     """
-    ready.sort(key=lambda each: each[0].seconds)
+    if len(ready) > 1:
+        ready.sort(key=_lately)
     begin = before = monotonic()
     for number, (connection, happened) in enumerate(ready):
         if number and connection.seconds > LITTLE_SECONDS and before - begin > ROUND_SECONDS:

@@ -187,7 +187,8 @@ class WebsocketServer:
     def _signal(self, link: WebsocketLink) -> None:
         """Wake the server's thread for a link; callable from any thread."""
         self._signalled.append(link)
-        self._wake()
+        if not self._is_woken:
+            self._wake()
 
     def _wake(self) -> None:
         if not self._is_woken:
@@ -346,7 +347,7 @@ class WebsocketServer:
                 self._received[connection] = None
             if happened & selectors.EVENT_WRITE:
                 connection.write(now)
-            if self._opening:
+            if self._opening.networks:
                 self._opening.update(connection)
         except OSError as error:
             self._drop(connection, str(error))
@@ -505,8 +506,10 @@ def _read(frame: bytes) -> tuple[Message, str]:
     if len(frame) > _LONGEST and not _is_upload(head := decode_head(frame)):
         return head.with_content(None), _TOO_LONG
     message = decode(frame)
-    if _is_upload(message):
-        return message, ""  # the router reads it, and decodes little of it
+    if len(frame) <= NODE_VALUES or _is_upload(
+        message
+    ):  # each value has a byte; the router decodes little of an upload
+        return message, ""
     if len(frame) > _LONGEST or has_more_values(bytes(message.content_raw()), NODE_VALUES):
         return message.with_content(None), NODE_LIMIT
     return message, ""

@@ -15,7 +15,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.resource import Side
 from beehive.testing import Harness
-from modules.cloud.cloudhub.dispatcher import Dispatcher
+from modules.cloud.cloudhub.dispatcher import AT_ONCE, Dispatcher
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.websocket.connection import OPENING_SECONDS
 from modules.cloud.websocket.link import FrameReceived, LinkOpened
@@ -145,9 +145,38 @@ def test_an_event_that_cloudhub_does_not_take_ends_its_connection(error: Excepti
     link, tell = ListLink(), Mock(side_effect=error)
     cloudhub = SimpleNamespace(actor_class=CloudHub, tell=tell)
     hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=None))
-    Dispatcher(cast("Any", cloudhub), cast("Any", hive))(LinkOpened("n1", link))
+    dispatcher = Dispatcher(cast("Any", cloudhub), cast("Any", hive))
+    dispatcher(LinkOpened("n1", link))
     assert link.closed is (error is not None)
-    tell.assert_called_once_with(LinkOpened("n1", link))
+    tell.assert_called_once_with(dispatcher)
+    assert dispatcher.take() == ([] if error else [LinkOpened("n1", link)])
+
+
+def test_events_that_wait_share_an_item_in_order() -> None:
+    """After some of them it is the turn of what has come into the inbox meanwhile."""
+    tell = Mock()
+    cloudhub = SimpleNamespace(actor_class=CloudHub, tell=tell)
+    hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: 0)))
+    dispatcher = Dispatcher(cast("Any", cloudhub), cast("Any", hive))
+    events = [LinkOpened(f"n{number}", ListLink()) for number in range(AT_ONCE + 1)]
+    for event in events:
+        dispatcher(event)
+    assert tell.call_count == 1
+    assert dispatcher.take() == events[:AT_ONCE]
+    assert tell.call_count == 2
+    assert dispatcher.take() == events[AT_ONCE:]
+    dispatcher(events[0])
+    assert tell.call_count == 3
+
+
+def test_inboxes_are_full_while_many_events_wait() -> None:
+    cloudhub = SimpleNamespace(actor_class=CloudHub, tell=Mock())
+    hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: 1)))
+    dispatcher = Dispatcher(cast("Any", cloudhub), cast("Any", hive))
+    for number in range(513):
+        assert not dispatcher.is_full()
+        dispatcher(LinkOpened(f"n{number}", ListLink()))
+    assert dispatcher.is_full()
 
 
 def test_a_node_that_is_not_read_is_not_silent(cloud: Cloud) -> None:
