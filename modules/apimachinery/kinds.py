@@ -48,6 +48,10 @@ class Kind(msgspec.Struct, frozen=True, dict=True):
         return f"{self.name}.{self.api_group}" if self.is_custom else self.name
 
 
+_new_key = tuple.__new__
+"""Makes a key in C: the constructor of a NamedTuple is a function in Python, and each request makes several."""
+
+
 class ObjectKey(NamedTuple):
     """Kind, namespace and name of an object. The namespace is empty for a cluster-scoped object."""
 
@@ -169,7 +173,7 @@ def kind_called(word: str) -> Kind:
 
 def key_for(kind: Kind, namespace: str, name: str) -> ObjectKey:
     """Return the key of an object; for a cluster-scoped kind, the namespace is ignored."""
-    return ObjectKey(kind.key_name, (namespace or "default") if kind.namespaced else "", name)
+    return _new_key(ObjectKey, (kind.key_name, (namespace or "default") if kind.namespaced else "", name))
 
 
 def key_of(obj: JsonObject) -> ObjectKey:
@@ -177,7 +181,8 @@ def key_of(obj: JsonObject) -> ObjectKey:
     meta = obj["metadata"]
     kind = _BY_NAME.get(obj["kind"])
     if kind is not None and kind.api_version == obj.get("apiVersion"):
-        return ObjectKey(kind.name, (meta.get("namespace") or "default") if kind.namespaced else "", meta["name"])
+        namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
+        return _new_key(ObjectKey, (kind.name, namespace, meta["name"]))
     if is_custom(obj):
         return ObjectKey(key_kind(obj), meta.get("namespace") or "", meta["name"])
     return key_for(kind_named(obj["kind"]), meta.get("namespace", ""), meta["name"])
@@ -225,7 +230,7 @@ def version_of(obj: JsonObject) -> str:
 
 def is_being_deleted(obj: JsonObject) -> bool:
     """Return whether a graceful deletion has begun."""
-    return bool(metadata_of(obj).get("deletionTimestamp"))
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def reporter_of(event: JsonObject) -> str:

@@ -8,7 +8,7 @@ fields of its kind, are many.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +61,8 @@ _FIELDS_BY_PART: Final = {
 changes are in one part.
 """
 _SWITCHES: Final = ("spec.hostNetwork", "spec.unschedulable")
+_COMPUTED: Final = frozenset({*_ELSEWHERE, *_NUMBERS, *_SWITCHES})
+"""The fields whose value is not just what the object has at their path."""
 
 MOST_REQUIREMENTS: Final = 256
 """Conditions of one selector."""
@@ -89,7 +91,8 @@ class FieldTerm(NamedTuple):
 
     def holds(self, obj: dict[str, Any]) -> bool:
         """Return whether the conditions hold for an object."""
-        found = text_at(obj, self.field) if self.is_custom else _value(obj, self.field)
+        is_plain = self.is_custom or self.field not in _COMPUTED
+        found = text_at(obj, self.field) if is_plain else _value(obj, self.field)
         return (found in self.values) is self.equal
 
 
@@ -322,7 +325,7 @@ def _stored_names(resource: Resource, fields: str) -> str:
 
 
 def are_selected_alike(
-    kind: str, one: dict[str, Any], other: dict[str, Any], selectable_fields: Iterable[str] = ()
+    kind: str, one: dict[str, Any], other: dict[str, Any], selectable_fields: Collection[str] = ()
 ) -> bool:
     """Return whether each selector selects both or none of two states of an object.
 
@@ -343,7 +346,7 @@ def are_selected_alike(
                 continue
             if _value(one, field) != _value(other, field):
                 return False
-    return all(text_at(one, field) == text_at(other, field) for field in selectable_fields)
+    return not selectable_fields or all(text_at(one, field) == text_at(other, field) for field in selectable_fields)
 
 
 def _merged(conditions: Iterable[Requirement]) -> dict[str, Requirement]:

@@ -19,6 +19,7 @@ linear in the object and the patch, but for sorting, as nodes choose the length 
 """
 
 from collections.abc import Hashable
+from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.api_errors import BadRequestError
@@ -141,9 +142,11 @@ def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list
 
 def _check_order(new: list[Any], order: list[Any], merge_key: str) -> None:
     """Check that the order of a directive has the patch's elements, one after the other."""
+    if not new:
+        return
     elements = [each for each in new if not merge_key or _object(each).get(_PATCH) != _DELETE]
     at = place = 0
-    while new and at < len(elements) and place < len(order):
+    while at < len(elements) and place < len(order):
         if _has_directive(elements[at]):
             at += 1
             continue
@@ -241,11 +244,14 @@ def _removed(new: list[JsonObject], merge_key: str) -> tuple[set[Hashable], bool
 
 def _arranged(elements: _Elements, order: list[Any], merge_key: str) -> list[Any]:
     """Return elements in an order; those that it lacks keep their place relative to their old neighbours, or follow."""
-    wanted = _first_places(_keys_of(order, merge_key))
+    asked = _keys_of(order, merge_key)
     placed = [each for each in elements.places if not merge_key or not isinstance(each, dict) or merge_key in each]
-    before = _first_places(_keys_of(placed, merge_key))
+    old, keys = _keys_of(placed, merge_key), _keys_of(elements.merged, merge_key)
+    if keys == asked and len({*keys}) == len(keys):
+        return elements.merged[:]
+    wanted, before = _first_places(asked), _first_places(old)
     listed, others, added = list[_Placed](), list[_Placed](), list[_Placed]()
-    for number, (identity, each) in enumerate(zip(_keys_of(elements.merged, merge_key), elements.merged, strict=True)):
+    for number, (identity, each) in enumerate(zip(keys, elements.merged, strict=True)):
         if identity in wanted:
             listed.append((wanted[identity], number, identity, each))
         elif identity in before:
@@ -275,7 +281,7 @@ def _keys_of(elements: list[Any], merge_key: str) -> list[Hashable]:
     if not merge_key:
         keys = elements
     elif {*map(type, elements)} <= {dict}:
-        keys = [each.get(merge_key) for each in elements]
+        keys = [*map(methodcaller("get", merge_key), elements)]
     else:
         keys = [None]
     return keys if {*map(type, keys)} <= {str} else [_key_of(each, merge_key) for each in elements]

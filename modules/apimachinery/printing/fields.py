@@ -20,7 +20,9 @@ def value_at(obj: JsonObject, path: str) -> Any:
 
 def text_at(obj: JsonObject, path: str) -> str:
     """Return the value at a path as text: empty if it is missing, booleans as in JSON."""
-    found = value_at(obj, path)
+    found: Any = obj
+    for key in _keys(path):
+        found = found.get(key) if isinstance(found, dict) else None
     if isinstance(found, bool):
         return str(found).lower()
     return "" if found is None else str(found)
@@ -34,7 +36,9 @@ def list_at(obj: JsonObject, path: str) -> list[Any]:
 
 def map_at(obj: JsonObject, path: str) -> JsonObject:
     """Return the object at a path; empty if the value is missing or of another type."""
-    found = value_at(obj, path)
+    found: Any = obj
+    for key in _keys(path):
+        found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 

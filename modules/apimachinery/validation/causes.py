@@ -31,10 +31,8 @@ class Causes(list[Cause]):
 
     MOST = 100
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.more = 0
-        """Counted, not kept."""
+    more = 0
+    """Counted, not kept."""
 
     def append(self, cause: Cause) -> None:
         """Keep one more cause, or count it. The path of an object as a whole is "", so a field may begin with a dot."""

@@ -24,7 +24,8 @@ def resource_in(kinds: ServedKinds, kind: Kind) -> Resource:
 
 def subresources_of(kinds: ServedKinds, kind: Kind) -> Iterable[str]:
     """Return the subresources of a kind."""
-    return resource_in(kinds, kind).subresources
+    resource = resource_in(kinds, kind) if kind.is_custom else resource_of(kind)
+    return resource.subresources
 
 
 def in_requested_version(
@@ -39,7 +40,7 @@ def in_requested_version(
         obj: the object or list; None: there is none.
         is_made: whether the request has made the object, which then has the defaults of the stored version.
     """
-    custom = kinds.custom().get((api_version, plural))
+    custom = kinds.custom_at(api_version, plural)
     if obj is None or custom is None or (obj.get("apiVersion"), obj.get("kind")) in _OTHER:
         return obj
     if obj.get("kind") == f"{custom.kind.name}List":

@@ -19,6 +19,7 @@ from modules.cloud.apiextensions.selectable_fields import selectable_fields
 _log = logging.getLogger(__name__)
 
 _AGE: Final = PrinterColumn("Age", ("metadata", "creationTimestamp"), "date")
+_CORE: Final = "v1"
 _BY_PATH: Final = {(kind.api_version, kind.plural): kind for kind in KINDS}
 
 
@@ -153,6 +154,10 @@ class ServedKinds:
             found = self._custom = _Custom(present, kinds, by_path)
         return found.by_path
 
+    def custom_at(self, api_version: str, plural: str) -> CustomKind | None:
+        """Return the custom kind of a path; None for another one."""
+        return None if (api_version, plural) in _BY_PATH else self.custom().get((api_version, plural))
+
     def at(self, api_version: str, plural: str) -> Kind:
         """Return a kind by its path.
 
@@ -167,7 +172,9 @@ class ServedKinds:
 
     def custom_of(self, obj: Any) -> CustomKind | None:
         """Return the custom kind of an object; None for another kind."""
-        if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not is_custom(obj):
+        if not isinstance(obj, dict) or obj.get("apiVersion") == _CORE or not isinstance(obj.get("kind"), str):
+            return None
+        if not is_custom(obj):
             return None
         wanted = (obj["apiVersion"], obj["kind"])
         found = self.custom().values()

@@ -1,7 +1,6 @@
 """The Kubernetes API's verbs: each request is carried out on the objects, or refused."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import msgspec
@@ -99,8 +98,12 @@ def serve(
         dry_run = is_dry_run(request)
         warnings = field_warnings(cluster.storage.kinds, request)
         before = _version_before(cluster, request) if dry_run else ""
-        with _managed(cluster, request):
+        manager = _manager_of(request)
+        if manager is None:
             result = _carry_out(cluster, request, part)
+        else:
+            with cluster.managed_by(manager):
+                result = _carry_out(cluster, request, part)
         kinds, is_made = cluster.storage.kinds, request.verb in WITH_OBJECT
         shown = in_requested_version(kinds, request.api_version, request.plural, result.object, is_made=is_made)
         if is_event(request) and shown is not None:
@@ -214,16 +217,16 @@ def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind
     return cluster.update_status(key, _versioned(cluster, new, kind))
 
 
-def _managed(cluster: Cluster, request: ApiCall) -> AbstractContextManager[None]:
-    """Return the context that attributes the changes of a request to its manager. A node has none: its
-    writes are of statuses, and notes about them would be larger than they are. A binding has none, as in Kubernetes.
+def _manager_of(request: ApiCall) -> Manager | None:
+    """Return the manager of the fields that a request changes. A node has none: its writes are of statuses, and notes
+    about them would be larger than they are. A binding has none, as in Kubernetes.
     """
     name = str(request.options.get("fieldManager") or "")
     if not name or request.node or request.verb not in WITH_OBJECT or request.patch_type == APPLY:
-        return nullcontext()
+        return None
     if request.subresource == "binding":
-        return nullcontext()
-    return cluster.managed_by(Manager(name, UPDATED, request.subresource, stored_version(request)))
+        return None
+    return Manager(name, UPDATED, request.subresource, stored_version(request))
 
 
 def _versioned(cluster: Cluster, obj: JsonObject, kind: Kind) -> JsonObject:

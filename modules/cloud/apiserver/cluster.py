@@ -148,7 +148,8 @@ class Cluster:
         self.scheduler = PodScheduler(self.storage, self._events, clock, scheduling, self.delete)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
-        self._admission: Admission | None = None
+        self.admission: Admission | None = None
+        """Checks the changes of the present request; None: of the control plane, or an administrator."""
         self._track: _Track = _with_stored_managers
         """Notes the field managers of an object, before it is stored."""
 
@@ -163,11 +164,11 @@ class Cluster:
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
         """Apply an admission to the requests made in the context; not to the control plane's own changes."""
-        self._admission = admission
+        self.admission = admission
         try:
             yield
         finally:
-            self._admission = None
+            self.admission = None
 
     @contextmanager
     def within_quotas(self) -> Iterator[None]:
@@ -379,13 +380,15 @@ class Cluster:
         """Store a new state of a stored object, as `replace` does. Nothing is asked about metadata that are the stored
         object's own.
         """
-        self._admit(live, obj)
+        if self.admission is not None:
+            self.admission(live, obj)
         if obj["metadata"] is not live["metadata"]:
             check_finalizers(live, obj)
         new = self._track(live, obj)
         if new["metadata"] is not live["metadata"]:
             new = _with_kept_times(new, live)
-        return self._without_finalizers(self.storage.change(key, live, new, is_checked=is_checked))
+        stored = self.storage.change(key, live, new, is_checked=is_checked)
+        return self._without_finalizers(stored) if "deletionTimestamp" in stored["metadata"] else stored
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Remove an object that is being deleted and has lost its last finalizer; return its state."""
@@ -400,15 +403,21 @@ class Cluster:
             self._without_finalizers(self.storage.replace(definition))
         return gone
 
-    def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
+    def update_status(self, key: ObjectKey, new: JsonObject, live: JsonObject | None = None) -> JsonObject:
         """Store status and metadata of a new state of an object; the spec stays, as with the subresource.
+
+        Args:
+            key: the object.
+            new: its new state.
+            live: its present state, if that is known.
 
         Raises:
             NotFoundError: no such object.
             ConflictError: the new state has another uid or resourceVersion.
             BadRequestError: it does not have its kind's schema, or no metadata.
         """
-        live, merged = self.storage.get(key), dict(new)
+        live = self.storage.get(key) if live is None else live
+        merged = dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
             changed = with_entries(computed(with_new_status, custom, live, new), managers)
@@ -419,8 +428,9 @@ class Cluster:
             raise BadRequestError("the patch takes the object's metadata away")
         changed = with_changed_status(merged, live)
         computed(validate_status, changed, live)
-        self._check_room_of_user(changed, live)
-        if uid_of(changed) != uid_of(live):
+        if self._room is not None:
+            self._check_room_of_user(changed, live)
+        if changed["metadata"] is not live["metadata"] and uid_of(changed) != uid_of(live):
             return self.replace(changed)  # a conflict
         stored = self._replace(key, live, changed, is_checked=True)
         self._custom.changed(stored)
@@ -430,7 +440,7 @@ class Cluster:
         """Check that a namespace has room for a user's status. Others' are written: of the control plane, which cannot
         go on without them, and of nodes, which have accounts of their own.
         """
-        if self._room is not None and self._has_quotas and self._admission is not None:
+        if self._room is not None and self._has_quotas and self.admission is not None:
             check_room(self.storage, self._room, new, live)
 
     def update_approval(self, key: ObjectKey, new: JsonObject) -> JsonObject:
@@ -539,12 +549,13 @@ class Cluster:
             ApiError: a change is not admitted.
         """
         live = self.storage.get(key)
-        self._admit(live, live)
+        if self.admission is not None:
+            self.admission(live, live)
         return live
 
     def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        if self._admission is not None:
-            self._admission(old, new)
+        if self.admission is not None:
+            self.admission(old, new)
 
     def _check_namespace(self, obj: JsonObject) -> None:
         """Check that a new object is not in a namespace that is being deleted."""

@@ -128,7 +128,7 @@ class CustomResources:
 
     def changed(self, obj: JsonObject) -> None:
         """Look again at the definitions whose names were not accepted, after a change of one."""
-        if key_kind(obj) != _DEFINITION.name:
+        if obj["kind"] != _DEFINITION.name or key_kind(obj) != _DEFINITION.name:
             return
         for each in self._definitions():
             if not has_its_names(each):

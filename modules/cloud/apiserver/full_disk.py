@@ -51,18 +51,18 @@ class DiskRoom:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._full_until = -FULL_SECONDS
         """Monotonic seconds until which a commit that has found no room counts."""
 
     @property
     def is_full(self) -> bool:
         """Whether such writes are refused."""
-        return self._database.room.is_short or self._clock.monotonic() < self._full_until
+        return self._database.room.is_short or self._monotonic() < self._full_until
 
     def record_full(self) -> None:
         """Note that a commit has found no room."""
-        self._full_until = self._clock.monotonic() + FULL_SECONDS
+        self._full_until = self._monotonic() + FULL_SECONDS
 
     def make_reserve(self) -> None:
         """Make the reserve of a disk that was full, if there is room again."""

@@ -72,6 +72,8 @@ class NodeLifecycle(Reconciler):
         clock: the present time.
     """
 
+    kinds = (_NODE.key_name,)
+
     def __init__(self, storage: Storage, events: EventRegistry, clock: "Clock") -> None:
         self._storage = storage
         self._events = events
@@ -83,7 +85,7 @@ class NodeLifecycle(Reconciler):
 
     def handle_own(self, event: ObjectEvent) -> None:
         """Note that a node has changed."""
-        if event.key.kind == _NODE.key_name and event.type is not EventType.DELETED:
+        if event.type is not EventType.DELETED:
             self._changed.add(event.key.name)
 
     def reset(self) -> None:

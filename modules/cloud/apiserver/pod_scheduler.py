@@ -23,7 +23,7 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_nominated_node,
 )
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
-from modules.cloud.apiserver.scheduler import Placer, makes_room
+from modules.cloud.apiserver.scheduler import MAKE_ROOM, Placer, makes_room
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.trusted_labels import TrustedLabels
@@ -66,6 +66,8 @@ class PodScheduler(Reconciler):
         scheduling: of pods without a node.
         delete: deletes a pod as a person does.
     """
+
+    kinds = MAKE_ROOM
 
     def __init__(
         self,

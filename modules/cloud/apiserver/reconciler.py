@@ -6,7 +6,7 @@ and a transaction of its own would double the commits of each pod. What may be w
 `modules.cloud.controllers`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from modules.cloud.storage.object_storage import ObjectEvent
 
@@ -16,6 +16,9 @@ Attempt = Callable[[Callable[[], None]], None]
 
 class Reconciler:
     """Writes what follows from changes, at the end of their transaction. All methods are called on one thread."""
+
+    kinds: Collection[str] | None = None
+    """The kinds whose changes it handles; None: all."""
 
     def load(self) -> None:
         """Take over the objects when the API server starts, and have all of them reconciled."""
@@ -52,18 +55,23 @@ class OwnChanges(Reconciler):
     """Does work again after a change of this cloudcore that it depends on, and at the start.
 
     Args:
+        kinds: whose changes may concern it.
         concerns: returns whether a change makes the work due.
         work: writes the missing parts, of all objects.
     """
 
-    def __init__(self, concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]) -> None:
+    def __init__(
+        self, kinds: Collection[str], concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]
+    ) -> None:
+        self.kinds = kinds
         self._concerns = concerns
         self._work = work
         self._is_due = True
 
     def handle_own(self, event: ObjectEvent) -> None:
         """Note whether the work is due."""
-        self._is_due = self._is_due or self._concerns(event)
+        if not self._is_due:
+            self._is_due = self._concerns(event)
 
     def reset(self) -> None:
         """Have the work done again."""

@@ -19,7 +19,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
-from modules.cloud.apiserver.volume_protection import may_end_use
+from modules.cloud.apiserver.volume_protection import FINALIZERS, may_end_use
 from modules.cloud.storage.object_storage import ObjectEvent
 
 PERIOD: Final = 5.0
@@ -45,11 +45,11 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
     authority, collects = control_plane.authority, control_plane.collects
     certificates = partial(keep_root_certificates, cluster, authority, repairs=collects)
     return [
-        OwnChanges(may_lack_account, partial(make_default_accounts, cluster)),
-        *([OwnChanges(may_lack_certificate, certificates)] if authority else []),
+        OwnChanges(("Namespace", "ServiceAccount"), may_lack_account, partial(make_default_accounts, cluster)),
+        *([OwnChanges(("Namespace", "ConfigMap"), may_lack_certificate, certificates)] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
-        OwnChanges(_is_of_volume, cluster.update_volume_phases),
-        *([OwnChanges(may_end_use, partial(release_volumes, cluster))] if collects else []),
+        OwnChanges(volume_binder.KINDS, lambda _: True, cluster.update_volume_phases),
+        *([OwnChanges(("Pod", *FINALIZERS), may_end_use, partial(release_volumes, cluster))] if collects else []),
         cluster.node_lifecycle,
         OrphanedPods(cluster),
         cluster.scheduler,
@@ -58,13 +58,13 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
     ]
 
 
-def _is_of_volume(event: ObjectEvent) -> bool:
-    return event.key.kind in volume_binder.KINDS
-
-
-def _handlers_of(reconcilers: Sequence[Reconciler]) -> Iterator[tuple[Callable[[ObjectEvent], None], bool]]:
-    """Yield the handlers of changes that are more than nothing, in order, and whether each is for own changes only."""
+def _handlers_of(reconcilers: Sequence[Reconciler], kind: str) -> Iterator[tuple[Callable[[ObjectEvent], None], bool]]:
+    """Yield the handlers of changes of a kind that are more than nothing, in order, and whether each is for own changes
+    only.
+    """
     for each in reconcilers:
+        if each.kinds is not None and kind not in each.kinds:
+            continue
         if type(each).handle_event is not Reconciler.handle_event:
             yield each.handle_event, False
         if type(each).handle_own is not Reconciler.handle_own:
@@ -80,7 +80,8 @@ class Reconcilers:
 
     def __init__(self, reconcilers: Sequence[Reconciler]) -> None:
         self._all = reconcilers
-        self._handlers = [*_handlers_of(reconcilers)]
+        self._handlers: dict[str, list[tuple[Callable[[ObjectEvent], None], bool]]] = {}
+        """By kind."""
         self._awaits_turn = False
         self._is_turn = False
         """Whether the next transaction is a turn."""
@@ -92,7 +93,11 @@ class Reconcilers:
 
     def handle_event(self, event: ObjectEvent, *, is_own: bool) -> None:
         """Handle a change, by this cloudcore or another."""
-        for handle, is_of_own in self._handlers:
+        kind = event.key.kind
+        handlers = self._handlers.get(kind)
+        if handlers is None:
+            handlers = self._handlers[kind] = [*_handlers_of(self._all, kind)]
+        for handle, is_of_own in handlers:
             if is_own or not is_of_own:
                 handle(event)
 

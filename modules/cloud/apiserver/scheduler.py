@@ -59,6 +59,8 @@ _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
 _OF_VOLUMES: Final = ("PersistentVolumeClaim", "PersistentVolume")
+MAKE_ROOM: Final = ("Node", "Namespace", NODE_GROUP.key_name, "Pod", *_OF_VOLUMES)
+"""The kinds of `makes_room`; no change of another kind lets a pod onto a node."""
 _KNOWN: Final = 5
 """The cost of a pod whose placement is known, in looks at nodes."""
 _TRIED: Final = 4
@@ -362,6 +364,9 @@ def makes_room(event: ObjectEvent) -> bool:
         return event.key.kind in _OF_VOLUMES
     if event.type is EventType.DELETED or old is None:
         return event.type is EventType.DELETED
+    if event.keeps_spec:
+        has_other_labels = old["metadata"].get("labels") != new["metadata"].get("labels")
+        return has_other_labels or (has_ended(new) and not has_ended(old))
     if is_gated(old) and not is_gated(new):
         return True
     return (has_ended(new) and not has_ended(old)) or _place_of(old) != _place_of(new)

@@ -33,10 +33,9 @@ def check_options(request: ApiCall) -> None:
     kind = "DeleteOptions" if deletes else _KINDS.get(request.verb, "")
     if not kind:
         return
-    causes = [
-        *(_faults_of_delete(request.options) if deletes else _faults_of_write(request)),
-        *_faults_of_dry_run(request),
-    ]
+    causes = [*(_faults_of_delete(request.options) if deletes else _faults_of_write(request))]
+    if request.options.get("dryRun"):
+        causes += _faults_of_dry_run(request.options["dryRun"])
     if causes:
         raise InvalidFieldsError(kind, _META, "", causes)
 
@@ -54,7 +53,7 @@ def check_manager(patch_type: str, options: JsonObject) -> None:
 
 def _faults_of_write(request: ApiCall) -> Iterator[Cause]:
     options = request.options
-    manager, validation = (str(options.get(name) or "") for name in ("fieldManager", "fieldValidation"))
+    manager, validation = str(options.get("fieldManager") or ""), str(options.get("fieldValidation") or "")
     if request.verb == "patch" and request.patch_type != APPLY and options.get("force") is not None:
         yield forbidden("force", "may not be specified for non-apply patch")
     if len(manager) > _LONGEST_MANAGER:
@@ -67,8 +66,7 @@ def _faults_of_write(request: ApiCall) -> Iterator[Cause]:
         yield _unsupported("fieldValidation", shown(validation), _VALIDATIONS)
 
 
-def _faults_of_dry_run(request: ApiCall) -> Iterator[Cause]:
-    asked = request.options.get("dryRun") or []
+def _faults_of_dry_run(asked: Any) -> Iterator[Cause]:
     if asked != [_ALL]:
         values = [str(each) for each in asked] if isinstance(asked, list) else [str(asked)]
         if any(each != _ALL for each in values):

@@ -37,7 +37,7 @@ class AccessControl:
             ForbiddenError: the node may not make the request.
         """
         decision = authorize(request, self._graph)
-        if decision.allowed:
+        if not decision.reason:
             return
         plural = request.resource.partition("/")[0]
         where = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
@@ -60,7 +60,7 @@ class AccessControl:
         def admit(old: JsonObject | None, new: JsonObject | None) -> None:
             why, reason = refusal(node, old, new, self._graph), _RESTRICTION
             if not why and new is not old:
-                own = self._graph.find(ObjectKey("Node", "", node))
+                own = self._graph.find(ObjectKey("Node", "", node)) if old is None else None
                 why, reason = self._graph.accounts.refusal(node, old, new, own), _QUOTA
             if why:
                 obj = new if new is not None else old or {}

@@ -41,10 +41,8 @@ def user_of(node: str) -> str:
 
 def _name_of(call: ApiCall, fields: str) -> str:
     """Return the name of the only object that a call concerns (Kubernetes' RequestInfo); "" if a list or watch can have
-    several, also one of that name in each namespace. A list is of the collection, whatever name the call has.
+    several, also one of that name in each namespace.
     """
-    if call.name and call.verb != "list":
-        return call.name
     name = fields.removeprefix(_BY_NAME)
     is_one = call.verb in ("list", "watch") and name != fields and "," not in name
     return name if is_one and (call.namespace or (call.api_version, call.plural) == _NODES) else ""
@@ -56,12 +54,13 @@ def of_call(node: str, call: ApiCall) -> Attributes:
     of_status = call.verb == "updatestatus"
     subresource = call.subresource or ("status" if of_status else "")
     fields = str(call.options.get("fieldSelector") or "")
+    is_named = bool(call.name) and call.verb != "list"  # a list is of the collection, whatever name the call has
     return Attributes(
         node=node,
         verb="update" if of_status else call.verb,
         group=group if slash else "",
         resource=f"{call.plural}/{subresource}" if subresource else call.plural,
         namespace=call.namespace,
-        name=_name_of(call, fields),
+        name=call.name if is_named else _name_of(call, fields),
         field_selector=fields,
     )

@@ -1,7 +1,7 @@
 """How much of the API server's objects each node has written."""
 
 from collections import Counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -38,18 +38,22 @@ def is_mirror(pod: JsonObject) -> bool:
     return isinstance(annotations, dict) and MIRROR in annotations
 
 
-class _Charge(NamedTuple):
+class _Charge(msgspec.Struct, frozen=True, gc=False):
     node: str
     """Whose account it is."""
     cost: int
     """Approximate bytes of memory of the part of the object that the node has written."""
-    is_mirror: bool
-    is_bound: bool
+    is_mirror: bool = False
+    is_bound: bool = False
     """Whether it is a pod that others have bound to the node."""
+
+    def differs_in_cost_only(self, other: "_Charge") -> bool:
+        """Return whether another state of the same object has this charge."""
+        return (self.node, self.is_mirror, self.is_bound) == (other.node, other.is_mirror, other.is_bound)
 
 
 _KINDS: Final = ("Pod", "Node")
-_NOTHING: Final = _Charge("", 0, is_mirror=False, is_bound=False)
+_NOTHING: Final = _Charge("", 0)
 
 
 class NodeAccounts:
@@ -78,10 +82,11 @@ class NodeAccounts:
         reserved = self._reserved.pop(key, None)
         if reserved is not None:
             self._add(reserved[0], -1)
-        charge, before = _NOTHING if obj is None else _charge_of(obj), self._charges.get(key, _NOTHING)
+        charge = _NOTHING if obj is None else _charge_of(key.kind, obj)
+        before = self._charges.get(key, _NOTHING)
         if charge == before:
             return
-        if charge._replace(cost=before.cost) == before:  # another status
+        if charge.differs_in_cost_only(before):  # another status
             self._charges[key] = charge
             self._cost[charge.node] += charge.cost - before.cost
             return
@@ -97,23 +102,26 @@ class NodeAccounts:
             node: the node that writes.
             old: the object before; None when it is created.
             new: the object after; None when it is deleted.
-            own: the Node, for its capacity.
+            own: the Node, whose capacity bounds the pods that it creates.
         """
         if new is None:
             return ""
-        most = _MOST_BYTES.get(key_kind(new))
+        kind = key_kind(new)
+        most = _MOST_BYTES.get(kind)
         if most is not None:
             is_long = len(msgspec.json.encode(new)) > most
             return f"exceeded quota: such an object of a node has at most {most} bytes" if is_long else ""
-        charge = _charge_of(new)
+        charge = _charge_of(kind, new)
         if charge.node != node:
             return ""
-        if old is not None and key_kind(new) == "Pod" and (why := _refusal_of_annotations(old, new)):
+        has_same_metadata = old is not None and new.get("metadata") is old.get("metadata")
+        if old is not None and kind == "Pod" and not has_same_metadata and (why := _refusal_of_annotations(old, new)):
             return why
-        self._expire()
+        if self._reserved:
+            self._expire()
         key = key_of(new)
         known = self._charges.get(key)
-        before = 0 if old is None else known.cost if known is not None else _charge_of(old).cost
+        before = 0 if old is None else known.cost if known is not None else _charge_of(kind, old).cost
         if old is None and charge.is_mirror and self._mirrors[node] >= (pods := most_mirror_pods(own)):
             return f'exceeded quota: node "{node}" has {self._mirrors[node]} mirror pods, limited: {pods}'
         limit = _COST + _COST_OF_POD * self._bound[node]
@@ -173,17 +181,17 @@ def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
     return ""
 
 
-def _charge_of(obj: JsonObject) -> _Charge:
-    """Return the cost of an object, and the node that bears it."""
-    kind = key_kind(obj)
+def _charge_of(kind: str, obj: JsonObject) -> _Charge:
+    """Return the cost of an object of a kind, and the node that bears it."""
     if kind == "Pod":
-        node = str(_part(obj, "spec").get("nodeName") or "")
+        spec = obj.get("spec")
+        node = str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
         mirrors = is_mirror(obj)
         written = obj if mirrors else {"status": obj.get("status")}
-        return _Charge(node, _cost(written) if node else 0, is_mirror=mirrors, is_bound=not mirrors)
-    name = str(metadata_of(obj).get("name") or "")
+        cost = memory_of(msgspec.json.encode(written)) if node else 0
+        return _Charge(node, cost, is_mirror=mirrors, is_bound=not mirrors)
     if kind == "Node":
-        return _Charge(name, _cost(obj), is_mirror=False, is_bound=False)
+        return _Charge(str(metadata_of(obj).get("name") or ""), _cost(obj))
     return _NOTHING
 
 

@@ -7,7 +7,7 @@ another node, annotations (`node_metadata`).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from modules.apimachinery.certificate_requests import subject_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, metadata_of, reporter_of, uid_of
@@ -25,6 +25,7 @@ from modules.cloud.authorization.node_metadata import (
 
 _SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 """The signers of kubelets' certificates."""
+_CLAIMS: Final = "resourceClaimStatuses"
 
 
 def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
@@ -47,9 +48,7 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
     if node_of(old) != node:
         what = "delete pods" if new is None else "update pod status for pods"
         return f'node "{node}" can only {what} with spec.nodeName set to itself'
-    if new is old:
-        return ""
-    if new is None:
+    if new is old or new is None:
         return ""
     if new["metadata"] is not old["metadata"]:
         if _labels(old) != _labels(new):
@@ -57,13 +56,10 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new))
         if forbidden:
             return f'node "{node}" cannot update annotations through pod status: {_some(forbidden)}'
-    if _claims(old) != _claims(new):
+    before, after = _part(old, "status"), _part(new, "status")
+    if (before.get(_CLAIMS) or []) != (after.get(_CLAIMS) or []):
         return f'node "{node}" cannot update resource claim statuses'
     return ""
-
-
-def _claims(pod: JsonObject) -> Any:
-    return _part(pod, "status").get("resourceClaimStatuses") or []
 
 
 def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:

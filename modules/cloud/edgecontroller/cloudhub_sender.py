@@ -1,13 +1,13 @@
 """edgecontroller's messages to cloudhub."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 import msgspec
 
-from beehive.message import Message
+from beehive.message import Header, Message, Route
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
-from modules.cloud.devices import is_sent_to_nodes
+from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, is_sent_by_watch
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
@@ -56,20 +56,24 @@ class CloudHubSender:
         return down.content if body is None else msgspec.Raw(body)
 
     def _source_of(self, down: DownstreamMessage) -> str:
-        if down.source:
-            return down.source
-        if is_sent_to_nodes(down.key):
-            return ModuleName.DEVICECONTROLLER
-        return ModuleName.DYNAMICCONTROLLER if is_sent_by_watch(down.key.kind) else str(self._module.name)
+        return down.source or _source_of_kind(down.key.kind) or str(self._module.name)
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Send the response to a message of a node."""
-        reply = request.reply(self._module.clock, answer.content, source=self._module.name)
-        resource = request.subject_on_cloud
+        clock, asked, resource = self._module.clock, request.header, request.route.resource
         if answer.resource_type:
-            resource = msgspec.structs.replace(resource, type=answer.resource_type)
-        routed = reply.with_route(group=Group.RESOURCE, resource=str(resource))
-        self._send(routed.with_header(resourceversion=answer.version))
+            resource = str(msgspec.structs.replace(request.subject_on_cloud, type=answer.resource_type))
+        header = Header(clock.new_id(), asked.msg_id, clock.now_ms(), answer.version, sync=False, type=asked.type)
+        route = Route(self._module.name, "", Group.RESOURCE, Operation.RESPONSE, resource)
+        self._send(Message(header, route, answer.content))
 
     def _send(self, message: Message) -> None:
-        self._transactions.after_commit(partial(self._module.send, ModuleName.CLOUDHUB, message))
+        self._transactions.after_commit(partial(self._module.hive.send, ModuleName.CLOUDHUB, message))
+
+
+@lru_cache(256)
+def _source_of_kind(kind: str) -> str:
+    """Return the module in whose name objects of a kind, as in keys, are sent; "" for edgecontroller."""
+    if kind in DEVICES:
+        return ModuleName.DEVICECONTROLLER
+    return ModuleName.DYNAMICCONTROLLER if is_sent_by_watch(kind) else ""

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from beehive.names import Operation
-from beehive.resource import Resource
+from beehive.resource import NULL_NAMESPACE, Resource
 from modules.apimachinery.kinds import (
     JsonObject,
     ObjectKey,
@@ -64,7 +64,10 @@ class DownstreamMessage(msgspec.Struct, frozen=True):
     @property
     def resource(self) -> str:
         """The cloud's resource string: `node/NODE/NAMESPACE/TYPE/NAME`."""
-        resource_type = self.key.kind.partition(".")[0].lower()
+        resource_type, name = self.key.kind.partition(".")[0].lower(), self.key.name
+        namespace = self.key.namespace or NULL_NAMESPACE
+        if self.node and name and "/" not in self.node + namespace + name:
+            return f"node/{self.node}/{namespace}/{resource_type}/{name}"
         return str(Resource.of(resource_type, wire_namespace(self.key), self.key.name).on_node(self.node))
 
 

@@ -1,7 +1,5 @@
 """Reports the numbers of handled messages to cloudhub, which forwards few of a node's messages before that."""
 
-from collections import Counter
-
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
@@ -20,16 +18,19 @@ class HandledMessages:
     def __init__(self, module: Module, durations: dict[str, Durations]) -> None:
         self._module = module
         self._durations = durations
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, int] = {}
 
     def count(self, message: Message, since: float) -> None:
         """Count a message of a node as handled, which was taken at `since`, in monotonic seconds."""
         resource = message.subject_on_cloud
-        self._counts[resource.node] += 1
-        self._durations.setdefault(resource.type, Durations()).observe(self._module.clock.monotonic() - since)
+        self._counts[resource.node] = self._counts.get(resource.node, 0) + 1
+        durations = self._durations.get(resource.type)
+        if durations is None:
+            durations = self._durations[resource.type] = Durations()
+        durations.observe(self._module.clock.monotonic() - since)
 
     def report(self) -> None:
         """Report the number of messages that were handled since the last call."""
         if self._counts:
-            handled, self._counts = dict(self._counts), Counter()
+            handled, self._counts = self._counts, {}
             self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))

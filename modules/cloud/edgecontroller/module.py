@@ -21,6 +21,7 @@ from modules.cloud.authorization.node_authorizer import may_read
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster.client import ClusterClient
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
@@ -142,6 +143,7 @@ class EdgeController(TurnModule):
             self._handled,
             handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
             knows_all=lambda: self._client.knows_all,
+            admits_statuses=cluster.admits_statuses,
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
@@ -408,13 +410,17 @@ class EdgeController(TurnModule):
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Send a change to the nodes and the modules of the cloud that need it (`HandlesChanges`)."""
-        self._client.devices.observe(event)
-        self._kubelet_ports.observe(event)
+        kind = event.key.kind
+        if kind in DEVICES:
+            self._client.devices.observe(event)
+        elif kind == _NODE:
+            self._kubelet_ports.observe(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
-        self._kept.handle_event(event)
-        if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
-            self._connections.node_changed(event)
+        if kind == _NODE:
+            self._kept.handle_event(event)
+            if event.type is not EventType.MODIFIED:
+                self._connections.node_changed(event)
 
     def nodes_claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
         """Leave nodes to the cloudcores that they have connected to (`HandlesChanges`)."""

@@ -7,6 +7,7 @@ from modules.apimachinery.times import format_rfc3339
 
 _OF_SERVER: Final = ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace")
 """Metadata that no update changes."""
+_CORE: Final = "v1"
 _COUNTED_WHOLE: Final = ("EndpointSlice", "PodTemplate")
 """Kinds without a spec whose generation counts each change beside metadata."""
 
@@ -59,7 +60,7 @@ def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     """Return whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
     if old["metadata"].get("deletionTimestamp") != new["metadata"].get("deletionTimestamp"):
         return True
-    if is_custom(new) or new["kind"] in _COUNTED_WHOLE:
+    if new["kind"] in _COUNTED_WHOLE or (new["apiVersion"] != _CORE and is_custom(new)):
         return _counted(old) != _counted(new)
     before, after = old.get("spec"), new.get("spec")
     return before is not after and before != after

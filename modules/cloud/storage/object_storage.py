@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
+from functools import cached_property
 from heapq import merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,7 +26,6 @@ from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
-    is_custom,
     key_of,
     metadata_of,
     uid_of,
@@ -49,6 +49,7 @@ _POD = "Pod"
 _SERVICE = "Service"
 _MANAGED = "managedFields"
 NOTHING_DELETED: Final[Mapping[ObjectKey, int]] = {}
+_NO_FIELDS: Final = frozenset[str]()
 LARGE: Final = 32 * 1024
 """An object with so many bytes of JSON is large: a request about it takes up to 40 ms."""
 OBJECT_LEVELS: Final = LEVELS - 16
@@ -63,7 +64,7 @@ class EventType(StrEnum):
     DELETED = "DELETED"
 
 
-class ObjectEvent(msgspec.Struct, frozen=True):
+class ObjectEvent(msgspec.Struct, frozen=True, dict=True):
     """One change of one object."""
 
     type: EventType
@@ -82,7 +83,7 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     is_selected_alike: bool = False
     """Whether it is known that each selector selects both states of a changed object, or none."""
 
-    @property
+    @cached_property
     def keeps_spec(self) -> bool:
         """Whether an object was changed, but not its spec: most changes are of a status."""
         if self.type is not EventType.MODIFIED or self.old is None:
@@ -155,7 +156,7 @@ class Storage:
         """The large objects."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
-        self._events: deque[ObjectEvent] = deque()
+        self.events: deque[ObjectEvent] = deque()
         self._since: deque[ObjectEvent] = deque()
         """The changes since the savepoint, in order."""
         self._saved_version = first_version
@@ -172,8 +173,8 @@ class Storage:
 
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
-        events = list(self._events)
-        self._events.clear()
+        events = list(self.events)
+        self.events.clear()
         return events
 
     def set_savepoint(self) -> None:
@@ -196,7 +197,7 @@ class Storage:
                 self._set(event.key, event.old, msgspec.json.encode(event.old))
             self._past.undo(event.key.kind)
         self._version = self._saved_version = version
-        self._events.clear()
+        self.events.clear()
         self._since.clear()
 
     def __iter__(self) -> Iterator[ObjectKey]:
@@ -464,14 +465,14 @@ class Storage:
         """Apply the last state of an object, None for a deleted one, and return whether that is news. Of an object that
         another one of its name has followed, the deletion has the version before.
         """
-        events, old = len(self._events), self._objects.get(key)
+        events, old = len(self.events), self._objects.get(key)
         if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
             meta = {**old["metadata"], "resourceVersion": str(version if obj is None else version - 1)}
             self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
             old = None
         if obj is not None and obj != old:
             self._record(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-        return len(self._events) > events
+        return len(self.events) > events
 
     def _adopt_change(self, change: StoredChange) -> None:
         """Apply one change of another cloudcore, if its row has the object."""
@@ -517,10 +518,10 @@ class Storage:
         else:
             self._set(key, new, text)
         self._past.record(int(new["metadata"]["resourceVersion"]), key, old, size)
-        selectable = self.kinds.selectable_fields_of(key.kind) if is_custom(new) else frozenset[str]()
+        selectable = self.kinds.selectable_fields_of(key.kind) if "." in key.kind else _NO_FIELDS
         is_alike = change is EventType.MODIFIED and are_selected_alike(key.kind, old or {}, new, selectable)
         event = ObjectEvent(change, key, new, old, body, size, bare, selectable, is_alike)
-        self._events.append(event)
+        self.events.append(event)
         self._since.append(event)
 
     def _unset(self, key: ObjectKey) -> None:
@@ -546,7 +547,8 @@ class Storage:
             self._large.discard(key)
         if key.kind == _POD:
             node = _node_of(obj)
-            if before is not None and (left := _node_of(before)) != node:
+            is_other = before is not None and before.get("spec") is not obj.get("spec")
+            if before is not None and is_other and (left := _node_of(before)) != node:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
             self._count_pod_change(node)
@@ -603,8 +605,8 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
     bare_body = _body_of(bare)
     shared = {name: value for name, value in obj.items() if isinstance(value, dict) and value is old.get(name)}
     if shared:
-        own = msgspec.json.encode({name: value for name, value in bare.items() if name not in shared})
-        copy: JsonObject = {**bare, **decode_json(own)}
+        own = {name: value for name, value in bare.items() if name not in shared}
+        copy: JsonObject = {**bare, **decode_json(msgspec.json.encode(own))}
     else:
         copy = decode_json(bare_body)  # in a fraction of deepcopy's time
     if not managed:
@@ -635,7 +637,8 @@ def _body_of(obj: JsonObject) -> bytes:
         body = msgspec.json.encode(obj)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
-    _check_size(body, obj)
+    if len(body) > OBJECT_BYTES or body.count(b"[") + body.count(b"{") > OBJECT_LEVELS:
+        _check_size(body, obj)
     return body
 
 

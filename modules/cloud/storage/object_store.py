@@ -1,6 +1,6 @@
 """The objects that transactions read and change: the embedded API server's `Storage`, and edgecontroller's mirror."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
@@ -17,6 +17,10 @@ class ObjectStore(Lister, Protocol):
 
     def next_version(self) -> int:
         """Give a new version for a row that is no object."""
+
+    @property
+    def events(self) -> Collection[ObjectEvent]:
+        """The changes since `drain_events` was called."""
 
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""

@@ -3,7 +3,9 @@
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 
@@ -24,7 +26,7 @@ class ForgottenError(Exception):
     """A state is older than the kept changes, or this cloudcore has never known it."""
 
 
-class _Change(NamedTuple):
+class _Change(msgspec.Struct, frozen=True, gc=False):
     version: int
     key: ObjectKey
     old: JsonObject | None

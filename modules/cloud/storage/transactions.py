@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from beehive.trace_context import Cause, current_cause, own_context, resumed
+from beehive.trace_context import current_context, own_context
 from modules.cloud.storage.database.database import Database, ObjectReader, RemoteChanges
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.object_storage import ObjectEvent
@@ -64,7 +64,8 @@ class Transactions:
         self._handler = handler
         self.is_adopting = False
         """Whether `object_changed` is called for a change of another cloudcore."""
-        self._later: list[tuple[Cause, Callable[[], None], Callable[[], None] | None]] = []
+        self._later: list[tuple[int, int, Callable[[], None], Callable[[], None] | None]] = []
+        """What is called after the commit: the span and trace of its cause, the function, and the other one."""
         self._is_working = False
         """Whether the work of a message is under way."""
         self._pulled: RemoteChanges | None = None
@@ -129,14 +130,15 @@ class Transactions:
         """
         if begins:
             self.begin()
-        if self._database.in_transaction:
+        if self._database.has_unsaved:
             self._database.set_savepoint()
         self._storage.set_savepoint()
         acts, changes = len(self._later), len(self._changes)
         was_working, self._is_working = self._is_working, True
         try:
             result = work()
-            self.collect_changes()
+            if self._storage.events:
+                self.collect_changes()
         except DatabaseError:
             self._pulled = None
             raise
@@ -146,12 +148,14 @@ class Transactions:
             raise
         finally:
             self._is_working = was_working
-            if not was_working:
+            if self._pulled is not None and not was_working:
                 self._adopt_late()
         return result
 
     def collect_changes(self) -> None:
         """Add the changes since the last call to the transaction, and call `changed` with them."""
+        if not self._storage.events:
+            return
         events = self._storage.drain_events()
         self._changes += events
         for event in events:
@@ -165,7 +169,8 @@ class Transactions:
             act: the function.
             if_full: called instead, if the transaction is undone because there is no room for it; None: nothing is.
         """
-        self._later.append((current_cause(), act, if_full))
+        context = current_context()
+        self._later.append((context.span, context.trace, act, if_full))
 
     @property
     def is_long(self) -> bool:
@@ -193,13 +198,15 @@ class Transactions:
         later, self._later = self._later, []
         if not later:
             return
-        with resumed(current_cause()):
-            context = own_context()
-            for cause, act, if_full in later:
-                context.span, context.trace = cause
+        context = own_context()
+        before = context.span, context.trace
+        try:
+            for context.span, context.trace, act, if_full in later:
                 call = if_full if is_undone else act
                 if call is not None:
                     call()
+        finally:
+            context.span, context.trace = before
 
     def abandon(self) -> None:
         """Roll back the whole transaction, if one has begun."""

@@ -107,7 +107,7 @@ class WatchHistory:
     def _add(self, kind: str, changed: ObjectChanged, size: int) -> None:
         self._changes[kind].append((changed, size))
         self._bytes[kind] += size
-        self._newest = max(self._newest, changed.version)
+        self._newest = max(self._newest, int(changed.object["metadata"].get("resourceVersion") or 0))
         while len(self._changes[kind]) > CHANGES or self._bytes[kind] > BYTES:
             oldest, its_size = self._changes[kind].popleft()
             self._bytes[kind] -= its_size

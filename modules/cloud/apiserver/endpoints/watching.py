@@ -150,7 +150,7 @@ def sent_object(change: ObjectChanged, kind: str) -> JsonObject:
 
 
 def _selects(selector: Selector, obj: JsonObject | None) -> bool:
-    return obj is not None and (selector.selects_all or selector.selects(obj))
+    return obj is not None and selector.selects(obj)
 
 
 def _event(kind: str, text: bytes) -> bytes:

@@ -166,7 +166,7 @@ class GarbageCollector(Reconciler):
     def add(self, key: ObjectKey, obj: JsonObject) -> None:
         """Take over a loaded object."""
         self._owners.change(key, None, obj)
-        self._observe(key, None, obj)
+        self._observe(key, None, obj, has_other_owners=_has_changed(None, obj))
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Plan what a change concerns, also one of another cloudcore, which may have ended before that was done."""
@@ -174,9 +174,10 @@ class GarbageCollector(Reconciler):
             self._owners.change(event.key, event.old, None)
             self._observe_deletion(event)
         else:
-            if _has_changed(event.old, event.new):
+            has_other_owners = _has_changed(event.old, event.new)
+            if has_other_owners:
                 self._owners.change(event.key, event.old, event.new)
-            self._observe(event.key, event.old, event.new)
+            self._observe(event.key, event.old, event.new, has_other_owners=has_other_owners)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Take a change back, and plan the object again; the newest comes first."""
@@ -221,10 +222,10 @@ class GarbageCollector(Reconciler):
         self._waiting |= {key_for(_NAMESPACE, "", name): None for name in sorted(self._terminating)}
         return _nothing if self._waiting else None
 
-    def _observe(self, key: ObjectKey, old: JsonObject | None, new: JsonObject) -> None:
+    def _observe(self, key: ObjectKey, old: JsonObject | None, new: JsonObject, *, has_other_owners: bool) -> None:
         if key.kind == _NAMESPACE.name:
             self._observe_namespace(key, new)
-        if _has_changed(old, new):
+        if has_other_owners:
             self._waiting[key] = None
             before, now = references_of(old), references_of(new)
             blocking = {one.uid for one in now if one.blocks}

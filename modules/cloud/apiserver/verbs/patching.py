@@ -155,7 +155,7 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
     else:
         _check_identity(request, live, merged)
     if request.subresource == "status":
-        return cluster.update_status(key, computed(without_empty_members, merged, live))
+        return cluster.update_status(key, computed(without_empty_members, merged, live), live)
     if request.subresource == _EPHEMERAL:
         return with_ephemeral_containers(cluster, key, merged)
     if request.subresource == _APPROVAL:

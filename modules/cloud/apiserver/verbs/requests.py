@@ -54,7 +54,8 @@ def is_event(request: ApiCall) -> bool:
 
 def stored_version(request: ApiCall) -> str:
     """Return the stored API version of a request's objects; several versions of a custom kind are one."""
-    return _CORE if is_event(request) else request.api_version
+    version = request.api_version
+    return _CORE if version == EVENTS_VERSION and is_event(request) else version
 
 
 def with_requester(request: ApiCall) -> ApiCall:
@@ -63,7 +64,7 @@ def with_requester(request: ApiCall) -> ApiCall:
     """
     is_asked = request.verb == "create" or request.patch_type == APPLY
     spec = request.body.get("spec") if isinstance(request.body, dict) else None
-    if not is_of(request, _CSR) or not is_asked or not isinstance(spec, dict) or not (request.user or request.node):
+    if not is_asked or not isinstance(spec, dict) or not (request.user or request.node) or not is_of(request, _CSR):
         return request
     who: JsonObject = {"username": request.user, "groups": [*request.groups]}
     if request.uid:
@@ -82,7 +83,7 @@ def with_core_event(request: ApiCall) -> ApiCall:
     Raises:
         BadRequestError: the body has another apiVersion.
     """
-    if not is_event(request):
+    if request.api_version != EVENTS_VERSION or not is_event(request):
         return request
     body, options = request.body, request.options
     if isinstance(body, dict):

@@ -98,7 +98,7 @@ class ClusterClient:
     @property
     def is_ready(self) -> bool:
         """Whether all objects are there."""
-        return self._is_loaded and self.reflectors.are_complete
+        return self._is_loaded and not self.reflectors.missing
 
     def start(self) -> None:
         """Begin to list and watch the mirrored kinds."""
@@ -158,5 +158,5 @@ class ClusterClient:
 
     def _have_state(self) -> None:
         self._is_loaded = True
-        if self.reflectors.are_complete:
+        if not self.reflectors.missing:
             self._loaded()

@@ -21,6 +21,7 @@ from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
+from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
 from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices, MirroredObjects
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
@@ -76,9 +77,9 @@ class SentVersions:
         """Return the versions that a node was sent, by uid."""
         return self._of.get(node, {})
 
-    def record(self, node: str, uid: str, version: str) -> None:
-        """Note that an object is sent."""
-        self._of[node][uid] = number_of(version)
+    def record(self, node: str, uid: str, version: int) -> None:
+        """Note that an object is sent, in a version as edges compare it."""
+        self._of[node][uid] = version
 
     def record_deletion(self, node: str, uid: str) -> None:
         """Note that the deletion of an object is sent."""
@@ -278,25 +279,40 @@ class DownstreamController:
     def handle_event(self, event: ObjectEvent) -> None:
         """Send a change of an object to the connected nodes that need it."""
         self.newest.observe(event.key.kind, uid_of(event.new), version_of(event.new))
-        if is_sent_to_nodes(event.key):
+        if event.key.kind in DEVICES:
             self._devices.handle_event(event)
-            return
+        elif event.key.kind == _POD.name:
+            self._handle_pod(event)
+        else:
+            self._handle_other(event)
+
+    def _handle_pod(self, event: ObjectEvent) -> None:
+        """Send a change of a pod to its node, and what the pod refers to."""
+        key, new, node = event.key, event.new, node_of(event.new)
+        down = messages_for_event(event, ())
+        if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
+            down = [self._message_for(one.node, key, new) for one in down]
+        if event.type is EventType.DELETED:
+            self.locations.remove_pod(key, node)
+        elif not (event.keeps_spec and self.locations.has_pod(key, node)):
+            references = self.locations.add_or_update_pod(key, new)
+            refers_anew = event.old is None or references != references_of(event.old)
+            for one in down:
+                if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
+                    self._send_objects(one.node, references)
+        for one in down:
+            if event.type is not EventType.ADDED or self._must_have(one.node, new, None):
+                self.send(one)
+        if event.type is EventType.DELETED:
+            self.locations.forget(key)
+
+    def _handle_other(self, event: ObjectEvent) -> None:
         for node in self._watches.nodes_that_watch(event.key.kind, event.new):
             self.locations.add(event.key, node)
         self.edge_mesh.hold(event)
         down = messages_for_event(event, self._holders(event))
         if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
             down = [self._message_for(one.node, event.key, event.new) for one in down]
-        if event.key.kind == _POD.name and event.type is EventType.DELETED:
-            self.locations.remove_pod(event.key, node_of(event.new))
-        elif event.key.kind == _POD.name and not (
-            event.keeps_spec and self.locations.has_pod(event.key, node_of(event.new))
-        ):
-            references = self.locations.add_or_update_pod(event.key, event.new)
-            refers_anew = event.old is None or references != references_of(event.old)
-            for one in down:
-                if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
-                    self._send_objects(one.node, references)
         is_new, outdated = event.type is EventType.ADDED, self._with_older(event)
         service = self._service_of(event.key, event.new) if is_new else None
         self._regroup(event, outdated)  # a node that has acknowledged the change of a Service has its endpoints
@@ -377,18 +393,20 @@ class DownstreamController:
         object in an ObjectSync. Of endpoints it gets its part, and none before all Services are here.
         """
         is_deletion = down.operation is Operation.DELETE
-        if not (is_deletion or number_of(down.version)) or not self._object_syncs.is_connected(down.node):
+        version = 0 if is_deletion else number_of(down.version)
+        if not (is_deletion or version) or not self._object_syncs.is_connected(down.node):
             return
-        self._object_syncs.sending(down.node, down.uid, down.key)
+        uid = down.uid
+        self._object_syncs.sending(down.node, uid, down.key)
         if is_deletion:
-            self._sent.record_deletion(down.node, down.uid)
+            self._sent.record_deletion(down.node, uid)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)
                 if not self._knows_services:
                     return
                 down = object_message(down.node, down.operation, down.key, self._groups.shown(down.node, down.content))
-            self._sent.record(down.node, down.uid, down.version)
+            self._sent.record(down.node, uid, version)
         self._send(self.edge_mesh.in_our_name(down))
 
     def _with_older(self, event: ObjectEvent) -> set[str]:

@@ -39,7 +39,7 @@ class Mirror:
         self.bodies = MirroredBodies()
         self._keeps = keeps
         self._version = 1
-        self._events: list[ObjectEvent] = []
+        self.events: list[ObjectEvent] = []
         self._since: list[tuple[ObjectEvent, Mirrored | None]] = []
         """The changes since the savepoint, in order, each with the earlier object."""
         self._saved_version = self._version
@@ -72,13 +72,14 @@ class Mirror:
         if read is None:
             return
         obj, body = read
-        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+        key = tuple.__new__(ObjectKey, (kind.key_name, observed.namespace, observed.name))  # in C
         is_whole = key.kind not in HAVE_PARTS or self._keeps(key, obj, len(body))
         if not is_whole:
             obj = partial_object(obj)
             body = msgspec.json.encode(obj)
         is_shared = is_whole and observed.shared is not None
-        known, old = self.bodies.get(key), self.find(key)
+        known = self.bodies.get(key)
+        old = None if known is None else known.kept if isinstance(known.kept, dict) else self.find(key)
         was_partial = known is not None and not known.is_whole
         if known is not None and old is not None and known.uid != observed.uid:
             self._remove(key, old, known.version)
@@ -103,7 +104,7 @@ class Mirror:
 
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
-        events, self._events = self._events, []
+        events, self.events = self.events, []
         return events
 
     def set_savepoint(self) -> None:
@@ -117,7 +118,7 @@ class Mirror:
         for event, before in undone:
             self.bodies.put(event.key, before)
         self._version = self._saved_version
-        self._events.clear()
+        self.events.clear()
         self._since.clear()
         return [event for event, _ in undone]
 
@@ -146,6 +147,6 @@ class Mirror:
         self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
 
     def _record(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
-        self._events.append(event)
+        self.events.append(event)
         self._since.append((event, self.bodies.get(event.key)))
         self.bodies.put(event.key, now, other)

@@ -73,7 +73,7 @@ class Reflectors:
         self._client: KubeClient | None = None
         self._ended_pods = EndedPods()
         self._held = HeldDevices(mirror, module, self._observe_device)
-        self._missing = set(MIRRORED)
+        self.missing = set(MIRRORED)
         """Kinds whose first list is not complete yet. No node is served without them."""
         self._following: set[str] = set()
         """The kinds of `_BEFORE` that are watched."""
@@ -83,11 +83,6 @@ class Reflectors:
         """The kinds that the API server refuses, with its status."""
         self._ever_listed: set[str] = set()
         """Kinds that were listed once: from then on the reflector reports deletions."""
-
-    @property
-    def are_complete(self) -> bool:
-        """Whether all objects of the kinds that nodes hold are in the mirror."""
-        return not self._missing
 
     def start(self, client: KubeClient) -> None:
         """Begin to list and watch the kinds that nodes hold, and devices: models first, as nodes get them first."""
@@ -181,7 +176,7 @@ class Reflectors:
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self._ended_pods.forget()
-                if self.are_complete:
+                if not self.missing:
                     self.went_back()
             case Deleted():
                 self._ended_pods.observe(news.object.uid)
@@ -243,13 +238,13 @@ class Reflectors:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
 
         def list_all() -> None:
-            self._missing |= set(MIRRORED)
+            self.missing |= set(MIRRORED)
             self._later = dict.fromkeys(self._later, False)
             self._held.forget_listed()
             if self._client is not None:
                 self._client.list_again()
 
-        self._missing |= set(MIRRORED)
+        self.missing |= set(MIRRORED)
         self._module.call_soon(list_all)
 
     def _have(self, kind: str) -> None:
@@ -257,9 +252,9 @@ class Reflectors:
             self._held.after_those_now(self._have_devices)
         elif kind in self._later:
             self._have_later(kind)
-        if kind in self._missing:
-            self._missing.discard(kind)
-            if not self._missing:
+        if kind in self.missing:
+            self.missing.discard(kind)
+            if not self.missing:
                 self._transactions.begin()
                 self._all_listed()
 

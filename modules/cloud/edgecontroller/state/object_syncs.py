@@ -66,7 +66,7 @@ class ObjectSyncs:
 
     def sending(self, node: str, uid: str, key: ObjectKey) -> None:
         """Store an ObjectSync before its object, or deletion, is sent."""
-        if uid not in self.of(node) and is_storable(uid, key):
+        if uid not in self._of.get(node, ()) and is_storable(uid, key):
             self._put(node, uid, ObjectSync(key))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:

@@ -59,6 +59,10 @@ _KINDS: Final[dict[str, str]] = {
 
 T = TypeVar("T")
 
+_Results = Iterable[UpstreamResult]
+_Rest = Callable[[], None]
+"""Annotations of functions that are made for each message are evaluated each time."""
+
 
 def attributes_of(resource_type: str, operation: str, request: UpstreamRequest) -> Attributes:
     """Return the attributes of a node's message.
@@ -112,7 +116,7 @@ class Procedure(Generic[T]):
 
     def start(self) -> None:
         """Begins."""
-        self._run(lambda: next(self._steps))
+        self._run(partial(next, self._steps))
 
     def _run(self, resume: Callable[[], ApiCall]) -> None:
         while True:
@@ -161,6 +165,7 @@ class UpstreamController:
         handled: counts the messages that are handled.
         handle: does the work of a message, now or when the objects are loaded.
         knows_all: returns whether an object that the mirror does not have was deleted.
+        admits_statuses: whether the API server authorizes patches of statuses itself.
     """
 
     def __init__(
@@ -174,7 +179,9 @@ class UpstreamController:
         *,
         handle: Handle,
         knows_all: Callable[[], bool],
+        admits_statuses: bool,
     ) -> None:
+        self._admits_statuses = admits_statuses
         self._clock = clock
         self._calls = calls
         self._access_control = access_control
@@ -190,15 +197,16 @@ class UpstreamController:
         """
         since = self._clock.monotonic()
 
-        def finished(results: Iterable[UpstreamResult]) -> None:
+        def finished(results: _Results) -> None:
             self._send_results(message, results)
             then()
             self._handled.count(message, since)
 
         def begin() -> None:
-            request = UpstreamRequest.of(message, manifests_loaded=self._knows_all(), now=self._clock.now())
-            resource_type = message.subject_on_cloud.type
-            self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
+            request = UpstreamRequest.of(message, knows_all=self._knows_all, now=self._clock.now())
+            resource_type, operation = message.subject_on_cloud.type, message.route.operation
+            if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):
+                self._access_control.authorize(attributes_of(resource_type, operation, request))
             self._downstream.record_query(request.node, resource_type, request.key)
 
             def perform(call: ApiCall, answered: Answered) -> None:
@@ -206,7 +214,7 @@ class UpstreamController:
 
             Procedure(handler(request), perform, finished, later).start()
 
-        def later(rest: Callable[[], None]) -> None:
+        def later(rest: _Rest) -> None:
             self._handle(message, rest, refused)
 
         def refused(_: Message, error: ApiError) -> None:

@@ -113,7 +113,7 @@ class NodeCalls:
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
             call = msgspec.structs.replace(call, namespace="")
-        known = self._mirrored(kind, call) if node else None
+        known = self._mirrored(kind, call) if node and call.verb == "get" else None
         if known is not None:
             answered(ApiResult(known))
         elif call.verb == WATCH:
@@ -138,7 +138,7 @@ class NodeCalls:
             return None
 
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
-        if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
+        if call.subresource or kind is None or kind.name not in MIRRORED:
             return None
         if call.options == api_requests.NEWEST:
             return None

@@ -96,7 +96,7 @@ def _end_of_unknown(request: UpstreamRequest, key: ObjectKey, uid: str) -> Steps
     """
     live = yield from api_requests.find(key)
     known = live is not None and (not uid or uid == uid_of(live))
-    if known or not request.manifests_loaded:
+    if known or not request.knows_all():
         return []
     return [deletion_of_unknown(request.node, key, uid)]
 

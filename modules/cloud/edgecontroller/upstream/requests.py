@@ -20,6 +20,10 @@ from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 T = TypeVar("T")
 
 
+def _true() -> bool:
+    return True
+
+
 class UpstreamRequest(msgspec.Struct, frozen=True):
     """A request or report of a node, with its object's namespace and name."""
 
@@ -27,23 +31,27 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     message: Message
-    manifests_loaded: bool = True
-    """Whether the storage is complete, so that a missing object was deleted."""
+    knows_all: Callable[[], bool] = _true
+    """Returns whether the storage is complete, so that a missing object was deleted."""
     now: float = 0.0
     """Seconds since the epoch."""
 
     @classmethod
-    def of(cls, message: Message, *, manifests_loaded: bool, now: float) -> "UpstreamRequest":
+    def of(cls, message: Message, *, knows_all: Callable[[], bool], now: float) -> "UpstreamRequest":
         """Return the request in an upstream message, to whose resource cloudhub has added the node.
 
         Raises:
             ResourceError: the resource does not have the cloud's form.
             TooLargeError: the content is too large.
         """
-        if isinstance(message.content, msgspec.Raw) and is_too_large(message.content, NODE_VALUES):
+        content = message.content
+        is_long = isinstance(content, msgspec.Raw) and len(content) > NODE_VALUES  # each value has a byte
+        if is_long and is_too_large(content, NODE_VALUES):
             raise TooLargeError(NODE_LIMIT)
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
-        return cls(resource.node, resource.namespace, resource.name, message, manifests_loaded, now)
+        resource = message.subject_on_cloud
+        if not resource.type:
+            Resource.parse(message.route.resource, Side.CLOUD)
+        return cls(resource.node, resource.namespace, resource.name, message, knows_all, now)
 
     def key(self, kind: Kind) -> ObjectKey:
         """Return the key of the object that the resource names; `null` means no namespace."""

@@ -177,6 +177,8 @@ class Database:
         """The revision up to which all changes are known; negative after a rollback, when more may be known than is
         stored.
         """
+        self.has_unsaved = False
+        """Whether something was written since the savepoint."""
         self._transaction, self._message = PendingWrites(), PendingWrites()
         """The writes of the transaction, and of the present message, which are added after it."""
 
@@ -369,12 +371,14 @@ class Database:
 
     def set_savepoint(self) -> None:
         """Set the savepoint of `roll_back`, before the next message."""
+        self.has_unsaved = False
         self._transaction.add(self._message)
 
     def roll_back(self) -> set[str]:
         """Discard the changes since the savepoint, and return the nodes whose ObjectSyncs were among them."""
         nodes = self._message.nodes()
         self._message.clear()
+        self.has_unsaved = False
         return nodes
 
     def claims(self) -> dict[str, str]:
@@ -483,7 +487,9 @@ class Database:
     @property
     def _writes(self) -> PendingWrites:
         """The writes of the present message."""
-        self._begin_late()
+        if not self.in_transaction:
+            self._begin_late()
+        self.has_unsaved = True
         return self._message
 
     def _begin_late(self) -> None:
@@ -518,7 +524,7 @@ class Database:
         connection, self._connection = self._connection, None
         if self.in_transaction:
             self.meter.ended()
-        self.in_transaction, self.put_syncs = False, 0
+        self.in_transaction, self.put_syncs, self.has_unsaved = False, 0, False
         for pending in (self._transaction, self._message):
             pending.clear()
         if connection is not None:

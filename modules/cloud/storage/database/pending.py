@@ -1,5 +1,6 @@
 """The pending writes of a transaction."""
 
+from operator import attrgetter
 from typing import Any, Final
 
 from modules.apimachinery.kinds import ObjectKey
@@ -9,6 +10,7 @@ from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.stored_changes import stored_change
 
 _SECRET: Final = "Secret"  # noqa: S105 - the kind
+_KIND: Final = attrgetter("kind")
 
 
 class PendingWrites:
@@ -34,6 +36,10 @@ class PendingWrites:
         self.signing_keys: dict[str, StoredSigningKey | None] = {}
         """By id; None deletes the row."""
         self.epoch: Epoch | None = None
+        self._parts: tuple[dict[Any, Any] | set[str] | list[Any], ...] = (
+            self.objects, self.changes, self.history, self.gaps, self.object_syncs, self.sessions, self.forgotten,
+            self.node_states, self.released, self.signing_keys,
+        )  # fmt: skip
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
@@ -47,7 +53,7 @@ class PendingWrites:
     @property
     def has_secrets(self) -> bool:
         """Whether a row has a secret, or had one."""
-        return bool(self.signing_keys) or any(key.kind == _SECRET for key in self.objects)
+        return bool(self.signing_keys) or _SECRET in map(_KIND, self.objects)
 
     def put(self, event: ObjectEvent) -> None:
         """Add the rows of a changed object."""
@@ -122,20 +128,6 @@ class PendingWrites:
 
     def clear(self) -> None:
         """Discard all writes."""
-        for part in self._parts():
+        for part in self._parts:
             part.clear()
         self.epoch = None
-
-    def _parts(self) -> tuple[dict[Any, Any] | set[str] | list[Any], ...]:
-        return (
-            self.objects,
-            self.changes,
-            self.history,
-            self.gaps,
-            self.object_syncs,
-            self.sessions,
-            self.forgotten,
-            self.node_states,
-            self.released,
-            self.signing_keys,
-        )

@@ -32,19 +32,15 @@ class Room:
         self._lock = threading.Lock()
         self._path = path
         self._reserve = Reserve(path, _RESERVE) if path is not None else None
-        self._is_given = False
-
-    @property
-    def is_short(self) -> bool:
+        self.is_short = False
         """Whether the reserve has been given up, and not made again."""
-        return self._is_given
 
     def give(self) -> bool:
         """Give up the reserve; return whether that has freed room."""
         with self._lock:
             if self._reserve is None or not self._reserve.release():
                 return False
-            self._is_given = True
+            self.is_short = True
             return True
 
     def fill(self) -> bool:
@@ -53,8 +49,8 @@ class Room:
             if self._reserve is None:
                 return False
             self._reserve.fill()
-            has_ended = self._is_given and self._reserve.there
-            self._is_given = self._is_given and not has_ended
+            has_ended = self.is_short and self._reserve.there
+            self.is_short = self.is_short and not has_ended
             return has_ended
 
     def is_full(self, error: Exception) -> bool:

@@ -39,7 +39,7 @@ def _cluster() -> Cluster:
 
 def _state(owner: Any) -> dict[str, Any]:
     """The values of an object by which contexts change what it does."""
-    names = ("_admission", "_has_quotas", "_track", "_writer", "_free")
+    names = ("admission", "_has_quotas", "_track", "_writer", "_free")
     return {name: str(getattr(owner, name)) for name in names if hasattr(owner, name)}
 
 

@@ -35,7 +35,7 @@ class InParts(Reconciler):
 
 def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() -> None:
     done: list[str] = []
-    one = OwnChanges(lambda event: event.key.name == "a", lambda: done.append("work"))
+    one = OwnChanges(["ConfigMap"], lambda event: event.key.name == "a", lambda: done.append("work"))
     running = Reconcilers([one])
     expected = 0
     for is_own, change, is_due in ((True, None, True), (False, CHANGE, False), (True, CHANGE, True)):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.kinds import JsonObject, key_kind, key_of
 from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _charge_of, _cost, most_mirror_pods
 
 KIB = 1024
@@ -157,11 +157,11 @@ def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monk
                 for key in [key for key, (_, since) in reserved.items() if now - since >= 60.0]:
                     del reserved[key]
                 everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
-                cost = sum(_charge_of(obj).cost for obj in everything)
-                before = _charge_of(old).cost if old is not None else 0
-                limit = 4000 + 300 * sum(_charge_of(obj).is_bound for obj in everything)
-                own = _charge_of(new)
-                mirrors = sum(_charge_of(obj).is_mirror for obj in everything)
+                cost = sum(_charge_of(key_kind(obj), obj).cost for obj in everything)
+                before = _charge_of(key_kind(old), old).cost if old is not None else 0
+                limit = 4000 + 300 * sum(_charge_of(key_kind(obj), obj).is_bound for obj in everything)
+                own = _charge_of(key_kind(new), new)
+                mirrors = sum(_charge_of(key_kind(obj), obj).is_mirror for obj in everything)
                 is_refused = own.cost > before and cost - before + own.cost > limit
                 is_refused = is_refused or (old is None and own.is_mirror and mirrors >= 3)
                 assert bool(site.accounts.refusal("n1", old, new, site.own)) is is_refused
@@ -183,8 +183,8 @@ def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monk
                 site.simulation.run_for(seconds)
                 now += seconds
         everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
-        assert site.accounts._cost["n1"] == sum(_charge_of(obj).cost for obj in everything)
-        assert site.accounts._mirrors["n1"] == sum(_charge_of(obj).is_mirror for obj in everything)
+        assert site.accounts._cost["n1"] == sum(_charge_of(key_kind(obj), obj).cost for obj in everything)
+        assert site.accounts._mirrors["n1"] == sum(_charge_of(key_kind(obj), obj).is_mirror for obj in everything)
 
 
 def annotations_of(obj: JsonObject) -> JsonObject:

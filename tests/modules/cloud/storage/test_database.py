@@ -276,7 +276,7 @@ def test_no_change_keeps_the_values_of_a_former_secret(url: str) -> None:
 
 def without_room(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, short: bool) -> None:
     """Let a cloudcore's disk be full below its reserve, or have room again."""
-    monkeypatch.setattr(cloud.database.room, "_is_given", short)
+    monkeypatch.setattr(cloud.database.room, "is_short", short)
 
 
 def test_changes_forgotten_later_do_not_hide_the_ones_not_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
