@@ -43,9 +43,9 @@ def needs_acknowledgement(message: Message) -> bool:
         return False
     if route.group == Group.USER or route.source in _TASK_SOURCES:
         return False
-    if route.operation == Operation.RESPONSE and _is_ok_or_error(message):
+    if route.source == ModuleName.EDGECONTROLLER and _is_answered(message):
         return False
-    return route.source != ModuleName.EDGECONTROLLER or not _is_answered(message)
+    return route.operation != Operation.RESPONSE or not _is_ok_or_error(message)
 
 
 def _is_ok_or_error(message: Message) -> bool:

@@ -200,7 +200,7 @@ class CloudHub(Module):
         if not node:
             self._drop("no node in the resource", message)
         elif not needs_acknowledgement(message):
-            if is_deletion_of_node(message):
+            if message.route.operation == Operation.DELETE and is_deletion_of_node(message):
                 self._disconnect(node, "the node was deleted")
             else:
                 self._write(node, message)

@@ -130,6 +130,7 @@ class NodeConnections:
 
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
         """Record the objects, or deletions, that nodes have stored."""
+        newest = 0
         for one in objects:
             sync = self._object_syncs.of(one.node).get(one.uid)
             if one.is_delete:
@@ -139,7 +140,8 @@ class NodeConnections:
             else:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
-                    self.epochs.record(one.version)
+                    newest = max(newest, one.version)
+        self.epochs.record(newest)
 
     def close(self, node: str) -> None:
         """End the connection of a node, which then connects again."""

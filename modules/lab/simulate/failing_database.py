@@ -123,8 +123,8 @@ class FailingDatabase(Database):
         if self.outlives_process:
             self._server.fail_if_full("commit")
 
-    def _make_durable(self, connection: Connection) -> None:
-        super()._make_durable(connection)
+    def _make_durable(self) -> None:
+        super()._make_durable()
         if self.outlives_process:
             self._server.fail_if(self._server.loses, "commit")
 

@@ -171,6 +171,8 @@ class Database:
         self._connection: Connection | None = None
         """Has the transaction; also None before the first statement, of a database in memory."""
         self._keeps_connection = self.engine.dialect.name == "sqlite"
+        self._driver: Any = None
+        """The driver's own connection of the last one."""
         self._kept: Connection | None = None
         """The connection between two transactions: one from the pool costs more than a transaction without a write."""
         self._seen = 0
@@ -218,7 +220,7 @@ class Database:
         try:
             connection = self._connect()
             self.in_transaction = True
-            revision, compacted, schema = self._beginning.begin(connection)
+            revision, compacted, schema = self._beginning.begin(self._driver)
             if schema != SCHEMA_VERSION:  # a newer cloudcore has been started beside this one
                 raise DatabaseError("begin a transaction", self.where, other_schema(schema))
             if revision == self._seen:
@@ -262,8 +264,11 @@ class Database:
         return pulled
 
     def _connect(self) -> Connection:
-        connection = self._connection = self._kept or self.engine.connect()
-        self._kept = None
+        connection, self._kept = self._kept, None
+        if connection is None:
+            connection = self.engine.connect()
+            self._driver = connection.connection.driver_connection
+        self._connection = connection
         return connection
 
     def put(self, event: ObjectEvent) -> None:
@@ -440,7 +445,7 @@ class Database:
                 self._transaction.leave_changes_out(version)
             try:
                 self._write(connection, version)
-                self._make_durable(connection)
+                self._make_durable()
             except self._beginning.errors as error:
                 if not (self.room.is_full(error) and self._has_room_now(connection, remedies)):
                     raise
@@ -453,12 +458,11 @@ class Database:
         """
         if not remedies:
             return False
-        driver: Any = connection.connection.driver_connection
-        if driver.in_transaction:
-            driver.rollback()
+        if self._driver.in_transaction:
+            self._driver.rollback()
         while remedies:
             if remedies.pop()(connection):
-                revision, _, _ = self._beginning.begin(connection)
+                revision, _, _ = self._beginning.begin(self._driver)
                 return revision == self._seen
         return False
 
@@ -505,7 +509,7 @@ class Database:
         if self._connection is not None:
             return self._connection
         connection = self._connect()
-        self._beginning.lock(connection)
+        self._beginning.lock(self._driver)
         return connection
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
@@ -540,11 +544,10 @@ class Database:
     def _give_back(self, connection: Connection) -> None:
         """End a transaction that was not committed, and keep the connection if it may be kept."""
         if self._keeps_connection and not connection.invalidated:
-            driver: Any = connection.connection.driver_connection
             if connection.in_transaction():
                 connection.rollback()
-            if driver.in_transaction:
-                driver.rollback()
+            if self._driver.in_transaction:
+                self._driver.rollback()
             self._kept = connection
         else:
             connection.close()
@@ -583,15 +586,14 @@ class Database:
         return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
 
     def _write(self, connection: Connection, version: int) -> None:
-        self._writer.write(connection, self._transaction, version, self.cloudcore)
+        self._writer.write(self._driver, self._transaction, version, self.cloudcore)
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
             forget_deletions(connection, version - _FORGET_AFTER)
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"NOTIFY {CHANNEL}, '{self.cloudcore}'")
 
-    def _make_durable(self, connection: Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        driver.commit()
+    def _make_durable(self) -> None:
+        self._driver.commit()
 
     def _error(self, attempt: str, error: Exception) -> DatabaseError:
         self.meter.failures += 1

@@ -29,10 +29,11 @@ class Beginning:
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
         """The error that `begin` raises."""
 
-    def begin(self, connection: Connection) -> tuple[int, int, int]:
-        """Begin a transaction, and return the revision, the last one of compacted deletions, and the schema."""
-        self.lock(connection)
-        driver: Any = connection.connection.driver_connection
+    def begin(self, driver: Any) -> tuple[int, int, int]:
+        """Begin a transaction of a driver's connection; return the revision, the last one of compacted deletions, and
+        the schema.
+        """
+        self.lock(driver)
         revision, compacted, schema = driver.execute(self._query).fetchone()
         return revision, compacted, schema
 
@@ -45,10 +46,9 @@ class Beginning:
         revision, compacted, schema = driver.execute(self._look).fetchone()
         return revision, compacted, schema
 
-    def lock(self, connection: Connection) -> None:
+    def lock(self, driver: Any) -> None:
         """Begin a transaction of a database that no other process can have changed."""
         if self._begins_itself:
-            driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)
 
 

@@ -136,9 +136,8 @@ class RowWriter:
         self._revision = Statement(update(state).values(revision=bindparam("newest")), dialect)
         self._epoch = Statement(_later_epoch(), dialect)
 
-    def write(self, connection: Connection, pending: PendingWrites, version: int, cloudcore: str) -> None:
-        """Write the rows, and the newest resourceVersion; nodes are claimed for a cloudcore."""
-        driver: Any = connection.connection.driver_connection
+    def write(self, driver: Any, pending: PendingWrites, version: int, cloudcore: str) -> None:
+        """Write the rows and the newest resourceVersion on a driver's connection; nodes are claimed for a cloudcore."""
         if pending.objects:
             self._objects.replace(driver, pending.objects, pending.objects.values())
         if pending.changes:

@@ -332,12 +332,12 @@ class Cloudcore:
             if has_writes and is_due("unanswered"):
                 raise DatabaseError("commit", "the test's", "the connection is lost")
 
-        def make_durable(connection: Any) -> None:
+        def make_durable() -> None:
             if "full" in fails:
                 error = sqlite3.OperationalError("database or disk is full")
                 error.sqlite_errorcode = sqlite3.SQLITE_FULL
                 raise error
-            Database._make_durable(database, connection)
+            Database._make_durable(database)
 
         with pytest.MonkeyPatch.context() as patched:
             for name, double in (("begin", begin), ("commit", commit), ("_make_durable", make_durable)):
