@@ -2,6 +2,7 @@
 
 import errno
 import glob
+import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -140,10 +141,10 @@ class PodDirectories:
             domain = domain_of(pod, self._settings.cluster_domain)
             text = hosts_file(hostname_of(pod), domain, ips, aliases).encode()
         if not _holds(path, text):
-            path.touch()
-            path.chmod(0o644)
-            give_to_pods(path)
-            path.write_bytes(text)  # last: a file with this content is taken as it is
+            with path.open("wb") as file:  # the content comes last: a file with it is taken as it is
+                os.fchmod(file.fileno(), 0o644)
+                give_to_pods(file.fileno())
+                file.write(text)
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:

@@ -115,6 +115,7 @@ def test_the_calls_of_a_lost_transaction_are_made_again_once(bee: Harness, monke
     assert calls.statuses() == {"create": [201, 201, 201]}
     made = [each for each in server.cluster.storage.in_namespace("default") if each["kind"] == "ConfigMap"]
     assert sorted(each["metadata"]["name"][:4] for each in made) == ["of-0", "of-1", "of-2"]
+    assert len({each["metadata"]["uid"] for each in made}) == len(made)
     assert lost
 
 
