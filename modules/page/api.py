@@ -20,9 +20,8 @@ from modules.cloud.jobs import JOBS
 from modules.cloud.messages import LinkSession
 from modules.insight.fleet.jobs import Jobs, jobs_of, without_links
 from modules.insight.fleet.rollouts import Rollouts, rollouts
-from modules.insight.fleet.rows import FleetPodRow, NodeRow
+from modules.insight.fleet.rows import FleetPodRow, NodeRow, linked_names
 from modules.insight.fleet.sentences import node_sentence
-from modules.insight.fleet.states import AWAY, NEVER
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, ApiClient, Feeds, LinkSource
 from modules.page.history import history_in_cloud
@@ -123,7 +122,7 @@ class WatchedFleet:
         self.devices = DeviceReader(client, clock)
         self.jobs = JobReader(client, clock)
         self.journals: Journals = source
-        self.feeds = Feeds(self.picture, client, source, self.devices, clock)
+        self.feeds = Feeds(self.picture, client, source, self.devices, self.jobs, clock)
         """Fill the picture while somebody looks."""
 
 
@@ -229,7 +228,7 @@ class FleetApi:
             case ("rollouts",):
                 return self._rollouts(rows, sees, shown)
             case ("rollouts", kind, name):
-                here = _here(rows) if sees.has_nodes else None
+                here = linked_names(rows) if sees.has_nodes else None
                 story = self._jobs.story(JobKind(kind), name, here, request.first("q"))
                 shown = {part: why for part, why in refused.items() if part == NODES}
                 return json_of(story, shown, now)
@@ -256,7 +255,9 @@ class FleetApi:
         trouble: dict[str, str] = {}
         if len(refused) < len(JobKind):
             try:
-                found = [each for each in self._jobs.rows(_here(self._picture.rows())) if each.kind not in refused]
+                found = [
+                    each for each in self._jobs.rows(linked_names(self._picture.rows())) if each.kind not in refused
+                ]
                 jobs = jobs_of(found if sees.has_nodes else map(without_links, found))
             except KubectlError as error:
                 trouble = {_JOBS: f"the jobs of nodes: {error}"}
@@ -336,11 +337,6 @@ def json_of(content: object, forbidden: Mapping[str, str] | None = None, now: fl
     body = msgspec.json.encode(content)
     more = {name: value for name, value in (("forbidden", forbidden), ("now", now)) if value}
     return json(msgspec.json.encode(more)[:-1] + b"," + body[1:] if more else body)
-
-
-def _here(rows: Sequence[NodeRow]) -> set[str]:
-    """Return the names of the nodes that are connected, or were a moment ago."""
-    return {each.name for each in rows if each.state not in (AWAY, NEVER)}
 
 
 def _job_access(kind: JobKind, verb: str) -> AccessRequest:

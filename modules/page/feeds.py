@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -12,7 +12,8 @@ from modules.cli.errors import StatusError
 from modules.cli.rest import decoded
 from modules.cloud.messages import LinkSession
 from modules.insight.fleet.devices import DeviceFacts
-from modules.insight.fleet.rows import pod_row
+from modules.insight.fleet.jobs import JobRow, jobs_of
+from modules.insight.fleet.rows import linked_names, pod_row
 from modules.page.nodes import short_node
 from modules.page.picture import Links, Picture
 from modules.page.workloads import read_lacks
@@ -67,6 +68,13 @@ class DeviceSource(Protocol):
         """Return the facts of the devices, and whether there are more."""
 
 
+class JobSource(Protocol):
+    """Reads the jobs of nodes (`JobReader`)."""
+
+    def rows(self, here: Collection[str]) -> Sequence[JobRow]:
+        """Return the rows of the jobs, for the nodes that are connected."""
+
+
 class Feeds:
     """The feeds that keep a picture up to date while somebody looks.
 
@@ -78,16 +86,24 @@ class Feeds:
         client: the Kubernetes API.
         source: the links.
         devices: reads the devices.
+        jobs: reads the jobs of nodes.
         clock: for waiting.
     """
 
     def __init__(
-        self, picture: Picture, client: ApiClient, source: LinkSource, devices: DeviceSource, clock: Clock
+        self,
+        picture: Picture,
+        client: ApiClient,
+        source: LinkSource,
+        devices: DeviceSource,
+        jobs: JobSource,
+        clock: Clock,
     ) -> None:
         self._picture = picture
         self._client = client
         self._source = source
         self._devices = devices
+        self._jobs = jobs
         self._clock = clock
         self._lock = threading.Lock()
         self._looked_at = 0.0
@@ -198,10 +214,11 @@ class Feeds:
             self._ended.wait(_POLL)
 
     def _poll_devices(self) -> None:
-        """Read the devices and the workloads twice a minute, more rarely where that takes long."""
+        """Read the devices, the workloads and the jobs twice a minute, more rarely where that takes long."""
         while self._goes_on():
             began = self._clock.monotonic()
             self._picture.put_devices(self._devices.facts()[0])
             self._picture.put_lacks(read_lacks(self._client))
+            self._picture.put_jobs(jobs_of(self._jobs.rows(linked_names(self._picture.rows()))).rows)
             self._picture.answered("devices")
             self._ended.wait(max(_DEVICE_POLL, _DEVICE_SHARE * (self._clock.monotonic() - began)))

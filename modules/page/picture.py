@@ -13,6 +13,7 @@ from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts
 from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.findings import Fleet, FleetFinding, findings
+from modules.insight.fleet.jobs import JobRow, without_links
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
 from modules.insight.fleet.sentences import SentencePart, counted_pods, fleet_sentence
@@ -190,6 +191,7 @@ class Picture:
         self._most_words = _FEW_WORDS
         """With more of them, texts that no pod has now are forgotten."""
         self._lacks: Sequence[Lack] = ()
+        self._jobs: Sequence[JobRow] = ()
         self._devices: Sequence[DeviceFacts] = ()
         self._links = Links()
         self._links_at = 0.0
@@ -329,6 +331,12 @@ class Picture:
         with self._lock:
             self._edition += self._lacks != lacks
             self._lacks = lacks
+
+    def put_jobs(self, jobs: Sequence[JobRow]) -> None:
+        """Take over the jobs of nodes."""
+        with self._lock:
+            self._edition += self._jobs != jobs
+            self._jobs = jobs
 
     def lacks(self, sight: Sight = _ALL) -> list[Lack]:
         """Return the workloads that lack something."""
@@ -476,6 +484,7 @@ class Picture:
                 self._program,
                 devices,
                 self.lacks(sight),
+                (self._jobs if sight.has_nodes else [*map(without_links, self._jobs)]) if sight.has_jobs else (),
                 has_all_pods=whole,
                 version=self._version,
             )

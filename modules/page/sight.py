@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.authorization.rbac.rules import AccessRequest
+from modules.cloud.jobs import JOBS
 from modules.insight.fleet.lacks import WORKLOADS
 
 NODES: Final = "nodes"
@@ -32,6 +34,8 @@ class Sight(NamedTuple):
     devices_in: frozenset[str] | None = None
     """The namespaces whose Devices, DeviceModels and DeviceStatuses are seen; None for all."""
 
+    has_jobs: bool = True
+    """Whether the jobs of nodes."""
     has_workloads: bool = True
     """Whether the workloads of all namespaces: only they say which pods could not be made."""
 
@@ -80,9 +84,12 @@ def seen_by(
     pods_in, of_pods = _namespaces(refusal, (("", PODS),), pods, most)
     devices_in, of_devices = _namespaces(refusal, tuple((DEVICE_GROUP, each) for each in DEVICE_KINDS), devices, most)
     workloads = any(refusal(_listing("batch" if each == "jobs" else "apps", each, "")) for each in WORKLOADS)
+    group, _, _ = API_VERSION.partition("/")
+    jobs = any(refusal(_listing(group, kind.plural, "")) for kind in JOBS.values())
     refused = {NODES: nodes, PODS: of_pods, DEVICES: of_devices}
     return UserSight(
-        Sight(not nodes, pods_in, devices_in, not workloads), {part: why for part, why in refused.items() if why}
+        Sight(not nodes, pods_in, devices_in, not jobs, not workloads),
+        {part: why for part, why in refused.items() if why},
     )
 
 

@@ -21,6 +21,7 @@ from modules.insight.fleet.devices import (
     device_row,
     device_state,
 )
+from modules.insight.fleet.jobs import JobRow, counts_words
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow
 from modules.insight.fleet.sentences import CERTIFICATE_DAYS, certificate_words, clock_words
@@ -41,6 +42,8 @@ _NAMED: Final = 3
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "Pending", "Running")
 _STARTING_SECONDS: Final = 120.0
 """Seconds that a pod has to get a node and to start before that is a finding."""
+_JOB_SECONDS: Final = 7 * 86_400.0
+"""Age of a job from which on it is history."""
 OLDER: Final = 2
 """Minor versions that an edgecore may be older than its cloudcore; it must not be newer."""
 _OF_NODE: Final = re.compile(r"-edgecore-(\d{1,4})\.(\d{1,4})\.")
@@ -86,6 +89,8 @@ class FleetFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The devices that it is about, as NAMESPACE/NAME."""
     workload: str = ""
     """The workload that it is about, as NAMESPACE/KIND NAME."""
+    job: str = ""
+    """The job of nodes that it is about, as KIND/NAME."""
 
 
 class Fleet(msgspec.Struct, frozen=True):
@@ -98,6 +103,8 @@ class Fleet(msgspec.Struct, frozen=True):
     program: str = "cloudcore"
     devices: Sequence[DeviceFacts] = ()
     lacks: Sequence[Lack] = ()
+    jobs: Sequence[JobRow] = ()
+    """The jobs of nodes."""
     has_all_pods: bool = True
     """Whether all pods of the nodes are known; otherwise they are not counted."""
     version: str = ""
@@ -295,6 +302,18 @@ def _missing_pods(fleet: Fleet) -> Iterator[FleetFinding]:
             )  # fmt: skip
 
 
+def _stopped_jobs(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find jobs of nodes of the last week that have failed, unless another job goes on with them."""
+    for each in fleet.jobs:
+        if each.is_stopped and each.created is not None and fleet.now - each.created < _JOB_SECONDS:
+            detail = " · ".join(filter(None, (counts_words(each.counts), each.reason)))
+            remedy = f"go on with the nodes that are left: `{each.resume}`" if each.resume else ""
+            yield FleetFinding(
+                "job-stopped", "warn", f"{each.kind} {each.name} has stopped", detail, remedy,
+                command=f"{fleet.program} upgrade status {each.name}", job=f"{each.kind}/{each.name}",
+            )  # fmt: skip
+
+
 def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
     """Find devices that report nothing, or that their node calls ill: often one mapper has ended for all."""
     nodes = {each.name: each for each in fleet.nodes}
@@ -328,6 +347,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _versions,
     _failing_pods,
     _missing_pods,
+    _stopped_jobs,
     _silent_devices,
 )
 

@@ -1,6 +1,6 @@
 """Rows of nodes and pods in the tables of a fleet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.apimachinery.printing.pods import pod_status, pod_summary
 from modules.insight.ends import end_of
-from modules.insight.fleet.states import NodeLinkState
+from modules.insight.fleet.states import UNLINKED, NodeLinkState
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _EVERYWHERE: Final = {
@@ -113,6 +113,11 @@ class LinkRow(msgspec.Struct, frozen=True):
     clock_ahead: int = 0
     sessions: Sequence[tuple[float, float]] = ()
     """Beginning and end of each connection of the last 24 hours, 0 for a connection that lasts."""
+
+
+def linked_names(rows: Iterable[NodeRow]) -> set[str]:
+    """Return the names of the nodes that have a connection."""
+    return {each.name for each in rows if each.state not in UNLINKED}
 
 
 def pod_row(pod: JsonObject) -> FleetPodRow:

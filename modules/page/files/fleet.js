@@ -19,9 +19,9 @@ function names(nodes) { return link(`name:${nodes.join(",")}`); }
 
 function finding(each) {
   const nodes = each.nodes || [], pods = each.pods || [], devices = each.devices || [];
-  const href = devices.length === 1 ? path("devices", ...devices[0].split("/")) : devices.length ? "/page/devices?q=overdue" : pods.length === 1 ? path("pods", ...pods[0].split("/")) : pods.length ? `/page/pods` : each.workload ? "/page/rollouts" : nodes.length === 1 ? path("nodes", nodes[0]) : nodes.length ? names(nodes) : null;
+  const href = devices.length === 1 ? path("devices", ...devices[0].split("/")) : devices.length ? "/page/devices?q=overdue" : pods.length === 1 ? path("pods", ...pods[0].split("/")) : pods.length ? `/page/pods` : each.workload ? "/page/rollouts" : each.job ? path("rollouts", ...each.job.split("/")) : nodes.length === 1 ? path("nodes", nodes[0]) : nodes.length ? names(nodes) : null;
   return h("li", { key: each.sentence }, mark(each.mark), h("b", {}, plain(each.sentence)),
-    href ? h("a", { href }, pods.length || devices.length || each.workload ? "Why" : nodes.length > 1 ? `Show the ${nodes.length}` : "Open") : h("span"),
+    href ? h("a", { href }, pods.length || devices.length || each.workload || each.job ? "Why" : nodes.length > 1 ? `Show the ${nodes.length}` : "Open") : h("span"),
     each.detail ? h("span", { class: "sub" }, told(each.detail)) : null,
     each.remedy ? h("span", { class: "sub advice" }, told(each.remedy)) : null);
 }

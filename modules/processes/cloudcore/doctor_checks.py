@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from modules.cloud.messages import LinkSession, NodeConnection
     from modules.insight.fleet.devices import DeviceFacts
     from modules.insight.fleet.findings import FleetFinding
+    from modules.insight.fleet.jobs import JobRow
     from modules.insight.fleet.lacks import Lack
 
 _DAY: Final = 24 * 3600.0
@@ -81,6 +82,8 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The names of CustomResourceDefinitions with rules in CEL."""
     lacks: Sequence[Lack] = ()
     """The workloads whose pods cannot be made."""
+    jobs: Sequence[JobRow] = ()
+    """The jobs of nodes."""
     connections: Sequence[NodeConnection] = ()
     refused: Mapping[str, str] = {}
     """By node, why its connection is refused."""
@@ -209,13 +212,22 @@ def _findings(facts: CloudFacts) -> tuple[Sequence[FleetFinding], int]:
     picture.put_sessions(facts.sessions)
     picture.put_devices(facts.devices)
     picture.put_lacks(facts.lacks)
+    picture.put_jobs(facts.jobs)
     picture.put_links(Links({one.node: one for one in facts.connections}, facts.cloudcores.elsewhere(), facts.refused))
     head = picture.changes(0, ()).head
     return (head.findings, head.more) if head is not None else ((), 0)
 
 
 def _result(finding: FleetFinding) -> CheckResult:
-    kind = "pods" if finding.pods or finding.workload else "devices" if finding.devices else "nodes"
+    kind = (
+        "pods"
+        if finding.pods or finding.workload
+        else "devices"
+        if finding.devices
+        else "jobs"
+        if finding.job
+        else "nodes"
+    )
     check = f"node {finding.nodes[0]}" if len(finding.nodes) == 1 else kind
     text = f"{finding.sentence}: {finding.detail}" if finding.detail else finding.sentence
     made = failed if finding.rule in _FAILURES else warning

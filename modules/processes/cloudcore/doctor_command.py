@@ -78,7 +78,9 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     from modules.apimachinery.structural_schema.rules import has_validations  # noqa: PLC0415
     from modules.cli.rest import RestClient  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415
+    from modules.insight.fleet.jobs import jobs_of  # noqa: PLC0415
     from modules.page.devices import DeviceReader  # noqa: PLC0415
+    from modules.page.jobs import JobReader  # noqa: PLC0415
     from modules.page.workloads import read_lacks  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
@@ -100,7 +102,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     if unanswered:
         return msgspec.structs.replace(facts, unready=unready, unanswered=unanswered)
     definitions = [item.object for item in client.run(Get("CustomResourceDefinition", namespace=None))]
-    found, api = client.connections(), RestClient(socket)
+    found, cloudcores, api = client.connections(), client.cloudcores(), RestClient(socket)
     return msgspec.structs.replace(
         facts,
         unready=unready,
@@ -109,10 +111,13 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
         unevaluated=[each["metadata"]["name"] for each in definitions if each is not None and has_validations(each)],
         devices=DeviceReader(api, clock).facts()[0],
         lacks=read_lacks(api),
+        jobs=jobs_of(
+            JobReader(api, clock).rows({one.node for one in found.nodes} | cloudcores.elsewhere().keys())
+        ).rows,
         connections=found.nodes,
         refused={each.node: each.why for each in found.refused},
         sessions=client.links(LinkQuery(newest_only=True)),
-        cloudcores=client.cloudcores(),
+        cloudcores=cloudcores,
     )
 
 

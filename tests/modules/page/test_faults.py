@@ -9,6 +9,7 @@ from edged.chains.model import ChainStep
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts
 from modules.insight.fleet.findings import FleetFinding
+from modules.insight.fleet.jobs import JobCounts, JobRow
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rollouts import rollouts
 from modules.insight.fleet.rows import pod_row
@@ -36,6 +37,7 @@ class Planted:
         self.sessions = {name: [LinkSession(name, f"{name}/1", "a", NOW - _HOUR)] for name in self.nodes}
         self.devices: list[DeviceFacts] = []
         self.lacks: list[Lack] = []
+        self.jobs: list[JobRow] = []
 
     def cut(self, name: str, seconds: float, reason: str = "the connection was closed", ends: float = 0.0) -> None:
         """End the connection of a node so many seconds ago; its certificate ends in so many seconds."""
@@ -70,6 +72,7 @@ class Planted:
         picture.put_sessions([each for found in self.sessions.values() for each in found])
         picture.put_devices(self.devices)
         picture.put_lacks(self.lacks)
+        picture.put_jobs(self.jobs)
         picture.put_links(Links(self.links, refused=self.refused))
         return picture
 
@@ -168,6 +171,14 @@ def _quota(fleet: Planted) -> None:
 
 def _stopped(fleet: Planted) -> None:
     fleet.lacks.append(Lack("shop", "Deployment web", 3, 0, 'ReplicaSet "web-1" has timed out progressing.'))
+
+
+def _job_stopped(fleet: Planted, created: float = NOW - _HOUR) -> None:
+    counts = JobCounts(nodes=9, done=1, failed=2, waiting=6, away=1)
+    resume = "cloudcore upgrade resume up"
+    fleet.jobs.append(
+        JobRow("NodeUpgradeJob", "up", "v1", "Failure", "the waves have stopped", created, counts, resume=resume)
+    )
 
 
 FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
@@ -318,6 +329,15 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
             rollouts="The workload has stopped.",
         ),
     ),
+    "an upgrade that has stopped": (
+        _job_stopped,
+        Says(
+            finding="NodeUpgradeJob up has stopped",
+            detail="9 nodes: 1 done, 2 failed, 6 waiting (1 away) · the waves have stopped",
+            link=("NodeUpgradeJob/up",),
+        ),
+    ),
+    "an upgrade that has stopped eight days ago": (lambda fleet: _job_stopped(fleet, NOW - 8 * _DAY), Says()),
     "evicted": (
         _evicted,
         Says(
@@ -357,7 +377,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Planted], object], Says]]] = {
 
 def _link(finding: FleetFinding) -> tuple[str, ...]:
     """Return what a finding leads to."""
-    return finding.nodes or finding.pods or finding.devices or (finding.workload,)
+    return finding.nodes or finding.pods or finding.devices or (finding.workload or finding.job,)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -16,6 +16,7 @@ from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.page.devices import DeviceReader
 from modules.page.feeds import NAMES, Feeds
+from modules.page.jobs import JobReader
 from modules.page.picture import Links, Picture
 from modules.processes.cloudcore.page_command import ControlLinks
 from tests.modules.processes.cloudcore.clusters import Cluster
@@ -92,7 +93,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_feeds_follow_the_fleet() -> None:
     clock = RealClock()
     picture, api = Picture(clock.now), Api()
-    feeds = Feeds(picture, api, api, api, clock)
+    feeds = Feeds(picture, api, api, api, JobReader(api, clock), clock)
     assert api.asked == [], "nobody looks"
     feeds.start()
     feeds.start_and_wait()
@@ -118,7 +119,7 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
         client, picture = RestClient(cluster.core.config.control_socket), Picture(clock.now)
         source = ControlLinks(cluster.core.client)
-        feeds = Feeds(picture, client, source, DeviceReader(client, clock), clock)
+        feeds = Feeds(picture, client, source, DeviceReader(client, clock), JobReader(client, clock), clock)
         feeds.start()
         wait_until(lambda: picture.node("n1") is not None and picture.changes(0, NAMES).is_read)
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})
@@ -144,7 +145,7 @@ def test_a_feed_whose_thread_cannot_be_started_is_started_by_the_next_look() -> 
     picture, api = Picture(clock.now), Api()
 
     def make(failing: Failing) -> Attempt:
-        feeds, started = Feeds(picture, api, api, api, clock), list[str]()
+        feeds, started = Feeds(picture, api, api, api, JobReader(api, clock), clock), list[str]()
 
         def start(thread: threading.Thread) -> None:
             failing.step()

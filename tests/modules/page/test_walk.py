@@ -22,6 +22,7 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
             f"The certificate of {ALONE} ends in",
             "DaemonSet scanner: 2 pods do not run (ImagePullBackOff)",
             "DaemonSet prices: 1 pod does not run (CrashLoopBackOff)",
+            f"NodeUpgradeJob {JOB} has stopped",
         ):
             assert finding in text
         assert window.run("return document.querySelectorAll('.rows .row').length") == 200
