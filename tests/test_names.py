@@ -16,6 +16,17 @@ _CLASS: Final = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _PRIVATE: Final = re.compile(r"(?:^(?=_)|(?<=\n\n)(?:class|def) )(_[a-zA-Z]\w*)(?=[:(]| =)", re.MULTILINE)
 """A private name at the top of a file; a function with a decorator, such as a fixture, is read by that."""
 _EMPTY_DOCSTRING: Final = re.compile(r"See the module['’]s docstring")
+_VERB_OF_A_CLASS: Final = re.compile(
+    r'^ *class \w+(?:\([^:]*\))?:\n\s+r?"""('
+    r"Accepts|Adds|Allocates|Appends|Applies|Asks|Authenticates|Authorizes|Builds|Carries|Chooses|Collects|Compares|"
+    r"Connects|Converts|Creates|Decides|Decodes|Deletes|Delivers|Encodes|Evicts|Explains|Fetches|Finds|Follows|"
+    r"Generates|Gives|Holds|Iterates|Keeps|Kills|Knows|Lets|Listens|Looks|Makes|Measures|Notices|Observes|Opens|"
+    r"Passes|Prepares|Prints|Publishes|Reaches|Receives|Reconciles|Refuses|Registers|Remembers|Removes|Renews|Replaces|"
+    r"Resolves|Rotates|Runs|Schedules|Selects|Sends|Serves|Splits|Supplies|Takes|Tells|Terminates|Waits|Wraps|Writes"
+    r")\b(?! of\b| that\b)",
+    re.MULTILINE,
+)
+"""The first word of a class's docstring, if it is a verb in the third person, and no plural ("runs of …")."""
 _FOREIGN_PATH: Final = re.compile(r"\bspec/0\d|\bdesign/[\w-]+\.md")
 
 
@@ -36,6 +47,13 @@ def test_docstrings_do_not_refer_to_their_module() -> None:
     wrong = [f"{where}: {text}" for path in _python_files(*PACKAGES, "tests")
              for where, text in _matches(path, _EMPTY_DOCSTRING)]  # fmt: skip
     assert not wrong, "docstrings that explain nothing:\n" + "\n".join(wrong)
+
+
+def test_docstrings_of_classes_begin_with_nouns() -> None:
+    """Verbs that may be plurals, such as "counts" and "reports", pass."""
+    wrong = [f"{where}: {verb} …" for path in _python_files(*PACKAGES)
+             for where, verb in _matches(path, _VERB_OF_A_CLASS)]  # fmt: skip
+    assert not wrong, "classes whose docstring says what they do instead of what they are:\n" + "\n".join(wrong)
 
 
 def test_no_file_is_called_keeper() -> None:

@@ -36,7 +36,7 @@ READ_AGAIN_AFTER: Final = 5.0
 
 
 class RegisteredMappers:
-    """Calls the registered mappers, and takes their calls, on the thread of dmi.
+    """The registered mappers, which are called and whose calls are taken, on the thread of dmi.
 
     Args:
         module: dmi.

@@ -56,7 +56,7 @@ class ObservedApiServer(ApiServer):
 
 
 class EmbeddedServer:
-    """Adds the module apiserver to the hive of a simulated cloudcore, as its process does.
+    """The module apiserver, added to the hive of a simulated cloudcore, as its process does.
 
     Args:
         process: of the cloudcore.

@@ -14,7 +14,7 @@ _DELETED: Final = "DELETED"
 
 
 class WatchOrder:
-    """Checks that the changes of a kind come in the order of their versions, and that a version is one change of one
+    """The check that the changes of a kind come in the order of their versions, and that a version is one change of one
     object, whichever API server tells it. A change that an API server does not know to be the only one
     (`Storage.unknown_until`) is left out: its watches of earlier versions are refused.
 

@@ -40,7 +40,7 @@ def poll_for_changes(module: Module, database: Database, poll: Callable[[], None
 
 
 class Looks:
-    """Looks for changes, one for all notifications that come before it.
+    """A look for changes, one for all notifications that come before it.
 
     Args:
         call_soon: of the module.
