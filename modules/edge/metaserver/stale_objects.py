@@ -37,7 +37,7 @@ FIRST_DELAY: Final = 30.0
 LONGEST_DELAY: Final = 3600.0
 
 
-class Stored(Metadata, frozen=True, rename="camel"):
+class StoredMetadata(Metadata, frozen=True, rename="camel"):
     """The metadata of a stored object, as far as they say whether the cloud has made it."""
 
     creation_timestamp: Any = None
@@ -54,10 +54,10 @@ class Stored(Metadata, frozen=True, rename="camel"):
 
 
 class _Head(msgspec.Struct):
-    metadata: Stored | None = None
+    metadata: StoredMetadata | None = None
 
 
-Rows = dict[tuple[str, str], Stored]
+Rows = dict[tuple[str, str], StoredMetadata]
 """The metadata of stored objects by namespace and name."""
 
 
@@ -160,14 +160,14 @@ def rows_of(stored: list[bytes]) -> Rows:
     }
 
 
-def _head_of(content: bytes) -> Stored:
+def _head_of(content: bytes) -> StoredMetadata:
     try:
-        return decode_json(content, _Head).metadata or Stored()
+        return decode_json(content, _Head).metadata or StoredMetadata()
     except (msgspec.DecodeError, UnicodeError):
-        return Stored()
+        return StoredMetadata()
 
 
-def _is_deleted(stored: Stored, listed: ListMetadata) -> bool:
+def _is_deleted(stored: StoredMetadata, listed: ListMetadata) -> bool:
     """Return whether an object that a list lacks was deleted."""
     return listed.is_end or (listed.known_since is not None and stored.is_since(listed.known_since))
 
