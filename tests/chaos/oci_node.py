@@ -267,12 +267,13 @@ class KilledOciNode(Node):
         below = [path for each in ("containers", "sandboxes") for path in (self.state / each).iterdir()]
         points = mount_points(Path(f"/proc/{self.server}/mountinfo").read_text())
         containers, name = self.state / "containers", self.directory.name
-        having = [container for each in processes for container in self._containers_of(each)]
+        pods = {path.parent.name for path in self._there(self.state / "namespaces").glob("*/init")}
+        having = [each for process in processes for each in self._containers_of(process) - pods]
         leases = self._there(DIRECTORY / "cni" if self.maps_users else self.directory / "leases")
         return Traces(
             conmons=_sorted(each.arguments[each.arguments.index("-c") + 1] for each in processes if self._runs(each)),
             processes=_sorted(having),
-            groups=_sorted(having if self.maps_users else {each.name for each in control_groups(name)} - {name}),
+            groups=_sorted(having if self.maps_users else {each.name for each in control_groups(name)} - {name} - pods),
             roots=_sorted(path.parent.name for path in points if path.parent.parent == containers),
             second_roots=_sorted(
                 {each.name for each in _listed(self._there(self._second))} | _owners(points, self._second)
