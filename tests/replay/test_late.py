@@ -80,6 +80,15 @@ def test_each_run_happens_again(runs: list[Recorded], module: str, tmp_path: Pat
         assert _differences(run, module, tmp_path / str(run.number)) == [], f"run {run.number}"
 
 
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 3, 5, 7, 8))])
+def test_orders_of_one_moment_happen_again(seed: int, tmp_path: Path) -> None:
+    """Whatever comes first at a start: a static pod, the runtime's answers, the report of the node, or the store's."""
+    (tmp_path / "traces").mkdir()
+    for run in _runs(replace(PLAN, seed=seed), tmp_path / "traces"):
+        for module in (ModuleName.EDGED, NODE):
+            assert _differences(run, module, tmp_path / f"{run.number}-{module}") == [], f"run {run.number}"
+
+
 def _forgets_devices(query: LocalQuery, request: Message) -> list[str]:
     return [] if request.route.resource == "null/devicetwin" else _find(query, request)
 

@@ -5,7 +5,7 @@ results of the PLEG and of workers, which it takes at their recorded times, and 
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from beehive import Message, Runtime
@@ -34,9 +34,12 @@ class PacedHive(Hive):
     Args:
         runtime: of the replay.
         deliveries: all recorded deliveries, in the order that they were sent.
+        acted: when edged acted first because of an answer, by the span of the answer (`acted_at`).
     """
 
-    def __init__(self, runtime: Runtime, deliveries: Iterable[Delivered]) -> None:
+    def __init__(
+        self, runtime: Runtime, deliveries: Iterable[Delivered], acted: Mapping[int, float] | None = None
+    ) -> None:
         super().__init__(runtime)
         self._times: dict[Hashable, deque[_Times]] = {}
         self._asked: dict[str, Hashable] = {}
@@ -55,7 +58,8 @@ class PacedHive(Hive):
                 times = _Times(sent_at(one), handled_from(one))
                 self._times.setdefault(_role(one.way, one.message.message()), deque()).append(times)
             elif one.message.parent_id in recorded:
-                self._times.setdefault(recorded[one.message.parent_id], deque()).append(_Times(one.time, handled))
+                when = max(handled, (acted or {}).get(one.span, handled))
+                self._times.setdefault(recorded[one.message.parent_id], deque()).append(_Times(one.time, when))
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """See `Hive.respond`."""
@@ -69,20 +73,26 @@ class PacedHive(Hive):
             self._asked[message.id] = _role(DeliveryMode.RESPONSE, message)
         deliver = super()._deliver
         if destination != ModuleName.EDGED or not self._put_off(
-            _role(mode, message), lambda: deliver(destination, message, mode, waits=False)
+            _role(mode, message),
+            lambda: deliver(destination, message, mode, waits=False),
+            is_own=current_context().actor == ModuleName.EDGED,
         ):
             deliver(destination, message, mode, waits=waits)
 
-    def _put_off(self, role: Hashable, function: Callable[[], object], *, is_answer: bool = False) -> bool:
-        """Call a function at the recorded time, behind what was put off before; return False if that is now. An answer
-        comes before messages that were sent later, though those may have been put off before it.
+    def _put_off(
+        self, role: Hashable, function: Callable[[], object], *, is_answer: bool = False, is_own: bool = False
+    ) -> bool:
+        """Call a function at the recorded time, behind what was put off before; return False if that is now. An answer,
+        and a message of edged's own, comes before messages that were sent later, though those may have been put off
+        before it.
         """
         now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
         found = self._times.get(role)
         times = found.popleft() if found and found[0].handled <= now + _LONGEST else _Times(0.0, 0.0)
         self._waiting = [each for each in self._waiting if each.handled > now]
-        overtakes = is_answer and times.sent > 0.0
-        before = (each.handled for each in self._waiting if not overtakes or each.sent <= times.sent + _TIE)
+        overtakes = (is_answer or is_own) and times.sent > 0.0
+        latest = times.sent + (0.0 if is_own else _TIE)
+        before = (each.handled for each in self._waiting if not overtakes or each.sent <= latest)
         due = max(now, times.handled, *before)
         if due <= now:
             return False

@@ -135,7 +135,7 @@ class RecordedPleg(Pleg):
     def post(self, event: PlegEvent) -> None:
         """Send an event to edged at its recorded time."""
         at = self.recorded.all_handled_at(event, self.clock.monotonic())
-        _call_at(self.clock, at, partial(self._edged.post, _begun_earlier(event)))
+        call_at(self.clock, at, partial(self._edged.post, _begun_earlier(event)))
 
     handle = post
 
@@ -178,14 +178,14 @@ def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
 
         def post(self, event: Done) -> None:
             """Send a result to edged at its recorded time."""
-            _call_at(self.clock, synced_at(event.job.ref.uid), partial(self._edged.post, event))
+            call_at(self.clock, synced_at(event.job.ref.uid), partial(self._edged.post, event))
 
         handle = post
 
     return RecordedWorker
 
 
-def _call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:
+def call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:
     """Call a function at a time, in the present trace context; immediately if the time has passed."""
     cause, seconds = current_cause(), time - clock.monotonic()
 

@@ -18,6 +18,7 @@ from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.cgroups.tree import SilentTree
 from edged.host import Host
 from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
+from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Pleg
 from edged.pod_workers.workers import Worker
 from edged.server.snapshots import Snapshots
@@ -35,6 +36,7 @@ from modules.lab.replay.errors import ReplayError
 from modules.lab.replay.events import listening
 from modules.lab.replay.link import RecordedCloud, outbox_of
 from modules.lab.replay.machine_info import RecordedMachineInfo
+from modules.lab.replay.node_watch import first_report, recorded_node_watch
 from modules.lab.replay.outputs import (
     MODULES,
     NODE,
@@ -145,7 +147,7 @@ class Replay:
         self._deliveries = recorded.delivered()
         calls, events = recorded.calls(), recorded.events()
         acted = acted_at(self._deliveries, calls)
-        self._hive = Hive(self._simulation) if module else PacedHive(self._simulation, self._deliveries)
+        self._hive = Hive(self._simulation) if module else PacedHive(self._simulation, self._deliveries, acted)
         self._recorder = Recorder(self._hive)
         self._fed = 0
         self._stores: list[RecordedStore] = []
@@ -268,6 +270,7 @@ class Replay:
             StaticPodDirectory: replay_directory(directory_states(self._deliveries, self._directories.ours)),
             Pleg: recorded_pleg(inspections),
             Worker: recorded_worker(self._runtime.synced_at),
+            NodeWatch: recorded_node_watch(first_report(self._deliveries)),
         }
 
     def _schedule(self) -> None:
