@@ -39,6 +39,8 @@ _OWN_OPTIONS: Final = "mode=755,size=10%"
 _SAFE: Final = kernel.MS_NOSUID | kernel.MS_NODEV
 _HOLDER: Final = DIRECTORY / "holder"
 """File with the number of the holder's process."""
+_OWNER: Final = 0xB701
+"""NS_GET_USERNS of ioctl_ns(2)."""
 _LONGEST: Final = 64
 _SECONDS: Final = 60.0
 
@@ -155,7 +157,7 @@ def _namespace(process: Path, kind: str = "user") -> str:
 
 
 def _member(secret: str) -> int | None:
-    """Return a descriptor of the directory in /proc of a process in the namespaces of a secret.
+    """Return a descriptor of the mount namespace of a secret, which holds it as long as it is open.
 
     slirp4netns has mounts of its own, in which the file of the secret is, too. If only such processes are left, they
     are killed, as they hold ports of the machine, and None is returned.
@@ -164,16 +166,32 @@ def _member(secret: str) -> int | None:
         return None
     member, others = None, []
     for opened, mounts in _with_mark(str(DIRECTORY / secret)):
-        if member is None and str(Path(f"/proc/self/fd/{opened}/ns/mnt").readlink()) == mounts:
-            member = opened
-        else:
-            others.append(opened)
+        if member is None:
+            member = _namespace_of(opened, mounts)
+        others.append(opened)
     for each in others:
         if member is None:
             with suppress(OSError):  # it has just ended
                 signal.pidfd_send_signal(each, signal.SIGKILL)
         os.close(each)
     return member
+
+
+def _namespace_of(process: int, mounts: str) -> int | None:
+    """Return a descriptor of the mount namespace of a process, None if it is another one or the process has ended.
+
+    Args:
+        process: descriptor of its directory in /proc. A command of the OCI runtime ends while it is looked at.
+        mounts: the namespace that is meant.
+    """
+    try:
+        opened = os.open("ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+    except OSError:
+        return None
+    if str(Path(f"/proc/self/fd/{opened}").readlink()) == mounts:
+        return opened
+    os.close(opened)
+    return None
 
 
 def _with_mark(mark: str) -> Iterator[tuple[int, str]]:
@@ -193,16 +211,15 @@ def _with_mark(mark: str) -> Iterator[tuple[int, str]]:
             yield opened, mounts
 
 
-def _join(member: int) -> None:
-    """Enter the namespaces of a process. Raises StateDirectoryError."""
+def _join(mounts: int) -> None:
+    """Enter a mount namespace, and before it the user namespace that owns it. Raises StateDirectoryError."""
     try:
-        with ExitStack() as stack:
-            opened = []
-            for kind in ("user", "mnt"):
-                opened.append(os.open(f"ns/{kind}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=member))
-                stack.callback(os.close, opened[-1])
-            kernel.set_namespace(opened[0], kernel.NEW_USER_NAMESPACE, "user namespace")
-            kernel.set_namespace(opened[1], kernel.NEW_MOUNT_NAMESPACE, "mount namespace")
+        users = fcntl.ioctl(mounts, _OWNER)
+        try:
+            kernel.set_namespace(users, kernel.NEW_USER_NAMESPACE, "user namespace")
+        finally:
+            os.close(users)
+        kernel.set_namespace(mounts, kernel.NEW_MOUNT_NAMESPACE, "mount namespace")
     except OSError as error:
         raise StateDirectoryError(_ATTEMPT, f"the namespaces of this node cannot be entered: {error}") from error
 
