@@ -60,7 +60,7 @@ class UpgradedNode(Edge):
     def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
         self.disk = directory / "d"
         """What a power cut hurts."""
-        self.disk.mkdir()
+        self.disk.mkdir(exist_ok=True)
         super().__init__(self.disk, runtime)
         self.cgroup_root = f"/{directory.name}"
         self.installation = Installation(self.disk / "i")
@@ -199,13 +199,14 @@ class _Campaign:
         self._power = power
         self._what = f"{runtime.endpoint}, {pods} pods"
         self._seed, self._draw = seed, random.Random(f"{seed} upgrades")  # noqa: S311 - reproducible on purpose
-        self._edge = machine.edge = UpgradedNode(machine.directory, runtime)
-        self._image = machine.directory / "disk.img"
+        self._disk, self._image = machine.directory / "d", machine.directory / "disk.img"
         if power:
+            self._disk.mkdir()
             self._image.touch()
             os.truncate(self._image, _DISK_BYTES)
             subprocess.run(["mkfs.ext4", "-q", self._image], check=True)
             self._mount()
+        self._edge = machine.edge = UpgradedNode(machine.directory, runtime)
         self._names = [f"p{number}" for number in range(pods)]
         self._version = self._kills = self._cuts = 0
         self._most_steps = 0
@@ -231,7 +232,7 @@ class _Campaign:
         self._edge.kill()
         if self._power:
             self.machine.runtime.clear(self._edge.root / "edged")
-            unmount_under(self._edge.disk)
+            unmount_under(self._disk)
         self.machine.close()
 
     def _upgrade(self, number: int) -> None:
@@ -307,7 +308,7 @@ class _Campaign:
     def _lose_what_was_not_flushed(self) -> None:
         survived = self._image.with_suffix(".cut")
         subprocess.run(["cp", "--sparse=always", self._image, survived], check=True)
-        subprocess.run(["umount", self._edge.disk], check=True)
+        subprocess.run(["umount", self._disk], check=True)
         survived.replace(self._image)
         self._mount()
         journal = self._edge.installation.journal()
@@ -316,7 +317,7 @@ class _Campaign:
             self._edge.installation.write(journal, journal.phase)
 
     def _mount(self) -> None:
-        subprocess.run(["mount", "-o", _MOUNT, self._image, self._edge.disk], check=True)
+        subprocess.run(["mount", "-o", _MOUNT, self._image, self._disk], check=True)
 
     def _change(self) -> None:
         """Give every object another version at the cloud."""

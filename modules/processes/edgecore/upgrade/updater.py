@@ -365,6 +365,12 @@ class Installation:
             journal.report.append("the database is that of the time before the upgrade")
         self.activate(journal.origin)
 
+    def is_back(self, journal: UpgradeJournal) -> bool:
+        """Return whether `roll_back` was carried out, by whoever started the node. Raises OSError."""
+        if journal.configuration:
+            return Path(journal.configuration).read_bytes() == self.former.read_bytes()
+        return self.current() == journal.origin
+
     def finish(self, journal: UpgradeJournal, phase: Phase) -> None:
         """Write the end, and remove the copies, which else the next upgrade does. Raises OSError."""
         self.write(journal, phase)
@@ -485,7 +491,7 @@ class Updater:
             journal.report.append(trouble)
             self._installation.write(journal, Phase.ROLLING_BACK)
         if journal.phase is Phase.ROLLING_BACK:
-            if not self._is_starting:
+            if not (self._is_starting and self._installation.is_back(journal)):
                 self._go_back(journal)
             if not journal.configuration:
                 self._ensure_earlier(journal)

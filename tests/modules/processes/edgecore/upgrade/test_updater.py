@@ -347,6 +347,20 @@ def test_another_version_that_was_started_beside_the_way_back_is_stopped(steps: 
     assert journal.report[-2:] == [f"edgecore {NEW} was started again, and is stopped"] * 2
 
 
+def test_an_updater_of_a_start_does_what_the_start_has_not_done(steps: Steps, tmp_path: Path) -> None:
+    """Another updater went back in between, and was killed."""
+    installation, database = make(tmp_path / "n")
+    node = FakeNode(installation, database, steps, "hangs")
+    journal = installation.journal()
+    assert journal is not None
+    installation.switch(journal)
+    node.start()
+    journal.report.append("not well")
+    installation.write(journal, Phase.ROLLING_BACK)
+    carry_on(installation, node, is_starting=True)
+    check_end(node, kept=False)
+
+
 def test_an_earlier_version_that_does_not_answer_is_reported(steps: Steps, tmp_path: Path) -> None:
     installation, database = make(tmp_path / "n")
 
