@@ -14,6 +14,7 @@ from modules.lab.simulate.world import World
 
 _GONE: Final = "the server closed the connection unexpectedly"
 _FULL: Final = "database or disk is full"
+_LEAST: Final = 1e-6
 _IN_RESERVE: Final = 40
 """Transactions that the room of a reserve has on a full disk."""
 
@@ -44,6 +45,11 @@ class SimulatedDatabaseServer:
         self.was_short = False
         """Whether a reserve was ever given up: then changes were left out."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a fault has filled the disk; sums of shares may not come back to zero."""
+        return self.full > _LEAST
+
     def fail_if(self, share: float, attempt: str) -> None:
         """Fail with a probability of `share`.
 
@@ -61,7 +67,7 @@ class SimulatedDatabaseServer:
         Raises:
             FullDiskError: as the driver raises it.
         """
-        if self.full <= 0 or self._world.random.random() >= self.full:
+        if not self.is_full or self._world.random.random() >= self.full:
             return
         if self.freed > 0:
             self.freed -= 1
@@ -93,7 +99,7 @@ class SimulatedRoom(Room):
 
     def fill(self) -> bool:
         """Make the reserve if the disk has room; see `Room`."""
-        self._is_there = self._is_there or self._server.full <= 0
+        self._is_there = self._is_there or not self._server.is_full
         has_ended = self._is_given and self._is_there
         self._is_given = self._is_given and not has_ended
         return has_ended
