@@ -15,8 +15,8 @@ from modules.lab.simulate.world import World
 _GONE: Final = "the server closed the connection unexpectedly"
 _FULL: Final = "database or disk is full"
 _LEAST: Final = 1e-6
-_IN_RESERVE: Final = 40
-"""Transactions that the room of a reserve has on a full disk."""
+_IN_RESERVE: Final = 6
+"""Transactions that the room of a reserve has on a full disk: few, so that it ends."""
 
 
 class FullDiskError(OperationalError):
