@@ -30,7 +30,7 @@ _BEHIND: Final = 2.0
 _LAGGING: Final = 15.0
 """The same without looking: the cloudcore renews its Lease each 10 s."""
 _CLAIMED_AGAIN: Final = 30.0
-"""Seconds after a lost answer of the database until a cloudcore has started its module again, and sees that a node that
+"""Seconds after a failure of the database until a cloudcore has started its module again, and sees that a node that
 has gone elsewhere is not connected.
 """
 _UNTIL_FULL: Final = frozenset({"history", "floors"})
@@ -95,9 +95,10 @@ class PairedCloud(SimulatedCloud):
                 loader.close()
 
     def reconcile(self) -> None:
-        """Also excuse a cloudcore that claims a node again which has left it: the answer to its first claim is lost."""
+        """Also excuse a cloudcore that claims a node again which has left it, as its first claim was not committed."""
         super().reconcile()
-        if self.database_server.loses > 0:
+        server = self.database_server
+        if server.loses > 0 or server.fails > 0 or server.is_full:
             self.endpoint.all_excused = self.world.now() + _CLAIMED_AGAIN
 
     def requests_lost(self) -> None:
