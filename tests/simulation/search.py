@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from modules.lab.simulate.draw import FaultProfile
 from modules.lab.simulate.plan import Plan
 from modules.lab.simulate.report import read_plan
 from modules.lab.simulate.seeds import SeedSettings, run_seed, small_failure
@@ -19,12 +20,13 @@ from modules.lab.simulate.world import Violation
 from tests.simulation.planted import PLANTED, Plant
 from tests.simulation.planted_nodes import NODES
 from tests.simulation.planted_own import OWN
+from tests.simulation.planted_pair import PAIRED
 from tests.simulation.planted_reach import REACH
 from tests.simulation.planted_reviewed import REVIEWED
 
 SEEDS = 300
 FOUND = Path(__file__).parent / "found"
-BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN, *NODES, *REACH)}
+BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN, *NODES, *REACH, *PAIRED)}
 NEVER = frozenset(
     {"messages_count_for_nothing_while_the_store_lists_its_pods", "messages_are_ignored_while_the_store_lists_its_pods"}
 )
@@ -59,11 +61,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 def first_finding(name: str, seeds: int, *, small: bool) -> Finding:
     """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need."""
+    settings = SeedSettings(profile=FaultProfile.PAIR) if BUGS[name] in PAIRED else SeedSettings()
     with BUGS[name]():
         for seed in range(seeds):
-            violation = run_seed(seed, SeedSettings()).violation
+            violation = run_seed(seed, settings).violation
             if violation is not None:
-                plan = SeedSettings().plan(seed)
+                plan = settings.plan(seed)
                 return Finding(name, seed, violation, small_failure(plan, violation).plan if small else plan)
     return Finding(name, -1)
 

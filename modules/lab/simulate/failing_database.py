@@ -14,8 +14,9 @@ from modules.lab.simulate.world import World
 
 _GONE: Final = "the server closed the connection unexpectedly"
 _FULL: Final = "database or disk is full"
-_IN_RESERVE: Final = 40
-"""Transactions that the room of a reserve has on a full disk."""
+_LEAST: Final = 1e-6
+_IN_RESERVE: Final = 6
+"""Transactions that the room of a reserve has on a full disk: few, so that it ends."""
 
 
 class FullDiskError(OperationalError):
@@ -44,6 +45,11 @@ class SimulatedDatabaseServer:
         self.was_short = False
         """Whether a reserve was ever given up: then changes were left out."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a fault has filled the disk; sums of shares may not come back to zero."""
+        return self.full > _LEAST
+
     def fail_if(self, share: float, attempt: str) -> None:
         """Fail with a probability of `share`.
 
@@ -61,7 +67,7 @@ class SimulatedDatabaseServer:
         Raises:
             FullDiskError: as the driver raises it.
         """
-        if self.full <= 0 or self._world.random.random() >= self.full:
+        if not self.is_full or self._world.random.random() >= self.full:
             return
         if self.freed > 0:
             self.freed -= 1
@@ -93,7 +99,7 @@ class SimulatedRoom(Room):
 
     def fill(self) -> bool:
         """Make the reserve if the disk has room; see `Room`."""
-        self._is_there = self._is_there or self._server.full <= 0
+        self._is_there = self._is_there or not self._server.is_full
         has_ended = self.is_short and self._is_there
         self.is_short = self.is_short and not has_ended
         return has_ended
