@@ -87,15 +87,15 @@ class SimulatedRoom(Room):
         """Give up the reserve; see `Room`."""
         if not self._is_there:
             return False
-        self._is_there, self._is_given, self._server.was_short = False, True, True
+        self._is_there, self.is_short, self._server.was_short = False, True, True
         self._server.freed = _IN_RESERVE
         return True
 
     def fill(self) -> bool:
         """Make the reserve if the disk has room; see `Room`."""
         self._is_there = self._is_there or self._server.full <= 0
-        has_ended = self._is_given and self._is_there
-        self._is_given = self._is_given and not has_ended
+        has_ended = self.is_short and self._is_there
+        self.is_short = self.is_short and not has_ended
         return has_ended
 
 
