@@ -1,5 +1,6 @@
 """Files of the owner alone, made and restricted without opening them."""
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -17,9 +18,14 @@ def make_private(path: Path) -> None:
     the next program that closes the database then takes itself for the last one, and deletes the write-ahead log that
     is in use (https://sqlite.org/howtocorrupt.html, section 2.2).
 
-    Raises OSError.
+    Raises:
+        OSError: it cannot be made, or is no regular file.
     """
     with suppress(FileExistsError):
-        os.mknod(os.path.realpath(path), stat.S_IFREG | _OWNER_ONLY)  # noqa: PTH - links are followed, as by `open`
-    if path.stat().st_mode & _OTHERS:
+        os.mknod(os.path.realpath(path), stat.S_IFREG | _OWNER_ONLY)  # follows links, as `open`
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number), str(path))
+    if mode & _OTHERS:
         path.chmod(_OWNER_ONLY)

@@ -16,10 +16,10 @@ from modules.apimachinery.types.times import Nanoseconds, format_time
 from modules.processes.edgecore.top.look import NodeSnapshot, RootDisk
 from modules.processes.edgecore.top.run import SnapshotTaken, TopApp
 from tests.end_to_end.processes import REPOSITORY
-from tests.modules.page.fleet_of_200 import fleet_page
+from tests.modules.page.fleet_of_200 import ALONE, JOB, fleet_page
 from tests.modules.processes.edgecore.top.made import MadeView
 from tests.pictures.demo_node import SHOWN, DemoNode
-from tests.support.browser import browser
+from tests.support.browser import Browser, browser
 
 COLUMNS: Final = 132
 LINES: Final = 27
@@ -32,6 +32,17 @@ _FONT: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 _WINDOW: Final = (1280, 800)
 _SITE_WINDOW: Final = (1280, 860)
 _NARROW: Final = (390, 800)
+_PAGES: Final = (
+    ("node", ALONE, "has been away for"),
+    ("pods", "Pods", "pods run"),
+    ("pod", "default/prices-7c9d4", "default/prices-7c9d4"),
+    ("rollouts", "Rollouts", "workloads run"),
+    ("job", JOB, f"NodeUpgradeJob {JOB}"),
+    ("devices", "Devices", "devices are as desired"),
+    ("device", "default/shelf", "default/shelf"),
+    ("changes", "Changes", "changes in seven days"),
+)
+"""Pictures of other pages: name, the link that leads there from the one before, words of the page."""
 
 
 def top_live(node: DemoNode, directory: Path) -> list[Path]:
@@ -63,7 +74,7 @@ def trace_page(node: DemoNode, directory: Path) -> list[Path]:
 
 
 def fleet_pages(directory: Path) -> list[Path]:
-    """Make `page-fleet.png`, its dark and narrow ones, `page-pod.png` and `page-rollouts.png`, of planted faults."""
+    """Make `page-fleet.png`, its dark and narrow ones, and one of each other page (`_PAGES`), of planted faults."""
     made = []
     with fleet_page(directory) as page:
         for name, size in (("fleet", _WINDOW), ("fleet-dark", _WINDOW), ("fleet-narrow", _NARROW)):
@@ -74,18 +85,27 @@ def fleet_pages(directory: Path) -> list[Path]:
                 window.wait("document.querySelectorAll('.rows .row').length === 200")
                 window.picture(made[-1])
                 if name == "fleet":
-                    made.append(directory / "page-pod.png")
-                    pod = (
-                        "[...document.querySelectorAll('.todo li')].find((each) => each.textContent.includes('prices'))"
-                    )
-                    window.run(f"{pod}.querySelector('a').click()")
-                    window.wait("Boolean(document.querySelector('.chain'))")
-                    window.picture(made[-1])
-                    made.append(directory / "page-rollouts.png")
-                    window.run("document.querySelector('nav a[href=\"/page/rollouts\"]').click()")
-                    window.wait("Boolean(document.querySelector('.four'))")
-                    window.picture(made[-1])
+                    made += [_other_page(window, directory, *each) for each in _PAGES]
     return made
+
+
+def _other_page(window: Browser, directory: Path, name: str, link: str, said: str) -> Path:
+    """Make the picture of the page behind a link of the page that is shown.
+
+    Args:
+        window: shows a page.
+        directory: for the picture.
+        name: of the picture.
+        link: the link's text.
+        said: words of the sentence of the page.
+    """
+    found = f"[...document.querySelectorAll('a')].find((each) => each.textContent.trim() === {link!r})"
+    window.wait(f"Boolean({found})")
+    window.run(f"{found}.click()")
+    window.wait(f"document.getElementById('sentence')?.textContent.includes({said!r})")
+    path = directory / f"page-{name}.png"
+    window.picture(path)
+    return path
 
 
 def docs_site(directory: Path) -> list[Path]:

@@ -58,8 +58,8 @@ export function job(story, query, go) {
   const { row } = story, [drawn, words] = counts(row.counts);
   const field = h("input", { id: "q", type: "search", placeholder: "Search its nodes  ( / )", "aria-label": "Search the nodes of the job: name, state, step, reason", value: query, oninput: (event) => go(event.target.value) });
   return [
-    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, plain(row.about))),
-    row.resume ? same(row.resume, "Go on with the nodes that are left") : null,
+    h("div", { class: "lead" }, h("h1", { id: "sentence" }, plain(story.sentence)), h("p", { class: "quiet" }, plain(row.about)),
+      row.resume ? same(row.resume, "Go on with the nodes that are left") : null),
     row.waves.length ? waves(row) : null,
     panel("Nodes", words, h("div", { class: "body" }, drawn, onward(row)), h("div", { class: "tools" }, field),
       story.nodes.length ? nodes(story) : h("p", { class: "empty quiet" }, query ? "No node of it has all of these words in its name, state, step or reason." : "It has no nodes yet."),

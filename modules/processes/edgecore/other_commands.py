@@ -109,6 +109,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
 def _add_restart(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("restart", help="start this node again as it runs now; its containers go on")
+    parser.hint = "it restarts the node; for a pod, `cloudcore delete pod POD` and apply it again"
     add_location(parser)
     parser.set_defaults(command="modules.processes.edgecore.restart:restart")
 

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def test_a_link_is_followed_also_to_a_file_that_is_to_be(tmp_path: Path) -> None
 def test_a_directory_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         make_private(tmp_path / "no" / "file")
+
+
+@pytest.mark.parametrize(("make", "error"), [(Path.mkdir, IsADirectoryError), (os.mkfifo, OSError)])
+def test_what_is_no_file_is_an_error_and_keeps_its_permissions(
+    make: Callable[[Path], None], error: type[OSError], tmp_path: Path
+) -> None:
+    """A directory that is given for a database would be closed to its users, and the program's own."""
+    path = tmp_path / "other"
+    make(path)
+    path.chmod(0o755)
+    with pytest.raises(error):
+        make_private(path)
+    assert path.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_database_in_use_keeps_its_log_when_another_program_closes_it(tmp_path: Path) -> None:

@@ -49,7 +49,6 @@ ANSWERS: Final[dict[str, str]] = {
     "stop": _ASK_THE_CLOUD,
     "rm": _ASK_THE_CLOUD,
     "kill": _ASK_THE_CLOUD,
-    "restart": "for a pod, `cloudcore delete pod POD` and apply it again; for the agent, `systemctl restart edgecore`",
     "info": "`edgecore describe node` shows the node, `edgecore doctor` checks it",
     "status": "`edgecore doctor` says how the node is; of the service, `systemctl status edgecore`",
     "check": "`edgecore doctor` checks this node, `edgecore config check FILE` a file",

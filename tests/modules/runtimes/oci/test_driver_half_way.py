@@ -18,7 +18,6 @@ _PARTS = (
     "load_default_profile", "ImageStore", "ImageArchives", "RootFilesystems", "PodNamespaces", "BootDirectory",
     "Launcher", "must_hide_unified", "ReadOnlyProgram", "RuntimeCommand", "MappedRoots", "SeccompPrograms", "Places",
     "Bundles", "Conmon", "ContainerProcesses", "SandboxResources", "Executor", "ContainerStreams", "UsageMeter",
-    "MetricsCollector",
 )  # fmt: skip
 """What a driver is made of, and need not be closed."""
 
