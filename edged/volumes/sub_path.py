@@ -20,6 +20,7 @@ from edged.volumes.mounting import Mounts, is_mounted
 
 _MODE = 0o750
 _TOO_MANY_LINKS = "too many links lead to it"
+_MADE_BY_ANOTHER = (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
 _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -116,18 +117,22 @@ def _open_or_make(handle: int, part: str, mode: int) -> int:
         return os.open(part, _OPEN, dir_fd=handle)
     except FileNotFoundError:
         making = f".{crc32(os.fsencode(part)):08x}.new"
-    with suppress(FileExistsError):  # an edgecore that was killed has left it
+    with suppress(FileExistsError):  # an edgecore that was killed has left it, or another pod's worker makes it
         os.mkdir(making, _MODE, dir_fd=handle)
-    made = os.open(making, _OPEN, dir_fd=handle)
+    try:
+        made = os.open(making, _OPEN, dir_fd=handle)
+    except FileNotFoundError:
+        return os.open(part, _OPEN, dir_fd=handle)
     try:
         if stat.S_ISDIR(os.fstat(made).st_mode):
             Path(f"/proc/self/fd/{made}").chmod(mode)
             give_to_pods(made)
         os.rename(making, part, src_dir_fd=handle, dst_dir_fd=handle)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             os.rmdir(making, dir_fd=handle)
-        raise
+        if error.errno not in _MADE_BY_ANOTHER:
+            raise
     finally:
         os.close(made)
     return os.open(part, _OPEN, dir_fd=handle)

@@ -14,6 +14,7 @@ from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STAT
 from modules.insight.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
 from modules.insight.fleet.rows import NodeRow
 from modules.page.feeds import ApiClient
+from modules.page.listing import listed
 from modules.page.sight import Sight
 
 MOST: Final = 2000
@@ -97,23 +98,8 @@ class DeviceReader:
         self._facts, self._is_cut = facts, len(found) > MOST or (bool(waiting) and not is_whole)
 
     def _objects(self, plural: str) -> Iterator[JsonObject]:
-        """Yield the objects of a kind, one more than `MOST` if there are so many; none if the server lacks the kind."""
-        path, token, count = _path(plural), "", 0
-        while count <= MOST:
-            query = [("limit", str(_PART)), *([("continue", token)] if token else [])]
-            try:
-                part = self._client.get(path, query)
-            except StatusError as refused:
-                if refused.code != HTTPStatus.NOT_FOUND:
-                    raise
-                return
-            for each in part.get("items") or ():
-                if isinstance(each, dict) and count <= MOST:
-                    count += 1
-                    yield each
-            token = text_at(part, "metadata.continue")
-            if not token:
-                return
+        """Return the objects of a kind, `MOST` + 1 at most; none if the server lacks the kind."""
+        return listed(self._client, _path(plural), _PART, MOST + 1, (HTTPStatus.NOT_FOUND,))
 
 
 def _known(nodes: Sequence[NodeRow], devices: Iterable[DeviceFacts], sight: Sight) -> Sequence[NodeRow]:

@@ -1,19 +1,16 @@
 """Reads the jobs of nodes for the page: those of a page, and not again for each browser that asks."""
 
 import threading
-from collections.abc import Collection, Iterator
-from http import HTTPStatus
+from collections.abc import Collection
 from typing import Final
 
 from beehive.clock import Clock
-from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_job_kinds import JobKind
-from modules.apimachinery.printing.fields import text_at
-from modules.cli.errors import StatusError
 from modules.cli.rest import path_of
 from modules.cloud.jobs import JOBS
 from modules.insight.fleet.jobs import JobRow, JobStory, job_row, job_story
 from modules.page.feeds import ApiClient
+from modules.page.listing import listed
 
 MOST: Final = 200
 """Objects of a kind that are read."""
@@ -23,7 +20,6 @@ _PERIOD: Final = 2.0
 """Least seconds between two readings of the jobs."""
 _SHARE: Final = 20.0
 """Times that the reading took: it goes on for a twentieth of the time at most."""
-_NOT_SERVED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
 class JobReader:
@@ -50,7 +46,8 @@ class JobReader:
         with self._lock:
             began = self._clock.monotonic()
             if began >= self._good_until:
-                self._rows = [job_row(kind, job, here) for kind in JobKind for job in self._objects(kind)]
+                lists = ((kind, listed(self._client, _path(kind), _PART, MOST)) for kind in JobKind)
+                self._rows = [job_row(kind, job, here) for kind, found in lists for job in found]
                 ended = self._clock.monotonic()
                 self._good_until = ended + max(_PERIOD, _SHARE * (ended - began))
             return self._rows
@@ -62,22 +59,6 @@ class JobReader:
             KubectlError: there is no such job, or no server answers.
         """
         return job_story(kind, self._client.get(_path(kind, name)), here, query)
-
-    def _objects(self, kind: JobKind) -> Iterator[JsonObject]:
-        token, count = "", 0
-        while count < MOST:
-            query = [("limit", str(_PART)), *([("continue", token)] if token else [])]
-            try:
-                part = self._client.get(_path(kind), query)
-            except StatusError as refused:
-                if refused.code not in _NOT_SERVED:
-                    raise
-                return
-            items = [each for each in part.get("items") or () if isinstance(each, dict)]
-            yield from items
-            count, token = count + len(items), text_at(part, "metadata.continue")
-            if not token:
-                return
 
 
 def _path(kind: JobKind, name: str = "") -> str:

@@ -8,6 +8,7 @@ import argparse
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -68,10 +69,18 @@ class _Started(NamedTuple):
             words = [str(installation.launcher), *words[words.index("run") :]]
         return cls(words, environment, here, outputs)
 
-    def again(self) -> "subprocess.Popen[bytes]":
-        """Start it again, as a process that outlives this one. Raises OSError."""
+    def again(self, end: Callable[[], None]) -> "subprocess.Popen[bytes]":
+        """Start it again, as a process that outlives this one.
+
+        Args:
+            end: ends the node. It is called once the files of the output are open.
+
+        Raises:
+            OSError: there is no such program or directory any more, or a file cannot be opened.
+        """
         with ExitStack() as stack:
             said, complained = (stack.enter_context(path.open("ab")) for path in self.outputs)
+            end()
             return subprocess.Popen(
                 self.words,
                 cwd=self.directory,
@@ -98,8 +107,7 @@ def restart(chosen: argparse.Namespace) -> None:
         child = None
     else:
         started = _Started.of(process)
-        end_process(process, lambda: owner_of(Path(node.lock)) == process)
-        child = started.again()
+        child = started.again(lambda: end_process(process, lambda: owner_of(Path(node.lock)) == process))
     _wait(node, process, child)
 
 

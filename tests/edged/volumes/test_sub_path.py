@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from edged.volumes import KernelMounts, MemoryMounts, VolumeError
-from edged.volumes.sub_path import _is_same, bind_sub_path
+from edged.volumes.sub_path import _is_same, bind_sub_path, resolve_sub_path
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.descriptors import open_descriptors
 
@@ -115,3 +116,27 @@ def test_an_error_of_the_kernel_is_reported(tmp_path: Path) -> None:
     with pytest.raises(VolumeError, match="bind a volume") as raised:
         KernelMounts().bind(tmp_path / "missing", tmp_path)
     assert raised.value.retryable
+
+
+@pytest.mark.parametrize("moment", ["made", "named"])
+def test_two_pods_that_make_one_path_at_once_both_have_it(volume: Path, moment: str) -> None:
+    """Neither start fails because the other was faster, and nothing is left of either."""
+    done: list[str] = []
+
+    def other(*_: object) -> None:
+        if not done:
+            done.append("other")
+            making = next(path for path in volume.iterdir() if path.name.endswith(".new"))
+            making.rename(volume / "b")
+            (volume / "b" / "theirs").touch()
+
+    real, name = os.mkdir, "edged.volumes.sub_path.give_to_pods"
+
+    def make(*arguments: Any, **named: Any) -> None:
+        real(*arguments, **named)
+        other()
+
+    with patch("os.mkdir", make) if moment == "made" else patch(name, other):
+        assert resolve_sub_path(volume, "b") == volume / "b"
+    assert {path.name for path in volume.rglob("*")} == {"a", "file", "b", "theirs"}
+    assert done

@@ -182,3 +182,10 @@ def test_a_unit_is_restarted_by_systemd(
     assert node.restart() == ends
     assert (tmp_path / "words").read_text() == "--user restart edgecore.service\n"
     assert ("systemd did not restart the node: edgecore.service (no)" in capsys.readouterr().err) is bool(status)
+
+
+def test_a_node_whose_output_cannot_be_opened_goes_on(tmp_path: Path) -> None:
+    """It is not ended before."""
+    started = restart._Started([sys.executable, "-c", ""], {}, tmp_path, [tmp_path / "no" / "log"] * 2)
+    with pytest.raises(FileNotFoundError):
+        started.again(lambda: pytest.fail("it was ended"))
