@@ -226,7 +226,7 @@ def _add_join(parser: VerbParser) -> None:
         help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
         "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
     )
-    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the process runtime, below DIR")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file has everything below DIR")
     for name, why in _OF_KEADM.items():
         parser.absent(name, why)
     parser.set_defaults(command="modules.processes.edgecore.join:join")
