@@ -31,6 +31,7 @@ _LEVELS: Final = 6
 """Levels of objects below an owner that are looked at."""
 _MOST: Final = 500
 """Calls of an operation."""
+_REPETITIONS: Final = 3
 _STEPS: Final = frozenset(
     {
         "fcntl.flock", "open", "os.chmod", "os.chown", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename",
@@ -192,6 +193,20 @@ def census(owners: Iterable[Any] = ()) -> Census:
     for number, owner in enumerate(owners):
         _measure(f"{number}:{type(owner).__name__}", owner, sizes, seen, _LEVELS)
     return Census(open_descriptors(), threads, sizes)
+
+
+def left_by_repeating(cycle: Callable[[], object], *owners: Any) -> list[str]:
+    """Repeat what leaves nothing; return in words what its repetitions have left, beyond what the first one has made.
+
+    Args:
+        cycle: begins and ends something, with other names each time if those are kept.
+        owners: who keeps books of it.
+    """
+    cycle()
+    before = census(owners)
+    for _ in range(_REPETITIONS):
+        cycle()
+    return census(owners).more_than(before)
 
 
 def _measure(path: str, thing: Any, sizes: dict[str, int], seen: set[int], levels: int) -> None:

@@ -15,10 +15,10 @@ from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.kubeconfig.model import ExecEntry
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.client.transport import ResponseHead
-from tests.modules.cloud.client.servers import ManualClock
+from tests.modules.cloud.client.servers import ManualClock, Peer, ScriptedServer, client
 from tests.modules.cloud.client.test_credentials import V1, source_of
 from tests.modules.cloud.client.test_kube_client import Thread, Transport
-from tests.support.failing import Failing, PlannedError, census
+from tests.support.failing import Failing, PlannedError, census, left_by_repeating
 from tests.support.patience import PATIENCE
 
 
@@ -103,3 +103,23 @@ def test_a_client_goes_on_after_a_function_that_fails() -> None:
         thread.run()
     client.call(RequestLane.QUERY, call, fails)
     assert len(transport.started) == 2
+
+
+def test_requests_with_connections_of_their_own_leave_nothing() -> None:
+    """A cloudcore makes some millions in a year; each answer here ends its connection."""
+
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.answer(headers=(("Connection", "close"),))
+
+    with ScriptedServer(once) as server, client(f"http://127.0.0.1:{server.port}") as api:
+
+        def cycle() -> None:
+            assert api.ask() == (200, b"{}")
+            assert api.ask(stream=True) == (200, b"{}")
+            settled = threading.Event()
+            api.transport._post(lambda: api.transport._post(settled.set))
+            assert settled.wait(PATIENCE)
+
+        found = left_by_repeating(cycle, api.transport._connector, api.transport._pool)
+        assert not [each for each in found if not each.startswith(("open: socket", "thread scripted"))]
