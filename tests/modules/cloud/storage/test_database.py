@@ -395,8 +395,9 @@ def test_an_object_that_was_replaced_meanwhile_is_another(url: str) -> None:
         assert other.transact() == ["DELETED configmap/default/settings", "ADDED configmap/default/settings"]
 
 
+@pytest.mark.parametrize("keeps_changes", [False, True])
 def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, keeps_changes: bool
 ) -> None:
     module = "modules.cloud.storage.database.database"
     monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
@@ -407,6 +408,10 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         one.delete(SETTINGS)
         for number in range(5):
             one.apply(pod(f"p{number}"))
+        if not keeps_changes:
+            one.transactions.begin()
+            one.database.forget_changes(SETTINGS.kind, one.cluster.storage.version)
+            one.transactions.commit()
         assert other.transact()[0] == "DELETED configmap/default/settings"
         assert [obj["metadata"]["name"] for obj in other.cluster.storage.list(kind_named("Pod"))] == [
             f"p{n}" for n in range(5)
