@@ -192,6 +192,22 @@ def history(cloud: Cloud) -> WatchHistory:
     return found
 
 
+def test_each_change_of_another_is_told_from_an_own_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows from it is the other's to do."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        told: list[tuple[str, bool]] = []
+        record = other.transactions._handler.object_changed
+
+        def changed(event: ObjectEvent) -> None:
+            told.append((event.key.name, other.transactions.is_adopting))
+            record(event)
+
+        monkeypatch.setattr(other.transactions._handler, "object_changed", changed)
+        one.apply(pod("first"), pod("second"))
+        other.apply(pod("own"))
+        assert told == [("first", True), ("second", True), ("own", False)]
+
+
 def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:
     with Cloud(url) as cloud:
         cloud.apply(configmap("a"), secret())
