@@ -24,6 +24,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.alarms import Alarms
+from beehive.module_timers import ModuleTimers
 from tests.support.descriptors import open_descriptors
 
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.", "tests.")
@@ -219,6 +221,10 @@ def _measure(path: str, thing: Any, sizes: dict[str, int], seen: set[int], level
         for name, value in list(named)[:100]:
             if not isinstance(value, str | bytes | int):
                 _measure(f"{path}[{name!s:.40}]", value, sizes, seen, levels - 1)
+    elif isinstance(thing, ModuleTimers):  # those that are over are swept from time to time
+        sizes[path] = sum(each.active for each in thing._timers)
+    elif isinstance(thing, Alarms):
+        sizes[path] = sum(alarm.function is not None for *_, alarm in thing._heap)
     elif type(thing).__module__.startswith(_PRODUCT):
         for name, value in _members(thing):
             _measure(f"{path}.{name}", value, sizes, seen, levels - 1)

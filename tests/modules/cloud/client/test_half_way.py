@@ -134,7 +134,7 @@ def test_requests_with_connections_of_their_own_leave_nothing() -> None:
             api.transport._post(lambda: api.transport._post(settled.set))
             assert settled.wait(PATIENCE)
 
-        found = left_by_repeating(cycle, api.transport._connector, api.transport._pool)
+        found = left_by_repeating(cycle, api.transport)
         assert not [each for each in found if not each.startswith(("open: socket", "thread scripted"))]
 
 
