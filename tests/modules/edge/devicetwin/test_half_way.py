@@ -10,7 +10,7 @@ import pytest
 
 from beehive.testing import Harness
 from metamanager.client import CallError
-from modules.edge.devicetwin.feed import DeviceFeed
+from modules.edge.devicetwin.feed import MOST_HELD_CHARACTERS, DeviceFeed, Listener, TwinChange
 from modules.edge.devicetwin.module import FLUSH_AFTER, READ_AGAIN_AFTER, REPEAT_AFTER, DeviceTwin, TwinSettings
 from modules.edge.devicetwin.state import Device
 from modules.edge.devicetwin.store import MetaStore, Stored
@@ -91,9 +91,11 @@ def test_devices_that_come_and_go_leave_nothing(node: Node, *, is_connected: boo
     def cycle() -> None:
         name = f"d{next(names)}"
         put(node, name)
-        report(node, name, 1)
+        for value in (1, 2):
+            node.answer()
+            report(node, name, value)
         put(node, name, "delete")
-        node.bee.run_for(2 * PATIENCE)
+        node.bee.run_for(2 * FLUSH_AFTER)
 
     assert not left_by_repeating(cycle, *books_of(node))
 
@@ -155,9 +157,16 @@ def test_changes_that_are_refused_again_are_repeated_again(node: Node) -> None:
     assert members._unstored == {}
 
 
-def test_a_listener_is_forgotten_before_its_descriptor_is_closed() -> None:
+def test_a_listener_is_forgotten_before_its_descriptor_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when it leaves with an error: a change would be announced on another's descriptor."""
-    feed = DeviceFeed()
+    feed, close, closed = DeviceFeed(), Listener.close, list[Listener]()
+
+    def checked(listener: Listener) -> None:
+        assert listener not in feed._listeners
+        closed.append(listener)
+        close(listener)
+
+    monkeypatch.setattr(Listener, "close", checked)
 
     def listen() -> None:
         with feed.listening() as listener:
@@ -170,3 +179,12 @@ def test_a_listener_is_forgotten_before_its_descriptor_is_closed() -> None:
         listen()
     feed.put(None, Device("ns/d"))
     assert not census((feed,)).more_than(before)
+    assert len(closed) == 1
+
+
+def test_a_listener_that_reads_loses_nothing() -> None:
+    """However much has come: what was read takes no room."""
+    with DeviceFeed().listening() as listener:
+        for _ in range(3):
+            listener.put(TwinChange("reported", value="x" * (MOST_HELD_CHARACTERS // 2 + 1)))
+            assert [each.what for each in listener.drain()] == ["reported"]
