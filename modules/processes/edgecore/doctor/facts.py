@@ -155,8 +155,6 @@ class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
     missing: tuple[str, ...] = ()
     """Programs that are not installed."""
-    conmon: bool = True
-    """Whether conmon is installed; otherwise edgecore's own shim is the parent of containers."""
     overlay: bool = True
     """Whether the kernel has overlayfs, or can load it."""
     old: str = ""
