@@ -35,7 +35,7 @@ _LONGEST: Final = 100
 
 
 class Shortfall(NamedTuple):
-    """What a machine lacks for isolated containers."""
+    """Lack of a machine for isolated containers."""
 
     reason: str
     remedy: str

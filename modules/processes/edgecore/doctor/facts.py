@@ -97,7 +97,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a connection to one of the cloud's servers gets."""
+    """Reach of a connection to one of the cloud's servers."""
 
     purpose: str
     host: str
@@ -180,7 +180,7 @@ class RootlessNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """What isolated containers lack on this machine; empty texts if nothing."""
+    """Lacks of this machine for isolated containers; empty texts if nothing."""
 
     missing: str = ""
     remedy: str = ""
