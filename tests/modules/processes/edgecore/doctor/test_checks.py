@@ -137,6 +137,12 @@ BROKEN = {
         "systemd ends containers when eve logs out",
         Level.WARNING,
     ),
+    "not delegated": Broken(
+        {"rootless": RootlessNeeds(user="eve", unlimited=Shortage("cpu", "systemd delegates it not", "printf"))},
+        "cgroups",
+        "limits of cpu are not enforced: systemd delegates it not",
+        Level.WARNING,
+    ),
     "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
     "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),
     "no overlayfs": Broken({"oci": OciNeeds(overlay=False)}, "overlayfs", "the kernel has no overlayfs", Level.WARNING),
