@@ -16,7 +16,7 @@ _WITH_DOCSTRINGS: Final = (
 """Directories with tracked files only: others come and go while tests run."""
 
 
-MOST_WORDS: Final = 78_000
+MOST_WORDS: Final = 78_100
 """In the README and all pages."""
 
 
