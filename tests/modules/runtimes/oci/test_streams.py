@@ -34,6 +34,19 @@ def test_a_command_with_all_streams(node: OciNode) -> None:
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
+def test_a_command_with_a_terminal(node: OciNode) -> None:
+    """It has a terminal of the client's size, which echoes what is typed, and ends lines as terminals do."""
+    container = node.shell(_LOOP)
+    with streaming_session(_exec(node, container, "sh", tty=True, stdin=True)) as session:
+        session.send(RESIZE, b'{"Width":91,"Height":33}\n')
+        session.send(STDIN, b"stty size; tty\n")
+        session.until(STDOUT, b"/dev/pts/")
+        session.send(STDIN, b"exit 4\n")
+        status = session.status()
+    assert b"33 91\r\n" in session.received[STDOUT]
+    assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "4"}]
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
