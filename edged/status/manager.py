@@ -107,13 +107,14 @@ class HeldStatuses:
         self._timer = None
         now = self._context.clock.monotonic()
         uid, due = next(iter(self._due.items()))
-        if due <= now:
-            del self._due[uid]
+        if due > now:  # the pod of this time is held no longer
+            self._timer = self._context.after(due - now, self._next)
+            return
+        del self._due[uid]
         if self._due:
             wait = max(PENDING_PERIOD, next(iter(self._due.values())) - now)
             self._timer = self._context.after(wait, self._next)
-        if due <= now:
-            self._manager.send_held(uid)
+        self._manager.send_held(uid)
 
 
 class StatusManager:

@@ -104,6 +104,27 @@ def test_a_result_is_taken_when_it_was() -> None:
     assert event_of(events[0]) is None
 
 
+@pytest.mark.parametrize("pulls", [False, True], ids=["the pull names another pod", "the pull names this pod"])
+def test_a_pull_that_another_pod_asks_for_takes_no_reading_from_the_pod_it_names(*, pulls: bool) -> None:
+    """Pods that need an image at the same moment share one pull, and it names the one that came first, by a race."""
+    simulation, found = Simulation(), list[list[str]]()
+    image = {"image": {"image": "app:1"}, "sandbox_config": {"metadata": {"uid": POD}}}
+    pull = call(14, 1.004, "pull_image", image, "sha256:1", "edged/puller")
+    calls = [*CRASH[1:4], pull, *reading(40, 1.006, "CONTAINER_EXITED")]
+    event = CriEvent(1.005, 15, 0, 15, "stopped", POD, msgspec.json.encode({"container_id": "c"}))
+    runtime = RecordedRuntime(simulation, calls, lambda text: text, [event])
+    simulation.run_for(1.001)
+
+    def pull_for_another() -> None:
+        config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(uid="another"))
+        runtime.client().pull_image(pb.ImageSpec(image="app:1"), None, config)
+
+    if pulls:
+        copy_context().run(as_actor("edged/puller", pull_for_another))
+    copy_context().run(as_actor(WORKER, lambda: found.append(read(runtime))))
+    assert found == [["RUNNING", "RUNNING"]]
+
+
 def test_the_recorded_pleg_inspects_the_same_pods_at_the_same_times() -> None:
     everything = call(50, 3.0, "list_pod_sandboxes", {"sandbox_filter": None}, [], "edged/Pleg")
     changes = [CriEvent(time, 60, 0, 0, "changed", POD, b"{}") for time in (1.5, 3.5)]

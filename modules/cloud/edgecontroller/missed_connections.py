@@ -52,7 +52,7 @@ class MissedConnections:
         if not isinstance(answer, Message):
             self._module.after(_PAUSE, self.ask)
             return
-        known = dict(self._database.connected)
+        known = {node: connection.id for node, connection in self._database.connected.items()}
         present = {one.node: one for one in answer.content_as(list[NodeConnection])}
         now = self._module.clock.now()
         for node in known.keys() - present.keys():

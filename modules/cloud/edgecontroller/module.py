@@ -114,7 +114,9 @@ class EdgeController(TurnModule):
         may_send = partial(may_read, graph=self._graph)
         watches = NodeWatches() if watches is None else watches
         self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self, watches)
-        self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
+        self._connections = NodeConnections(
+            database, mirror, object_syncs, self._downstream, sender.close_connection, self.clock.now
+        )
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)

@@ -22,8 +22,9 @@ _NODE, _POD = kind_named("Node").key_name, kind_named("Pod").key_name
 class _Seen:
     """The facts of a node that the machine reads; each is read once, when it is needed (`node_machine.Seen`)."""
 
-    def __init__(self, node: str, database: Database, storage: ObjectStore, epochs: Epochs) -> None:
+    def __init__(self, node: str, now: float, database: Database, storage: ObjectStore, epochs: Epochs) -> None:
         self._node = node
+        self.now = now
         self._database = database
         self._storage = storage
         self._epochs = epochs
@@ -62,6 +63,7 @@ class NodeConnections:
         object_syncs: the ObjectSyncs of connected nodes.
         downstream: sends the nodes their objects.
         close: closes the connection of a node, by node and connection id, after the transaction.
+        now: returns the seconds since 1970.
     """
 
     def __init__(
@@ -71,23 +73,26 @@ class NodeConnections:
         object_syncs: ObjectSyncs,
         downstream: DownstreamController,
         close: Callable[[str, str], None],
+        now: Callable[[], float],
     ) -> None:
         self._database = database
         self._storage = storage
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
+        self._now = now
         self.epochs = Epochs(database, self.close_all)
         """The epochs of the API server's versions."""
         self._records: dict[str, NodeRecord] = {}
         """Without empty ones."""
 
     def restore(self) -> list[str]:
-        """Claim again the nodes whose claims were rolled back, and return the connected nodes. Each node must be
-        restored before a message about it is handled. For the start of the module.
+        """Claim again the nodes whose claims were rolled back, and return the connected nodes; those that another
+        cloudcore has claimed since are no longer connected. Each node must be restored before a message about it is
+        handled. For the start of the module.
         """
-        for node in sorted(self._database.unclaimed & self._database.connected.keys()):
-            self._claim(node, self._database.connected[node], self._record_of(node).connected_at)
+        for node in sorted(self._database.unclaimed):
+            self._claim(node, *self._database.connected[node])
         return list(self._database.connected)
 
     def restore_node(self, node: str) -> None:
@@ -113,7 +118,8 @@ class NodeConnections:
 
     def connection_of(self, node: str) -> str:
         """Return the connection of a node, or ""."""
-        return self._database.connected.get(node, "")
+        connection = self._database.connected.get(node)
+        return "" if connection is None else connection.id
 
     def registered(self, node: str, connection: str) -> None:
         """Send a node everything it needs again that it was not sent over this connection: its process has started.
@@ -179,7 +185,7 @@ class NodeConnections:
 
     def _handle(self, node: str, event: NodeEvent) -> list[ForCluster]:
         """Take an event, carry its effects out, and return those about the API server."""
-        seen = _Seen(node, self._database, self._storage, self.epochs)
+        seen = _Seen(node, self._now(), self._database, self._storage, self.epochs)
         record, effects = node_machine.step(self._record_of(node), event, seen)
         if record == NodeRecord():
             self._records.pop(node, None)
@@ -196,7 +202,7 @@ class NodeConnections:
     def _carry_out(self, node: str, effect: NodeEffect) -> None:
         match effect:
             case node_machine.Release():
-                self._database.connected.pop(node, None)
+                self._database.disconnected(node)
                 self._object_syncs.node_disconnected(node)
                 self._downstream.node_disconnected(node)
             case node_machine.Close(connection):

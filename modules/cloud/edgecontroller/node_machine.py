@@ -19,8 +19,6 @@ class NodeRecord(msgspec.Struct, frozen=True, gc=False):
 
     connection: str = ""
     """The claimed connection; "" without one."""
-    connected_at: int = 0
-    """When it began, in seconds since 1970."""
     is_served: bool = False
     """Whether the node's ObjectSyncs are loaded, and it is sent messages."""
     registered: str | None = None
@@ -28,13 +26,17 @@ class NodeRecord(msgspec.Struct, frozen=True, gc=False):
     has_registered_early: bool = False
     """Whether the node has registered while its connection was being claimed."""
     ended: str = ""
-    """A connection whose end was handled before its beginning."""
+    """A connection whose beginning is not to be handled any more: its end was handled, or it was ended from here."""
     elsewhere: Holder = Holder()
     """The cloudcore of the database that has claimed the node since."""
 
 
 class Seen(Protocol):
     """The state that a decision reads besides the record, as far as it needs it: a read may cost a query."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since 1970."""
 
     @property
     def uid(self) -> str:
@@ -292,7 +294,7 @@ def _connected(record: NodeRecord, event: Connected, seen: Seen) -> tuple[NodeRe
     """
     if record.ended == event.connection:
         return _released(msgspec.structs.replace(record, ended="")), [Release()]
-    is_elsewhere = record.elsewhere.is_newer_than(event.holder)
+    is_elsewhere = record.elsewhere.is_newer_than(event.holder, seen.now)
     record = msgspec.structs.replace(record, ended="", elsewhere=Holder())
     if is_elsewhere:
         return record, [Close(event.connection)]
@@ -310,7 +312,6 @@ def _connected(record: NodeRecord, event: Connected, seen: Seen) -> tuple[NodeRe
     claimed = msgspec.structs.replace(
         record,
         connection=event.connection,
-        connected_at=event.holder.connected_at,
         is_served=True,
         has_registered_early=False,
     )
@@ -342,7 +343,8 @@ def _restored(record: NodeRecord, seen: Seen) -> tuple[NodeRecord, list[NodeEffe
 def _dropped(record: NodeRecord) -> tuple[NodeRecord, list[NodeEffect]]:
     if not record.connection:
         return record, []
-    return _released(record), [Release(), Close(record.connection)]
+    released = msgspec.structs.replace(_released(record), ended=record.connection)
+    return released, [Release(), Close(record.connection)]
 
 
 def _released(record: NodeRecord) -> NodeRecord:

@@ -31,16 +31,29 @@ class Holder(NamedTuple):
     connected_at: int = 0
     """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
 
-    def is_newer_than(self, other: "Holder") -> bool:
-        """Return whether this is another cloudcore's connection, and newer."""
+    def is_newer_than(self, other: "Holder", now: float) -> bool:
+        """Return whether this is another cloudcore's connection, and newer.
+
+        Args:
+            other: the other connection.
+            now: seconds since 1970 by this cloudcore's clock.
+        """
         is_known = self.cloudcore and self.connected_at and other.connected_at
         is_other = bool(is_known) and self.cloudcore != other.cloudcore
-        return is_other and 0 < self.connected_at - other.connected_at <= MOST_AHEAD
+        return is_other and other.connected_at < self.connected_at <= now + MOST_AHEAD
+
+
+class ClaimedConnection(NamedTuple):
+    """A connection for which this cloudcore has claimed a node."""
+
+    id: str
+    began_at: int
+    """Seconds since 1970; 0 if it is not known."""
 
 
 MOST_AHEAD: Final = 60
-"""Seconds by which a connection can be newer than another connection that is still being claimed. A connection that
-seems to be newer by more belongs to a cloudcore with a wrong clock.
+"""Seconds by which the clocks of cloudcores can differ: a connection that seems to begin later than that belongs to a
+cloudcore with a wrong clock.
 """
 
 

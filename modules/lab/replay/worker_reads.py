@@ -31,6 +31,8 @@ CHANGES: Final = frozenset(
     }
 )
 """Calls that change something; the others only read."""
+SHARED: Final = "pull_image"
+"""A call that belongs to no worker's job: pods share it, and which of them it names is a race."""
 FIRST: Final = "list_pod_sandboxes"
 """A worker's first call of reading a pod."""
 LATE: Final = 0.25
@@ -93,6 +95,8 @@ class WorkerReads:
         """Spans of the readings and changes of each pod."""
         last: dict[tuple[str, str], Reading] = {}
         for call in sorted(calls, key=lambda call: call.span):
+            if call.method == SHARED:
+                continue
             pod = pod_of(call)
             key, is_change = (call.sender, pod), call.method in CHANGES
             if pod and (is_change or call.method == FIRST):

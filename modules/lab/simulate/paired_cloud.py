@@ -29,10 +29,6 @@ _BEHIND: Final = 2.0
 """Seconds after which a cloudcore has the changes of the other one, which it looks for each quarter of a second."""
 _LAGGING: Final = 15.0
 """The same without looking: the cloudcore renews its Lease each 10 s."""
-_CLAIMED_AGAIN: Final = 30.0
-"""Seconds after a failure of the database until a cloudcore has started its module again, and sees that a node that
-has gone elsewhere is not connected.
-"""
 _UNTIL_FULL: Final = frozenset({"history", "floors"})
 """The books that a fresh load cannot have after a full disk, when changes are left out of the database."""
 
@@ -93,13 +89,6 @@ class PairedCloud(SimulatedCloud):
                 for problem in differences_of_books(parts_of(server.module), loader.parts(), but):
                     yield f"{server.process.identity} has other books than a fresh load: {problem}"
                 loader.close()
-
-    def reconcile(self) -> None:
-        """Also excuse a cloudcore that claims a node again which has left it, as its first claim was not committed."""
-        super().reconcile()
-        server = self.database_server
-        if server.loses > 0 or server.fails > 0 or server.is_full:
-            self.endpoint.all_excused = self.world.now() + _CLAIMED_AGAIN
 
     def requests_lost(self) -> None:
         """Note that a cloudcore was killed with the requests of users and other writers."""

@@ -142,6 +142,20 @@ def test_each_calm_pending_waits_its_own_time_for_any_wall_clock(
     assert len(requests.open) == 2
 
 
+def test_a_calm_pending_waits_its_own_time_when_an_earlier_one_was_left_out(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    """And not that of a turn which was nobody's, however little is left of its own."""
+    second = a_pod(uid="u2")
+    reporter.add_pod(ref_of(second), second)
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    requests.run(0.001)
+    reporter.set_pod_status(PodUid("u2"), waiting_for("ContainerCreating"))
+    reporter.set_pod_status(UID, RUNNING)
+    requests.run(PENDING_DELAY)
+    assert [request.value["metadata"]["uid"] for request in requests.open] == [UID, "u2"]
+
+
 def test_a_calm_pending_waits_again_after_the_last_one_was_left_out(
     requests: MetaRequests, reporter: StatusManager
 ) -> None:

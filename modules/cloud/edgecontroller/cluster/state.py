@@ -176,7 +176,7 @@ class ClusterState:
         self._api.send(self._call("list", options=_page(token)), answered)
 
     def _claim(self, node: str, then: Callable[[], None], superseded: Callable[[], None], attempts: int) -> None:
-        if self._holders.get(node, Holder()).is_newer_than(self._own(node)):
+        if self._holders.get(node, Holder()).is_newer_than(self._own(node), self._module.clock.now()):
             self._release(node)
             superseded()
             return
@@ -302,7 +302,7 @@ class ClusterState:
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return
             self._transactions.begin()
-            if self._own(node).is_newer_than(stored.holder):
+            if self._own(node).is_newer_than(stored.holder, self._module.clock.now()):
                 self._states.put(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
                 self._connections.epochs.read_elsewhere(stored.state.epoch)
                 self._connections.restore_node(node)

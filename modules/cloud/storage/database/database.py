@@ -33,7 +33,7 @@ from modules.cloud.storage.database.tables import (
 )
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
-from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.object_sync import ClaimedConnection, Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.stored_changes import StoredHistory
 
@@ -150,10 +150,12 @@ class Database:
         self._beginning, self._queries, self._writer = _rendered(parsed.drivername)
         self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
         self.shared = self.outlives_process if shared is None else shared
-        self.connected: dict[str, str] = {}
-        """The nodes that are connected to this cloudcore, and their connection ids."""
-        self.unclaimed: set[str] = set()
-        """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
+        self.connected: dict[str, ClaimedConnection] = {}
+        """The nodes that are connected to this cloudcore, and their connections."""
+        self.unclaimed: dict[str, int] = {}
+        """Nodes whose claim is not committed yet, and the revision at which it was made first: the claims of other
+        cloudcores up to it are older.
+        """
         self.changed: set[str] = set()
         """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
         self._user: DatabaseUser | None = None
@@ -403,9 +405,16 @@ class Database:
             version: a new resourceVersion.
             connected_at: when it connected, in seconds since 1970; 0 if that is not known.
         """
-        self.connected[node] = connection
-        self.unclaimed.add(node)
         self._writes.sessions[node] = version, connected_at
+        present = ClaimedConnection(connection, connected_at)
+        if node not in self.unclaimed or self.connected.get(node) != present:
+            self.unclaimed[node] = self._seen
+        self.connected[node] = present
+
+    def disconnected(self, node: str) -> None:
+        """Forget the connection of a node."""
+        self.connected.pop(node, None)
+        self.unclaimed.pop(node, None)
 
     def commit(self, version: int) -> None:
         """End the transaction and make its changes durable.
@@ -427,7 +436,8 @@ class Database:
                     self._log_has_secrets = not truncate_log(connection)
                 self._seen = version
                 self.changed |= self._transaction.nodes()
-                self.unclaimed -= self._transaction.sessions.keys()
+                for node in self._transaction.sessions:
+                    self.unclaimed.pop(node, None)
         except self._beginning.errors as error:
             raise self._error("commit", error) from error
         finally:
@@ -577,8 +587,17 @@ class Database:
             if obj is None:
                 deleted[key] = revision
         claims = self._queries.claims.rows(connection, seen=self._seen)
-        claimed = [(node, Holder(who, at)) for node, who, at in claims if node not in self.unclaimed]
+        claimed = [(node, Holder(who, at)) for node, who, at, made in claims if not self._is_newer_here(node, at, made)]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, deleted, has_gap)
+
+    def _is_newer_here(self, node: str, other_began_at: int, revision: int) -> bool:
+        """Return whether a connection whose claim is not committed yet is newer than another cloudcore's, which has a
+        stored claim of some revision: that was stored before this one was to be, or its connection began earlier.
+        """
+        claimed_at = self.unclaimed.get(node)
+        if claimed_at is None:
+            return False
+        return revision <= claimed_at or 0 < other_began_at < self.connected[node].began_at
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)

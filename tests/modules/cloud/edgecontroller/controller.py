@@ -172,12 +172,14 @@ class Controller:
         asked = self.bee.message(CLOUDCORES_RESOURCE, CLOUDCORES, node, source="control")
         return self.bee.ask(EdgeController.name, asked).content_as(Cloudcores)
 
-    def database_fails(self, database: Database | None = None) -> None:
-        """The next transaction that commits is lost: edgecontroller's, or one of another database."""
+    def database_fails(self, database: Database | None = None, *, loses_answer: bool = False) -> None:
+        """The next transaction that commits is lost, or only its answer: edgecontroller's, or another database's."""
         target = database or self.database
 
         def fail(version: int) -> None:
             del target.commit
+            if loses_answer:
+                target.commit(version)
             raise DatabaseError("commit", f"version {version}", "the disk is full")
 
         target.commit = fail  # type: ignore[method-assign]

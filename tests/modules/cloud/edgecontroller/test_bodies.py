@@ -17,6 +17,7 @@ from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.object_sync import ClaimedConnection
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, AllMirrored
 from tests.modules.cloud.objects import configmap, node, pod, secret
@@ -321,7 +322,7 @@ def test_of_several_without_a_database_one_drops_states_that_are_missing_for_two
 
 def test_a_connected_node_of_any_kind_is_kept_whole(kept: Kept) -> None:
     kept.known.alive = ("one", "two")
-    kept.database.connected["n2"] = "link 1"
+    kept.database.connected["n2"] = ClaimedConnection("link 1", 0)
     kept.observe(POD, pod(nodeName="n2"))
     kept.look()
     kept.look()

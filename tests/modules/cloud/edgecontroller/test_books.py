@@ -18,7 +18,7 @@ from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 from modules.cloud.messages import ConnectEvent, NodeConnection
-from modules.cloud.storage.object_sync import ObjectSync
+from modules.cloud.storage.object_sync import ClaimedConnection, ObjectSync
 
 ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
 
@@ -174,7 +174,7 @@ def test_connections_that_were_missed_begin_when_they_began_and_replace_those_be
         on_connected=lambda message: told.append(message.content),
         on_disconnected=lambda message: told.append(message.content),
     )
-    known = {"same": "a", "again": "b", "gone": "c"}
+    known = {node: ClaimedConnection(link, 0) for node, link in (("same", "a"), ("again", "b"), ("gone", "c"))}
     MissedConnections(module, takes, mock.Mock(connected=known)).ask()
     take = module.request.call_args.args[3]
     present = [

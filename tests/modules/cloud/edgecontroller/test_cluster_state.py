@@ -239,9 +239,10 @@ def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_sin
 ) -> None:
     """A connection that seems to be an hour newer is one of a cloudcore with a wrong clock."""
     fast, slow = site.core(), site.core()
-    fast.of_link("connected", 1, at=1000 + ahead)
+    now = int(slow.bee.clock.now())
+    fast.of_link("connected", 1, at=now + ahead)
     fast.bee.run_for(1.0)
-    slow.of_link("connected", 1, at=1000)
+    slow.of_link("connected", 1, at=now)
     slow.bee.run_for(1.0)
     assert site.states.of().holder.cloudcore == (slow if claims else fast).database.cloudcore
     assert ("disconnected node/n1" in slow.down()) is not claims
@@ -275,6 +276,25 @@ def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Sit
     assert "disconnected node/n1" not in down
     assert "delete node/n1/default/pod/short" in down
     assert site.states.of().holder == Holder(newest.database.cloudcore, 1005)
+
+
+def test_a_claim_that_could_not_be_written_is_newer_than_one_of_long_ago(site: Site) -> None:
+    """No clock is wrong only because the node stayed with the former cloudcore for long."""
+    former, newest = site.core(), site.core()
+    now = int(newest.bee.clock.now())
+    former.of_link("connected", 1, at=now - 3600)
+    former.bee.run_for(6.0)
+    newest.server.answers[PLURAL] = FakeExchange.break_off
+    newest.of_link("connected", 1, at=now)
+    newest.bee.run_for(1.0)
+    former.server.apply(pod("short"))
+    former.bee.run_for(11.0)
+    newest.server.answers[PLURAL] = site.states.serve
+    newest.down()
+    newest.server.apply(pod("new"))
+    newest.bee.run_for(11.0)
+    assert "disconnected node/n1" not in newest.down()
+    assert site.states.of().holder == Holder(newest.database.cloudcore, now)
 
 
 def test_a_state_that_somebody_has_deleted_is_made_again(site: Site) -> None:

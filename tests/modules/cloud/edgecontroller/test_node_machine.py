@@ -51,6 +51,7 @@ class Facts(msgspec.Struct):
     stored: NodeState = NodeState()
     epoch: int = 0
     is_epoch_over: bool = False
+    now: float = 5.0
 
 
 class Node:
@@ -106,6 +107,7 @@ class Node:
     def events(self) -> Iterator[NodeEvent]:
         """The events that may come next; their effects on the world are made as they are drawn."""
         self.now += self.random.choice((0, 1, 20))
+        self.seen.now = self.now
         match self.random.randrange(12):
             case 0 | 1:
                 self.links += 1
@@ -235,6 +237,22 @@ def test_a_node_that_was_left_to_another_cloudcore_is_taken_when_it_comes_again(
     assert record.connection == "link 2"
 
 
+@pytest.mark.parametrize("event", [ClaimedElsewhere(Holder("other", 5)), Dropped()])
+def test_a_connection_that_was_ended_is_not_claimed_when_its_beginning_is_told_again(event: NodeEvent) -> None:
+    """As after a transaction that failed, whose messages come again; the other may have claimed within one second."""
+    record, effects = step(connected_to("link 1"), event, Facts())
+    assert effects == [Release(), Close("link 1")]
+    record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+    assert (record.connection, effects) == ("", [Release()])
+
+
+def test_a_connection_that_began_long_before_it_could_be_claimed_is_older_all_the_same() -> None:
+    """The database may have been away for that long; no clock is wrong."""
+    record, _ = step(NodeRecord(), ClaimedElsewhere(Holder("other", 405)), Facts())
+    _, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts(now=410.0))
+    assert effects == [Close("link 1")]
+
+
 def test_a_registration_before_the_connection_was_claimed_counts_for_that_connection_only() -> None:
     record, _ = step(NodeRecord(), Registered(""), Facts())
     for link, restarts in (("link 1", 1), ("link 2", 0)):
@@ -266,7 +284,7 @@ def test_in_an_epoch_that_is_over_a_node_is_not_served_and_all_is_listed_again()
 
 def test_a_state_of_a_later_epoch_ends_the_connection() -> None:
     record, effects = step(connected_to("link 1"), Restored(), Facts(is_epoch_over=True))
-    assert record == NodeRecord()
+    assert record == NodeRecord(ended="link 1")
     assert effects == [Release(), Close("link 1")]
 
 

@@ -94,20 +94,48 @@ def test_a_connection_whose_turn_was_lost_is_newer_than_the_written_ones(two: Tw
     assert list(one.database.connected) == ["n1"]
 
 
+@pytest.mark.parametrize("loses", ["transaction", "answer"])
+@pytest.mark.parametrize(("later", "has_left"), [(120, True), (5, True), (0, True), (-5, False)])
+def test_a_lost_claim_is_made_again_only_for_a_node_that_has_not_left(
+    two: Two, later: int, loses: str, *, has_left: bool
+) -> None:
+    """The node's connection to the other cloudcore, which is healthy, was ended once. An older connection, of which
+    the other has been late to tell, does not count.
+    """
+    former, other = two
+    former.bee.expect_failures()
+    now = int(former.bee.clock.now())
+    former.database_fails(loses_answer=loses == "answer")
+    former.of_link("connected", 1, at=now)
+    former.bee.settle()
+    other.of_link("connected", 1, at=now + later)
+    looks(other)
+    former.bee.run_for(140.0)
+    looks(other)
+    assert former.bee.hive.restarts()["edgecontroller"] == 1
+    assert ("disconnected node/n1" in former.down()) is has_left
+    assert ("disconnected node/n1" in other.down()) is not has_left
+    holder = other if has_left else former
+    assert other.cloudcores("n1").nodes == {"n1": holder.database.cloudcore}
+    assert [list(each.database.connected) for each in (former, other)] == ([[], ["n1"]] if has_left else [["n1"], []])
+    assert former.database.unclaimed == other.database.unclaimed == {}
+
+
 @pytest.mark.parametrize(("later", "claims"), [(5, False), (-5, True), (3600, True)])
 def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_since(
     two: Two, later: int, claims: bool
 ) -> None:
     """A connection that seems to be an hour newer is one of a cloudcore with a wrong clock."""
     fast, slow = two
-    fast.of_link("connected", 1, at=1000 + later)
+    now = int(slow.bee.clock.now())
+    fast.of_link("connected", 1, at=now + later)
     looks(fast)
     looks(slow)
-    slow.of_link("connected", 1, at=1000)
+    slow.of_link("connected", 1, at=now)
     looks(slow)
     looks(fast)
     assert ("disconnected node/n1" in slow.down()) is not claims
     assert ("disconnected node/n1" in fast.down()) is claims
-    slow.of_link("connected", 2, at=1010 + later)
+    slow.of_link("connected", 2, at=now + 10 + later)
     looks(slow)
     assert slow.cloudcores("n1").nodes == {"n1": slow.database.cloudcore}

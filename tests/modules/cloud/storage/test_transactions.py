@@ -310,8 +310,8 @@ def test_a_claim_whose_commit_fails_stays_newer_than_any_stored_one(
         with pytest.raises(DatabaseError):
             one.claim("n1")
     one.transactions.abandon()
-    assert one.database.unclaimed == {"n1"}
+    assert list(one.database.unclaimed) == ["n1"]
     one.turn(lambda: None)
     assert one.done == []
     one.claim("n1")
-    assert one.database.unclaimed == set()
+    assert one.database.unclaimed == {}

@@ -186,4 +186,4 @@ def test_mount_points_with_blanks() -> None:
 
 
 def test_the_control_group_of_an_ended_container() -> None:
-    assert control_group(2**22 + 1, "x") == ""
+    assert control_group(2**22 + 1, "x", []) == ""
