@@ -130,7 +130,8 @@ def ingress(obj: Mapping[str, Any], path: str, found: Causes) -> None:
 
 def ingress_creation(obj: JsonObject, found: Causes) -> None:
     """Check that the older annotation of a new Ingress names the class that its spec names."""
-    given, of_spec = (obj["metadata"].get("annotations") or {}).get(_CLASS), obj["spec"].get("ingressClassName")
+    given = (obj["metadata"].get("annotations") or {}).get(_CLASS)
+    of_spec = (obj.get("spec") or {}).get("ingressClassName")
     if None not in (given, of_spec) and given != of_spec:
         why = "must match `ingressClassName` when both are specified"
         found.append(invalid(f"annotations.{_CLASS}", given, why))

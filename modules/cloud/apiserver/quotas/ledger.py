@@ -195,7 +195,7 @@ class QuotaLedger(Reconciler):
             quota = self._storage.find(key)
             if quota is None:
                 continue
-            hard = _amounts((quota.get("spec") or {}).get("hard") or {})
+            hard = _amounts(_hard_of(quota))
             account = _Account(quota, hard, dict.fromkeys(hard, _ZERO))
             for obj in self._storage.in_namespace(key.namespace):
                 if is_about(quota, obj):
@@ -206,7 +206,12 @@ class QuotaLedger(Reconciler):
 
 def _status_of(account: _Account, quota: JsonObject) -> JsonObject:
     used = {name: written(name, amount) for name, amount in sorted(account.used.items())}
-    return {"hard": quota["spec"].get("hard") or {}, "used": used}
+    return {"hard": _hard_of(quota), "used": used}
+
+
+def _hard_of(quota: JsonObject) -> JsonObject:
+    """Return the bounds of a quota as they are written. Kubernetes accepts a quota without a spec."""
+    return (quota.get("spec") or {}).get("hard") or {}
 
 
 def _amounts(hard: JsonObject) -> dict[str, Fraction]:

@@ -155,6 +155,8 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
     else:
         _check_identity(request, live, merged)
     if request.subresource == "status":
+        if merged.get("status") is not live.get("status"):  # else the next patch of the object would be refused
+            merged = {**merged, **decoded(kind_of(cluster.storage.kinds, request), {"status": merged.get("status")})}
         return cluster.update_status(key, computed(without_empty_members, merged, live), live)
     if request.subresource == _EPHEMERAL:
         return with_ephemeral_containers(cluster, key, merged)

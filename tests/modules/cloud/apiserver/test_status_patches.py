@@ -3,18 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import InvalidError
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
-from modules.cloud.apiserver.verbs.patching import patch
+from modules.cloud.apiserver.fields.types import DecodingError, decoded
+from modules.cloud.apiserver.verbs.patching import patch, shown_patch
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import STRATEGIC, ApiCall
@@ -34,7 +37,8 @@ STATUSES = st.none() | st.fixed_dictionaries(
         "qosClass": _TEXTS,
         "conditions": _CONDITIONS | st.none() | st.just("none"),
         "resourceClaimStatuses": st.sampled_from([None, [], [{"name": "a"}]]),
-        "capacity": st.sampled_from([None, {}, {"cpu": "2"}, {"cpu": 2}, []]),
+        "capacity": st.sampled_from([None, {}, {"cpu": "2"}, {"cpu": 2}, {"cpu": "two"}, []]),
+        "startTime": st.sampled_from(["2026-11-28T04:00:00Z", "now"]),
         "containerStatuses": st.lists(st.fixed_dictionaries({"name": _TEXTS, "restartCount": _TEXTS}), max_size=2),
         "unknown": _TEXTS,
     },
@@ -62,19 +66,26 @@ def _cluster() -> tuple[Cluster, Callable[[JsonObject | None, JsonObject | None]
     return cluster, AccessControl(NodeGraph(cluster.storage, clock), Refusals(clock)).admission("n1")
 
 
-def _patched(cluster: Cluster, key: ObjectKey, body: JsonObject) -> JsonObject:
-    plural = "pods" if key.kind == "Pod" else "nodes"
-    call = ApiCall(
-        verb="patch", api_version="v1", plural=plural, namespace=key.namespace, name=key.name, subresource="status",
-        patch_type=STRATEGIC, body=body, node="n1",
+def _call(key: ObjectKey, body: JsonObject) -> ApiCall:
+    return ApiCall(
+        verb="patch", api_version="v1", plural="pods" if key.kind == "Pod" else "nodes", namespace=key.namespace,
+        name=key.name, subresource="status", patch_type=STRATEGIC, body=body, node="n1",
     )  # fmt: skip
-    return patch(cluster, call, key)
+
+
+def _patched(cluster: Cluster, key: ObjectKey, body: JsonObject) -> JsonObject:
+    return patch(cluster, _call(key, body), key)
 
 
 def _asked_whole(cluster: Cluster, key: ObjectKey, body: JsonObject) -> JsonObject:
     """Store a status as a whole new state that shares nothing with the stored one."""
     live = cluster.to_change(key)
     merged: JsonObject = copied(merge_strategic(live, body, schema_of(key.kind)))
+    try:
+        merged = decoded(kind_named(key.kind), merged)
+    except DecodingError as error:
+        why = f"Invalid value: {shown_patch(_call(key, body))}: {error.converted}"
+        raise InvalidError("", "", "patch", why) from error
     return cluster.update_status(key, without_empty_members(merged, live))
 
 
@@ -101,6 +112,24 @@ def _outcome(store: Callable[[Cluster, ObjectKey, JsonObject], JsonObject], patc
 @given(st.lists(PATCHES, min_size=1, max_size=4))
 def test_a_patched_status_has_the_outcome_of_a_whole_state(patches: list[dict[str, Any]]) -> None:
     assert _outcome(_patched, patches) == _outcome(_asked_whole, patches)
+
+
+@pytest.mark.parametrize(
+    ("key", "status"),
+    [
+        (KEYS[1], {"capacity": {"cpu": "two"}}),
+        (KEYS[0], {"startTime": "now"}),
+        (KEYS[0], {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ""}]}),
+    ],
+    ids=["quantity", "time", "time of a condition"],
+)
+def test_a_node_stores_no_status_that_keeps_others_from_patching_the_object(key: ObjectKey, status: JsonObject) -> None:
+    """Any patch of an object decodes the whole: with such a status a Node could be neither cordoned nor tainted."""
+    cluster, _ = _cluster()
+    with pytest.raises(InvalidError):
+        _patched(cluster, key, {"status": status})
+    stored = cluster.storage.get(key).get("status", {})
+    assert all(stored.get(name) != value for name, value in status.items())
 
 
 def test_what_a_patch_leaves_alone_stays_the_stored_object_s_own() -> None:
