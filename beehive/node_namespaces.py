@@ -14,6 +14,9 @@ PLACE: Final = Path("/run/lock")
 DIRECTORY: Final = PLACE / "edgecore"
 """Files of the node that end with its namespaces."""
 
+GROUPS: Final = Path("/sys/fs/cgroup")
+"""Control groups: the machine's, or in the namespaces those that are delegated to the node, or none."""
+
 POD_ROOT: Final = 1
 """The user and the group that are root in the pods of the node: its first sub-ids, who own nothing on the machine."""
 POD_IDS: Final = 65_536
@@ -47,6 +50,18 @@ def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
     (directory / secret).touch(mode=0o600)
     (directory / secret).write_text(str(Path("/proc/self/ns/mnt").readlink()))
     (directory / _ID).write_text(sha256(secret.encode()).hexdigest()[:32])
+
+
+def delegated_controllers(groups: Path = GROUPS) -> frozenset[str]:
+    """Return the controllers (cgroup v2) with which a node without root may limit its pods; none outside of its
+    namespaces.
+    """
+    if not namespaces_id():
+        return frozenset()
+    try:
+        return frozenset((groups / "cgroup.controllers").read_text().split())
+    except OSError:
+        return frozenset()
 
 
 def is_machine_root() -> bool:

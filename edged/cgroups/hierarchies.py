@@ -14,16 +14,24 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """One mount. `unified` is cgroup v2, whose controllers are listed in one of its files."""
+    """One mount. `unified` is cgroup v2, whose controllers are listed in one of its files. `root` is the control group
+    that is mounted: not the topmost one in a container, and for a node without root.
+    """
 
     mount: Path
     controllers: tuple[str, ...] = ()
     unified: bool = False
+    root: str = "/"
+
+    def shown(self, group: str) -> str:
+        """Return the path below the mount of a control group, as /proc/PID/cgroup has it."""
+        root = self.root.rstrip("/")
+        return group[len(root) :] if group.startswith(f"{root}/") else group
 
 
 def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
     """Return the hierarchies in a text like /proc/self/mountinfo. If a hierarchy is mounted twice, the first mount
-    counts.
+    counts, or what is mounted over it.
     """
     found: dict[object, Hierarchy] = {}
     for line in mountinfo.split("\n"):
@@ -32,12 +40,13 @@ def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
         fields = before.split(" ")
         if kind not in ("cgroup", "cgroup2") or len(fields) < 5 or len(rest) < 2:
             continue
-        mount = Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]))
-        if kind == "cgroup2":
-            found.setdefault("unified", Hierarchy(mount, unified=True))
-        else:
+        root, mount = (_ESCAPED.sub(lambda code: chr(int(code[1], 8)), each) for each in fields[3:5])
+        controllers: tuple[str, ...] = ()
+        if kind == "cgroup":
             controllers = tuple(word for word in rest[1].split(",") if word not in ("rw", "ro") and "xattr" not in word)
-            found.setdefault(controllers, Hierarchy(mount, controllers))
+        each = Hierarchy(Path(mount), controllers, kind == "cgroup2", root)
+        if found.setdefault((kind, controllers), each).mount == each.mount:
+            found[kind, controllers] = each
     return list(found.values())
 
 

@@ -57,13 +57,15 @@ def enter_namespaces(config: EdgeCoreConfig) -> None:
 def leave_no_namespaces(config: EdgeCoreConfig) -> None:
     """End what keeps the namespaces of this process, whose pods are removed; the next start makes others."""
     from beehive.node_namespaces import namespaces_id  # noqa: PLC0415 - it loads the bus
-    from modules.runtimes.oci.rootless.entering import end_namespaces  # noqa: PLC0415 - other nodes do without
+    from modules.runtimes.oci.rootless.entering import SCOPE, end_namespaces  # noqa: PLC0415 - other nodes do without
 
     if not namespaces_id():
         return
 
     end_namespaces()
-    namespaces_record(config).unlink(missing_ok=True)
+    record = namespaces_record(config)
+    for each in (record, record.with_name(SCOPE)):
+        each.unlink(missing_ok=True)
 
 
 def network_of_pods(config: EdgeCoreConfig) -> Within | None:

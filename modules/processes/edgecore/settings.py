@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from beehive.node_namespaces import delegated_controllers
 from edged.eviction_api.thresholds import EvictionSettings, parse_thresholds
 from edged.settings import EdgedSettings, PullLimits
-from edged.settings.cgroups import CgroupSettings, Reservation
+from edged.settings.cgroups import CgroupDriver, CgroupSettings, Reservation
 from edged.settings.gc import ContainerPolicy, GcSettings, ImagePolicy, LogPolicy
 from edged.shutdown.plan import groups
 from edgehub.certificates.settings import CertificateSettings
@@ -101,11 +102,14 @@ def _eviction_settings(kubelet: TailoredKubeletConfig) -> EvictionSettings:
 
 
 def _cgroup_settings(config: EdgeCoreConfig) -> CgroupSettings:
-    """Return the cgroups' settings; containers that are processes, or an ordinary user's, have none of their own."""
-    kubelet = config.modules.edged.tailored_kubelet_config
+    """Return the cgroups' settings; containers that are processes have none of their own, an ordinary user's only below
+    what is delegated to the node.
+    """
+    kubelet, rootless = config.modules.edged.tailored_kubelet_config, is_rootless(config)
+    has_groups = not config.uses_process_runtime and (not rootless or bool(delegated_controllers()))
     return CgroupSettings(
-        per_qos=kubelet.cgroups_per_qos and not config.uses_process_runtime and not is_rootless(config),
-        driver=kubelet.cgroup_driver,
+        per_qos=kubelet.cgroups_per_qos and has_groups,
+        driver=CgroupDriver.CGROUPFS if rootless else kubelet.cgroup_driver,
         root=kubelet.cgroup_root or "/",
         pids=kubelet.pod_pids_limit,
         enforce=kubelet.enforce_node_allocatable,

@@ -21,6 +21,7 @@ from beehive.http.errors import HttpError
 from modules.runtimes.docker.answers import nanoseconds
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
+from modules.runtimes.shim.log_file import append_lines
 
 _log = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ class ContainerLogFile:
         self.last = time
         if self._descriptor >= 0:
             line = b"%s %s %s %s\n" % (time, stream.encode(), b"F" if is_whole else b"P", text)
-            _write_all(self._descriptor, line)
+            append_lines(self._descriptor, line)
 
     def reopen(self) -> None:
         """Continue in a new file after the old one was renamed. Raises OSError."""
@@ -226,11 +227,6 @@ class ContainerLogFile:
         tail = os.pread(self._descriptor, _TAIL, max(0, size - _TAIL))
         if tail and not tail.endswith(b"\n"):
             os.ftruncate(self._descriptor, size - (len(tail) - (tail.rfind(b"\n") + 1)))
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 def _last_entry(path: Path) -> tuple[bytes, int]:

@@ -70,10 +70,14 @@ class ProcessWatcher:
         os.close(self._stop)
 
     def add(self, link: Watched) -> None:
-        """Read this connection from now on."""
+        """Read this connection from now on. Raises OSError, and then closes it."""
         with self._reading:
+            try:
+                self._epoll.register(link.fileno(), select.EPOLLIN)
+            except OSError:
+                link.close()
+                raise
             self._links[link.fileno()] = link
-            self._epoll.register(link.fileno(), select.EPOLLIN)
 
     def settle(self) -> None:
         """Handle the messages that have arrived so far, in the caller's thread.

@@ -59,6 +59,7 @@ _log = logging.getLogger(__name__)
 
 _BULKY: Final = ("rootfs", "rootfs.new", "upper", "work", "bundle", "persist", "commands", "volumes", DECLARED)
 """Parts of a container's directory that are removed when it is set aside."""
+_LIMITED: Final = ("cpu", "memory", "pids")
 _NAMESPACES: Final = "namespaces"
 IMAGES: Final = "images"
 """The images' directory, in the state directory."""
@@ -113,8 +114,8 @@ class OciDriver(Driver[OciContainer]):
             self._images = ImageStore(root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
             self._archives = ImageArchives(settings.archives, self._images)
             self._roots = RootFilesystems(self._images)
-            if settings.rootless:
-                _log.info("without root, limits of CPU, memory and processes are not enforced")
+            if unlimited := [each for each in _LIMITED if not self._machine.can_limit(each)]:
+                _log.info("limits of %s are not enforced: `edgecore doctor` says why", ", ".join(unlimited))
             if settings.rootless and not self._roots.has_overlays:
                 reason = f'overlays do not work in "{root}"'
                 hint = "take a directory on a local disk, such as ext4, and Linux 5.11 or later"
@@ -132,7 +133,7 @@ class OciDriver(Driver[OciContainer]):
                 self._boot.states,
                 systemd=settings.systemd_cgroups,
                 mounted=self._program if programs.is_crun else None,
-                has_groups=not settings.rootless,
+                has_groups=self._machine.has_groups,
             )
             self._mapped = MappedRoots(root)
             filters = SeccompPrograms(self._boot.states)

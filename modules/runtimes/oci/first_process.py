@@ -47,14 +47,16 @@ class FirstProcess:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             return None
-        try:
-            groups = Path(f"/proc/{pid}/cgroup").read_text()
-        except OSError:
-            groups = ""
-        status = read_stat(pid)
-        if container_id in groups or (status is not None and status.parent == parent):
-            return cls(pid, pidfd, groups)
-        os.close(pidfd)
+        with contextlib.ExitStack() as unless_it_is:
+            unless_it_is.callback(os.close, pidfd)
+            try:
+                groups = Path(f"/proc/{pid}/cgroup").read_text()
+            except OSError:
+                groups = ""
+            status = read_stat(pid)
+            if container_id in groups or (status is not None and status.parent == parent):
+                unless_it_is.pop_all()
+                return cls(pid, pidfd, groups)
         return None
 
     def waits_for_start(self) -> None:

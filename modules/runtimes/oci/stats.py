@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from beehive.clock import Clock
-from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
+from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
 from edged.cgroups.usage import GroupUsage, UsageFiles
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.views import container_stats, cpu_usage, sandbox_stats, value_of
@@ -43,7 +43,8 @@ class UsageMeter:
         self._roots = roots
         self._further = files
         self._clock = clock
-        self._files = UsageFiles(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
+        self._hierarchies = with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text()))
+        self._files = UsageFiles(self._hierarchies)
 
     def of_container(self, container: RuntimeContainer) -> cri.ContainerStats:
         """Return the usage of one container; zero if it does not run."""
@@ -60,7 +61,7 @@ class UsageMeter:
     def _measure(self, container: RuntimeContainer) -> GroupUsage:
         if container.run is None or container.exit is not None:
             return GroupUsage()
-        group = control_group(container.run.pid, container.id)
+        group = control_group(container.run.pid, container.id, self._hierarchies)
         return (self._files.read(group) if group else _usage_of_processes(container.run.pid)) or GroupUsage()
 
     def _container(self, container: RuntimeContainer, usage: GroupUsage) -> cri.ContainerStats:
@@ -106,8 +107,14 @@ def _bytes_of(file: Path) -> int:
     return 0
 
 
-def control_group(pid: int, container_id: str) -> str:
-    """Return the path of a container's control group below each hierarchy's mount; "" if the process has ended."""
+def control_group(pid: int, container_id: str, hierarchies: Iterable[Hierarchy]) -> str:
+    """Return the path of a container's control group below each hierarchy's mount; "" if the process has ended.
+
+    Args:
+        pid: of the container's first process.
+        container_id: of the container; it is in the names of its groups.
+        hierarchies: of the machine.
+    """
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
@@ -118,6 +125,9 @@ def control_group(pid: int, container_id: str) -> str:
         groups |= dict.fromkeys(names.split(","), path)
     for controller in _CONTROLLERS:
         path = groups.get(controller, "")
+        for each in hierarchies:
+            if controller in each.controllers or (each.unified and not controller):
+                path = each.shown(path)
         if container_id in path:
             return path[: path.index(container_id) + len(container_id)] + (".scope" if ".scope" in path else "")
     return ""

@@ -1,6 +1,7 @@
 """The log file of one container."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from beehive.files.linkless import open_without_links
@@ -16,6 +17,20 @@ def _opened(path: str) -> int:
     return open_without_links(Path(path), _FLAGS, _MODE)
 
 
+def append_lines(descriptor: int, lines: bytes) -> None:
+    """Append whole lines to a file that nobody else writes. Raises OSError; then a line that fits in part is left out:
+    the next one would continue it.
+    """
+    written = 0
+    try:
+        while written < len(lines):
+            written += os.write(descriptor, memoryview(lines)[written:])
+    except OSError:
+        if torn := written - (lines.rfind(b"\n", 0, written) + 1):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - torn)
+        raise
+
+
 class LogFile:
     """A file to append to, by its path; a full disk loses log entries, never a container."""
 
@@ -25,12 +40,8 @@ class LogFile:
 
     def write(self, lines: bytes) -> None:
         """Append whole lines. Lines that cannot be written are dropped, because blocking would stop the container."""
-        rest = memoryview(lines)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            return
+        with suppress(OSError):
+            append_lines(self._descriptor, lines)
 
     def reopen(self) -> None:
         """Continue in a new file at the same path: log rotation has renamed the old one (ReopenContainerLog)."""

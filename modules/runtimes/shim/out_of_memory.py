@@ -10,8 +10,10 @@ def ran_out_of_memory(groups: str) -> bool:
     Args:
         groups: of a process, as /proc/PID/cgroup has them while it lives.
     """
+    root = _mounted_group()
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
+        path = path.removeprefix(root)
         for each in controllers.split(","):
             place = f"{_CGROUPS}/{each}{path}" if each else f"{_CGROUPS}{path}"
             for name in ("memory.oom_control", "memory.events"):
@@ -19,6 +21,20 @@ def ran_out_of_memory(groups: str) -> bool:
                     if field.startswith("oom_kill ") and field != "oom_kill 0":
                         return True
     return False
+
+
+def _mounted_group() -> str:
+    """Return the control group (v2) that is mounted: in a node without root, not the topmost; without one, ""."""
+    found = ""
+    try:
+        with open("/proc/self/mountinfo") as lines:  # noqa: PTH123 - as below
+            for line in lines:
+                fields = line.split(" ", 5)
+                if fields[4] == _CGROUPS and " - cgroup2 " in fields[5]:
+                    found = fields[3].rstrip("/")
+    except OSError:
+        return ""
+    return found
 
 
 def _text(path: str) -> str:

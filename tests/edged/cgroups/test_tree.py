@@ -43,6 +43,16 @@ def test_hierarchies_are_found_wherever_they_are_mounted() -> None:
     ]
 
 
+def test_what_is_mounted_over_a_hierarchy_counts() -> None:
+    """A node without root sees the group that is delegated to it; /proc names the groups in it from the top."""
+    over = "36 33 0:29 /user.slice/e\\040x.scope /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+    found = read_hierarchies(HYBRID + over)[-1]
+    assert found == Hierarchy(Path("/sys/fs/cgroup/unified"), unified=True, root="/user.slice/e x.scope")
+    assert found.shown("/user.slice/e x.scope/kubepods/podx") == "/kubepods/podx"
+    assert found.shown("/user.slice/e x.scopes/podx") == "/user.slice/e x.scopes/podx"
+    assert Hierarchy(Path("/sys/fs/cgroup")).shown("/kubepods/podx") == "/kubepods/podx"
+
+
 @pytest.mark.parametrize("name", [b"a\xff", "a\u2028b".encode(), b"a\x0bb"])
 def test_the_name_of_another_mount_point_keeps_no_hierarchy_from_being_found(tmp_path: Path, name: bytes) -> None:
     """It need not be UTF-8, and only a line feed ends a line there."""

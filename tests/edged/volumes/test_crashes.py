@@ -1,4 +1,4 @@
-"""A kill at each step of what sets up a volume, and the order of modes and names."""
+"""A kill, or a failure, at each step of what sets up a volume."""
 
 import os
 from pathlib import Path
@@ -10,9 +10,8 @@ from edged.volumes import Files, MemoryMounts, VolumePlan, set_up
 from edged.volumes.payload import VolumeFile
 from edged.volumes.plan import EmptyDirectory, MemoryDirectory
 from modules.apimachinery.types import Nanoseconds
-from tests.support.careful_disk import careful_disk
-from tests.support.crash import Crash, crash_after
 from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.power_cuts import Cut, Loss, Promise, after_each_cut
 
 NOW: Final = Nanoseconds(1)
 GROUP: Final = os.getgid()
@@ -43,33 +42,25 @@ def seen(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 @pytest.mark.parametrize("group", [None, GROUP])
 @pytest.mark.parametrize("kind", PLANS)
-def test_a_volume_has_its_mode_and_its_group_before_it_has_its_name(
-    tmp_path: Path, kind: str, group: int | None
-) -> None:
-    """An existing directory is taken as it is, for ever."""
-    with careful_disk(is_durable=False):
-        set_up(plan_of(kind, tmp_path), NOW, group, MemoryMounts())
-
-
-@pytest.mark.parametrize("group", [None, GROUP])
-@pytest.mark.parametrize("kind", PLANS)
 def test_a_volume_is_the_same_after_a_kill_at_any_step(tmp_path: Path, kind: str, group: int | None) -> None:
-    """The next start of the agent sets it up again."""
-    well = tmp_path / "well"
+    """The next start of the agent sets it up again; a directory that has its name is taken as it is, for ever."""
+    well, root = tmp_path / "well", tmp_path / "killed"
     set_up(plan_of(kind, well), NOW, group, MemoryMounts())
     wanted = seen(well / "volumes" / kind)
-    survived, steps = False, 0
-    while not survived:
-        plan, mounts = plan_of(kind, tmp_path / str(steps)), MemoryMounts()
-        try:
-            with crash_after(steps):
-                set_up(plan, NOW, group, mounts)
-            survived = True
-        except Crash:
-            steps += 1
-        set_up(plan, NOW, group, mounts)
-        assert seen(plan.path) == wanted, steps
-    assert steps >= 3
+    root.mkdir()
+
+    def check(_cut: Cut) -> None:
+        plan = plan_of(kind, root)
+        if plan.path.exists():
+            status = plan.path.stat()
+            assert (status.st_mode, status.st_gid) == wanted["."][:2]
+        set_up(plan, NOW, group, MemoryMounts())
+        assert seen(plan.path) == wanted
+
+    def life(_promise: Promise) -> None:
+        set_up(plan_of(kind, root), NOW, group, MemoryMounts())
+
+    assert after_each_cut(root, life, check, losses=(Loss.NOTHING,)) >= 3
 
 
 @pytest.mark.parametrize("kind", PLANS)

@@ -264,7 +264,6 @@ def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult
         yield ok("kernel", "the process runtime needs nothing of it")
         return
     if configured.rootless:
-        yield ok("cgroups", "limits of CPU, memory and processes are not enforced without root")
         return
     if not kernel.root:
         yield failed("permissions", "this user is not root", "real containers need it: run with sudo")
@@ -345,6 +344,11 @@ def check_rootless(needs: RootlessNeeds) -> Iterator[CheckResult]:
         yield failed(each.name, each.reason, each.hint)
     if not needs.shortages:
         yield ok("without root", f"{needs.user} may isolate containers, with a network and users of their own")
+    if needs.unlimited is None:
+        yield ok("cgroups", "systemd delegates CPU, memory and processes: limits of pods are enforced")
+    else:
+        text = f"limits of {needs.unlimited.name} are not enforced: {needs.unlimited.reason}"
+        yield warning("cgroups", text, needs.unlimited.hint)
     if needs.ends_at_log_out:
         text = f"systemd ends containers when {needs.user} logs out"
         yield warning("linger", text, f"loginctl enable-linger {needs.user}")

@@ -179,6 +179,8 @@ class RootlessNeeds(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     ends_at_log_out: bool = False
     """Whether systemd ends the user's processes, containers too, when the user logs out."""
+    unlimited: Shortage | None = None
+    """Limits of pods that are not enforced, by the names of their control groups' controllers."""
 
 
 class Isolation(msgspec.Struct, frozen=True):

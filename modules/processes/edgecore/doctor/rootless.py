@@ -25,7 +25,8 @@ def needs(systemd: Path = _SYSTEMD, lingering: Path = _LINGERING, searched: str 
         lingering: systemd's directory of the users whose processes outlive their log-out.
         searched: directories of programs, separated by colons.
     """
-    from modules.runtimes.oci.rootless.entering import REFUSED, check  # noqa: PLC0415 - other nodes do without
+    from modules.runtimes.oci.rootless.delegation import undelegated  # noqa: PLC0415 - other nodes do without
+    from modules.runtimes.oci.rootless.entering import REFUSED, check  # noqa: PLC0415
     from modules.runtimes.oci.rootless.node_network import NodeNetwork  # noqa: PLC0415
 
     found = [_shortage("sub-ids", check), _shortage("slirp4netns", NodeNetwork(searched=searched).check)]
@@ -33,7 +34,10 @@ def needs(systemd: Path = _SYSTEMD, lingering: Path = _LINGERING, searched: str 
         found.append(Shortage("user namespaces", "this machine refuses them to an ordinary user", REFUSED))
     name = _own_name()
     ends = systemd.is_dir() and not (lingering / name).exists()
-    return RootlessNeeds(shortages=tuple(each for each in found if each is not None), user=name, ends_at_log_out=ends)
+    gap = undelegated()
+    unlimited = None if gap is None else Shortage(", ".join(gap.limits), gap.reason, gap.remedy)
+    shortages = tuple(each for each in found if each is not None)
+    return RootlessNeeds(shortages=shortages, user=name, ends_at_log_out=ends, unlimited=unlimited)
 
 
 def isolation() -> Isolation:

@@ -92,7 +92,8 @@ class MetricsCollector:
         self._roots = roots
         self._namespaces = namespaces
         self._clock = clock
-        self._groups = GroupMetrics(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
+        self._hierarchies = with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text()))
+        self._groups = GroupMetrics(self._hierarchies)
 
     def of_pod(self, sandbox: Sandbox, containers: Sequence[OciContainer]) -> cri.PodSandboxMetrics:
         """Return the metrics of a pod: its network's and its running containers'."""
@@ -110,7 +111,7 @@ class MetricsCollector:
 
     def _container(self, container: OciContainer, pod: tuple[str, str], now: int) -> cri.ContainerMetrics:
         pid = container.run.pid if container.run else 0
-        group = control_group(pid, container.id)
+        group = control_group(pid, container.id, self._hierarchies)
         config = container.config
         labels = (config.metadata.name, group, config.image.user_specified_image or config.image.image, container.id)
         samples = [*_asked(config.linux.resources), *_disk(container.directory, self._roots)]

@@ -19,8 +19,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.node_namespaces import DIRECTORY, PLACE, namespaces_id, write_namespaces_id
+from beehive.node_namespaces import DIRECTORY, GROUPS, PLACE, namespaces_id, write_namespaces_id
 from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.oci.rootless.delegation import delegated_group, keepers, show_group
 from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, sub_ids
 from modules.runtimes.shim import kernel
 
@@ -32,7 +33,8 @@ REFUSED: Final = (
 
 _ATTEMPT: Final = "isolate containers without root"
 _PROC: Final = Path("/proc")
-_GROUPS: Final = "/sys/fs/cgroup"
+SCOPE: Final = "oci-scope"
+"""File beside the record: the name of the scope with the node's control groups, if it has them."""
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _OF_ADMINISTRATORS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _OWN_OPTIONS: Final = "mode=755,size=10%"
@@ -68,16 +70,17 @@ def enter(record: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         secret = os.pread(file, _LONGEST, 0).decode("ascii", "replace").strip()
         member = _member(secret) if secret else None
+        group = delegated_group(record.with_name(SCOPE), anew=member is None)
         if member is not None:
             stack.callback(os.close, member)
-            _join(member)
+            _join(member, group)
             ensure_holder()
         else:
             secret = secrets.token_hex(16)
             make_namespaces()
             os.ftruncate(file, 0)
             os.pwrite(file, secret.encode(), 0)
-            _set_up(secret)
+            _set_up(secret, group)
             _end_lost(record.parent)
     with suppress(OSError):
         os.chdir(here)
@@ -136,6 +139,9 @@ def check() -> None:
 
 def end_namespaces() -> None:
     """Kill all other processes of the namespaces of this process, which is about to end; it has removed all pods."""
+    for keeper in keepers():
+        with suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGKILL)
     users = _namespace(_PROC / "self")
     for process in _processes():
         pid = int(process.name)
@@ -211,15 +217,20 @@ def _with_mark(mark: str) -> Iterator[tuple[int, str]]:
             yield opened, mounts
 
 
-def _join(mounts: int) -> None:
-    """Enter a mount namespace, and before it the user namespace that owns it. Raises StateDirectoryError."""
+def _join(mounts: int, group: Path | None) -> None:
+    """Enter a mount namespace, and before it the user namespace that owns it; a new scope of its control groups is
+    mounted there. Raises StateDirectoryError.
+    """
     try:
+        scope = 0 if group is None else group.stat().st_ino
         users = fcntl.ioctl(mounts, _OWNER)
         try:
             kernel.set_namespace(users, kernel.NEW_USER_NAMESPACE, "user namespace")
         finally:
             os.close(users)
         kernel.set_namespace(mounts, kernel.NEW_MOUNT_NAMESPACE, "mount namespace")
+        if group is not None and GROUPS.stat().st_ino != scope:
+            show_group(group)
     except OSError as error:
         raise StateDirectoryError(_ATTEMPT, f"the namespaces of this node cannot be entered: {error}") from error
 
@@ -291,15 +302,16 @@ def _map_parent(waiting: int, go: int, commands: list[list[str]]) -> None:
         os._exit(status)
 
 
-def _set_up(secret: str) -> None:
-    """Mount what the node needs, and start the holder. Raises StateDirectoryError.
-
-    Control groups are the machine's, and none of them may be changed: containers and crun see none.
+def _set_up(secret: str, group: Path | None) -> None:
+    """Mount what the node needs, and start the holder. Without a delegated group, control groups are the machine's and
+    none of them may be changed: containers and crun see none. Raises StateDirectoryError.
     """
     try:
         kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
-        if Path(_GROUPS).is_dir():
-            kernel.mount("tmpfs", _GROUPS, "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
+        if group is not None:
+            show_group(group)
+        elif GROUPS.is_dir():
+            kernel.mount("tmpfs", str(GROUPS), "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
         kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
         write_namespaces_id(secret)

@@ -59,7 +59,7 @@ def _check_security(attempt: str, request: cri.CreateContainerRequest, machine: 
     check_namespaces(attempt, security.namespace_options, machine, of_sandbox=False)
     check_user(attempt, security)
     if machine.rootless:
-        check_container_without_root(attempt, request.config)
+        check_container_without_root(attempt, request.config, machine)
     check_capabilities(attempt, security.capabilities, machine)
     check_selinux(attempt, security.selinux_options)
     container_apparmor(attempt, security, machine)

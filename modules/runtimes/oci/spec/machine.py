@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from beehive.node_namespaces import GROUPS, delegated_controllers
 from modules.runtimes.oci.spec.capability_names import names_in
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 _APPARMOR: Final = Path("/sys/kernel/security/apparmor/profiles")
 SELINUX: Final = Path("/sys/fs/selinux/enforce")
 """Exists where the kernel has SELinux with a policy."""
@@ -58,11 +58,20 @@ class Machine(Struct, frozen=True, kw_only=True):
     apparmor_profiles: Path | None = None
     """The kernel's list of loaded AppArmor profiles; None where AppArmor is off."""
     rootless: bool = False
-    """Whether edgecore is in the namespaces of an ordinary user, who may change no control group."""
+    """Whether edgecore is in the namespaces of an ordinary user, who may change delegated control groups alone."""
     mountinfo: Path = Path("/proc/self/mountinfo")
     devices: Path = Path("/dev")
     cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of vendors' descriptions of devices (CDI); for a device in both, the last counts."""
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether containers have control groups of their own."""
+        return bool(self.cgroup_controllers) or not self.rootless
+
+    def can_limit(self, controller: str) -> bool:
+        """Return whether limits of a controller can be set; root's limits are not checked before crun sets them."""
+        return controller in self.cgroup_controllers or not self.rootless
 
     @classmethod
     def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True, rootless: bool = False) -> "Machine":
@@ -72,7 +81,7 @@ class Machine(Struct, frozen=True, kw_only=True):
             capabilities=frozenset(names_in(int(_own_status("CapBnd"), 16))),
             known_capabilities=frozenset(names_in((2 << int(Path("/proc/sys/kernel/cap_last_cap").read_text())) - 1)),
             cgroup_layout=layout,
-            cgroup_controllers=frozenset(() if rootless else _controllers(layout)),
+            cgroup_controllers=delegated_controllers() if rootless else frozenset(_controllers(layout)),
             swap_accounting=_has_swap_accounting(layout),
             kernel=kernel_version(uname.release),
             architecture=uname.machine,
@@ -99,14 +108,14 @@ def _own_status(field: str) -> str:
 
 
 def _layout() -> CgroupLayout:
-    if (_CGROUPS / "cgroup.controllers").exists():
+    if (GROUPS / "cgroup.controllers").exists():
         return CgroupLayout.UNIFIED
-    return CgroupLayout.HYBRID if (_CGROUPS / "unified/cgroup.controllers").exists() else CgroupLayout.LEGACY
+    return CgroupLayout.HYBRID if (GROUPS / "unified/cgroup.controllers").exists() else CgroupLayout.LEGACY
 
 
 def _controllers(layout: CgroupLayout) -> Iterator[str]:
     if layout is CgroupLayout.UNIFIED:
-        yield from (_CGROUPS / "cgroup.controllers").read_text().split()
+        yield from (GROUPS / "cgroup.controllers").read_text().split()
         return
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, _, rest = line.partition(":")
@@ -124,9 +133,9 @@ def _has_user_namespaces(release: str) -> bool:
 
 
 def _has_swap_accounting(layout: CgroupLayout) -> bool:
-    """Look at the own group, or at any group below the root: the root of version 2 has no files of limits."""
+    """Look at the mounted group, the own one, or any below the root: the root of version 2 has no files of limits."""
     if layout is not CgroupLayout.UNIFIED:
-        return (_CGROUPS / "memory/memory.memsw.limit_in_bytes").exists()
+        return (GROUPS / "memory/memory.memsw.limit_in_bytes").exists()
     own = Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
-    below = (_CGROUPS / own, *_CGROUPS.glob("*.slice"), *_CGROUPS.glob("kubepods"))
+    below = (GROUPS, GROUPS / own, *GROUPS.glob("*.slice"), *GROUPS.glob("kubepods"))
     return any((group / "memory.swap.max").exists() for group in below)

@@ -97,7 +97,7 @@ def container_mounts(
     is_unified = machine.cgroup_layout is CgroupLayout.UNIFIED
     kept = [
         mount
-        for mount in _kernel_mounts(is_privileged=is_privileged, is_unified=is_unified, has_groups=not machine.rootless)
+        for mount in _kernel_mounts(is_privileged=is_privileged, is_unified=is_unified, has_groups=machine.has_groups)
         if mount["destination"] not in taken and not is_below_any(mount["destination"], taken)
     ]
     users = config.linux.security_context.namespace_options

@@ -64,13 +64,11 @@ def _cpu_problems(resources: cri.LinuxContainerResources) -> Iterator[str]:
 
 
 def container_resources(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
-    """Return OCI's `linux.resources` without devices. A limit of 0 means no limit."""
+    """Return OCI's `linux.resources` without devices, as far as this machine can limit. A limit of 0 means no limit."""
     limits: Json = {}
-    if machine.rootless:
-        return limits
-    if memory := _memory(resources, machine):
+    if machine.can_limit("memory") and (memory := _memory(resources, machine)):
         limits["memory"] = memory
-    if cpu := _cpu(resources):
+    if cpu := _cpu(resources, machine):
         limits["cpu"] = cpu
     if resources.hugepage_limits and "hugetlb" in machine.cgroup_controllers:
         limits["hugepageLimits"] = [
@@ -92,18 +90,20 @@ def _memory(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
     return memory
 
 
-def _cpu(resources: cri.LinuxContainerResources) -> Json:
+def _cpu(resources: cri.LinuxContainerResources, machine: Machine) -> Json:
     cpu: Json = {}
-    if resources.cpu_shares:
-        cpu["shares"] = min(max(resources.cpu_shares, _SHARES[0]), _SHARES[1])
-    if resources.cpu_quota:
-        cpu["quota"] = resources.cpu_quota
-    if resources.cpu_period:
-        cpu["period"] = resources.cpu_period
-    if resources.cpuset_cpus:
-        cpu["cpus"] = resources.cpuset_cpus
-    if resources.cpuset_mems:
-        cpu["mems"] = resources.cpuset_mems
+    if machine.can_limit("cpu"):
+        if resources.cpu_shares:
+            cpu["shares"] = min(max(resources.cpu_shares, _SHARES[0]), _SHARES[1])
+        if resources.cpu_quota:
+            cpu["quota"] = resources.cpu_quota
+        if resources.cpu_period:
+            cpu["period"] = resources.cpu_period
+    if machine.can_limit("cpuset"):
+        if resources.cpuset_cpus:
+            cpu["cpus"] = resources.cpuset_cpus
+        if resources.cpuset_mems:
+            cpu["mems"] = resources.cpuset_mems
     return cpu
 
 

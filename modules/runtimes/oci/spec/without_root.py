@@ -1,6 +1,6 @@
 """What a node without root cannot give to a pod: it is refused with a reason, because it would be missed much later.
 
-Limits of CPU and memory are the exception: nearly every pod has some, and the node says once that they do not count.
+Limits of CPU and memory are the exception: nearly every pod has some, and a node where they do not count says it once.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Final
 
 from beehive.node_namespaces import POD_IDS, POD_ROOT
 from modules.runtimes.engine.errors import WrongStateError
-from modules.runtimes.oci.spec.machine import SELINUX
+from modules.runtimes.oci.spec.machine import SELINUX, Machine
 from protos.cri.v1 import api_pb2 as cri
 
 _LAST_ID: Final = POD_IDS - 1
@@ -35,13 +35,13 @@ def check_sandbox_without_root(attempt: str, options: cri.NamespaceOption) -> No
         raise WrongStateError(attempt, reason, "leave hostUsers: false out")
 
 
-def check_container_without_root(attempt: str, config: cri.ContainerConfig) -> None:
+def check_container_without_root(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:
     """Refuse users, capabilities, profiles, limits and devices that need root. Raises WrongStateError."""
-    for reason, hint in _problems(config):
+    for reason, hint in _problems(config, machine):
         raise WrongStateError(attempt, reason, hint)
 
 
-def _problems(config: cri.ContainerConfig) -> Iterator[tuple[str, str]]:
+def _problems(config: cri.ContainerConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     security = config.linux.security_context
     numbers = (security.run_as_user.value, security.run_as_group.value, *security.supplemental_groups)
     if max(numbers) > _LAST_ID:
@@ -55,8 +55,10 @@ def _problems(config: cri.ContainerConfig) -> Iterator[tuple[str, str]]:
         yield "an AppArmor profile needs root, and this node runs without", "leave appArmorProfile out"
     if security.selinux_options.ByteSize() and SELINUX.exists():
         yield "SELinux labels need root, and this node runs without", "leave seLinuxOptions out"
-    if config.linux.resources.unified:
-        yield "`unified` limits need control groups, which this node has not: it runs without root", "leave them out"
+    for name in config.linux.resources.unified:
+        controller = name.partition(".")[0][:40]
+        if not machine.can_limit(controller):
+            yield f"`unified` limits need the controller {controller}, which this node has not", "leave them out"
     for device in config.devices:
         yield from _closed(device)
 

@@ -5,22 +5,25 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
-from modules.cloud.client.credentials.kubeconfig_source import PERIOD, credential_source
+from modules.cloud.client.credentials.kubeconfig_source import PERIOD, WatchedFile, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
+from modules.cloud.client.http import exchange
 from modules.cloud.client.http.transport import HttpTransport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ExecEntry, ExecVariable, Selected, UserEntry
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.client.transport_errors import KubeCredentialsError, KubeDeadlineError
-from tests.modules.cloud.client.servers import TIMEOUT, Heard, ManualClock, Peer, ScriptedServer, client
+from tests.modules.cloud.client.servers import TIMEOUT, Client, Heard, ManualClock, Peer, ScriptedServer, client
+from tests.support.failing import Failing
 
 V1 = "client.authentication.k8s.io/v1"
 _PLUGIN = """\
@@ -138,6 +141,21 @@ def test_while_a_token_file_is_being_written_the_last_token_counts(tmp_path: Pat
     assert source.current() is first
     file.rmdir()
     file.write_text("second")
+    assert source.current() == RequestCredentials("Bearer second")
+
+
+def test_a_token_file_that_could_not_be_read_is_read_with_the_next_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not only after a minute, as if its new content were known."""
+    file = tmp_path / "token"
+    file.write_text("one")
+    source = source_of(ManualClock(), token_file=str(file))
+    source.current()
+    file.write_text("second")
+    with monkeypatch.context() as failing:
+        failing.setattr(WatchedFile, "_read", Failing(0).call(WatchedFile._read))
+        assert source.current() == RequestCredentials("Bearer one")
     assert source.current() == RequestCredentials("Bearer second")
 
 
@@ -287,7 +305,9 @@ def test_a_plugin_that_hangs_is_killed(tmp_path: Path, closing: bool) -> None:
     """After a minute, or when the client is closed; with its children, which hold its output open."""
     os.mkfifo(tmp_path / "begun")
     script = tmp_path / "hang"
-    script.write_text('#!/bin/sh\nsleep 1000 &\necho > "$1"\nsleep 1000\n')
+    token = {"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "abc"}}
+    answer = f"[ -p \"$1\" ] || {{ echo '{json.dumps(token)}'; exit; }}"
+    script.write_text(f'#!/bin/sh\n{answer}\nsleep 1000 &\necho > "$1"\nsleep 1000\n')
     script.chmod(0o700)
     clock = ManualClock()
     source = source_of(clock, exec=ExecEntry(command=str(script), api_version=V1, args=(str(tmp_path / "begun"),)))
@@ -312,6 +332,19 @@ def test_a_plugin_that_hangs_is_killed(tmp_path: Path, closing: bool) -> None:
     if closing:
         with pytest.raises(KubeCredentialsError, match="the client was closed"):
             source.fetch()
+    else:  # its next run is in time
+        (tmp_path / "begun").unlink()
+        assert fetched(source) == RequestCredentials("Bearer abc")
+
+
+def test_a_plugin_that_has_ended_is_not_killed(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another process' by then."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _signal: killed.append(group))
+    source = source_of(ManualClock(), exec=plugin.entry())
+    source.fetch()
+    source.close()
+    assert killed == []
 
 
 def tokens(peer: Peer, *accepted: str) -> None:
@@ -432,3 +465,82 @@ def test_requests_fail_with_their_plugin() -> None:
         for error in [heard.error() for heard in (api.start(), api.start("/", "POST"))]:
             assert isinstance(error, KubeCredentialsError)
             assert not error.is_unanswered
+
+
+class Refusing:
+    """A source without credentials at first, some of which the server refuses."""
+
+    def __init__(self, *tries: RequestCredentials | KubeCredentialsError) -> None:
+        self._tries = list(tries)
+        self._current: RequestCredentials | None = None
+        self.is_closed = False
+
+    def current(self) -> RequestCredentials | None:
+        """See `CredentialSource`."""
+        return self._current
+
+    def fetch(self) -> None:
+        """Take the next try."""
+        found = self._tries.pop(0)
+        if isinstance(found, KubeCredentialsError):
+            raise found
+        self._current = found
+
+    def refuse(self, _credentials: RequestCredentials) -> bool:
+        """Fetch others."""
+        self._current = None
+        return True
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+@contextmanager
+def refusing(port: int, *tries: RequestCredentials | KubeCredentialsError) -> Iterator[tuple[Client, Refusing]]:
+    """A transport whose credentials come from a `Refusing`, fetched on the transport's own thread."""
+    clock, source = ManualClock(), Refusing(*tries)
+    selected = Selected(where="test", cluster=ClusterEntry(server=f"http://127.0.0.1:{port}"), user=UserEntry())
+    transport = HttpTransport(selected, source, clock, lambda call, _: transport._post(call))
+    yield Client(transport, clock), source
+    transport.close()
+
+
+_NONE: Final = KubeCredentialsError("cannot get credentials for the API server", "config", "of this test")
+
+
+def test_after_credentials_that_could_not_be_had_they_are_fetched_for_the_next_request() -> None:
+    """And closed with the client: a plug-in may be under way."""
+    with (
+        ScriptedServer(lambda peer: tokens(peer, "Bearer a")) as server,
+        refusing(server.port, _NONE, RequestCredentials("Bearer a")) as (api, source),
+    ):
+        assert isinstance(api.start().error(), KubeCredentialsError)
+        assert api.ask() == (200, b"Bearer a")
+        assert not source.is_closed
+    assert source.is_closed
+
+
+def test_a_request_that_was_refused_and_cannot_be_repeated_was_not_carried_out() -> None:
+    """A creation that is known not to have happened may be repeated by its caller."""
+    with (
+        ScriptedServer(tokens) as server,
+        refusing(server.port, RequestCredentials("Bearer a"), _NONE) as (api, _source),
+    ):
+        error = api.start("/", "POST", body=b"{}").error()
+        assert isinstance(error, KubeCredentialsError)
+        assert not error.is_unanswered
+
+
+def test_the_body_of_a_refusal_leaves_the_answer_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two may be as long as one together."""
+    monkeypatch.setattr(exchange, "MAX_BODY", 10)
+
+    def long(peer: Peer) -> None:
+        for status in (401, 200):
+            peer.request()
+            peer.answer(status, b"x" * 9)
+
+    tries = RequestCredentials("Bearer a"), RequestCredentials("Bearer b")
+    with ScriptedServer(long) as server, refusing(server.port, *tries) as (api, _source):
+        assert api.ask() == (200, b"x" * 9)

@@ -4,22 +4,36 @@ import io
 import signal
 import subprocess
 import threading
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from msgspec import structs
 
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.http.selector_thread import SelectorThread
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.kubeconfig.model import ExecEntry
-from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.client.lane_calls import (
+    DEFAULT_LIMITS,
+    CallAnswered,
+    CallFailed,
+    CallSuperseded,
+    LaneFull,
+    RequestLane,
+)
+from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ResponseHead
-from tests.modules.cloud.client.servers import ManualClock
+from tests.modules.cloud.client.servers import ManualClock, Peer, ScriptedServer, client
 from tests.modules.cloud.client.test_credentials import V1, source_of
 from tests.modules.cloud.client.test_kube_client import Thread, Transport
-from tests.support.failing import Failing, PlannedError, census
+from tests.support.failing import Failing, PlannedError, census, left_by_repeating
 from tests.support.patience import PATIENCE
+
+CALL: Final = ApiCall(verb="get", api_version="v1", plural="nodes", name="n1")
 
 
 class Broken(io.BytesIO):
@@ -94,12 +108,96 @@ def test_a_client_goes_on_after_a_function_that_fails() -> None:
     def fails(_end: CallEnd) -> None:
         raise PlannedError
 
-    call = ApiCall(verb="get", api_version="v1", plural="nodes", name="n1")
-    client.call(RequestLane.QUERY, call, fails)
+    client.call(RequestLane.QUERY, CALL, fails)
     _, listener = transport.started[-1]
     listener.on_head(ResponseHead(404))
     listener.on_end()
     with pytest.raises(PlannedError):
         thread.run()
-    client.call(RequestLane.QUERY, call, fails)
+    client.call(RequestLane.QUERY, CALL, fails)
     assert len(transport.started) == 2
+
+
+def test_requests_with_connections_of_their_own_leave_nothing() -> None:
+    """A cloudcore makes some millions in a year; each answer here ends its connection."""
+
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.answer(headers=(("Connection", "close"),))
+
+    with ScriptedServer(once) as server, client(f"http://127.0.0.1:{server.port}") as api:
+
+        def cycle() -> None:
+            assert api.ask() == (200, b"{}")
+            assert api.ask(stream=True) == (200, b"{}")
+            settled = threading.Event()
+            api.transport._post(lambda: api.transport._post(settled.set))
+            assert settled.wait(PATIENCE)
+
+        found = left_by_repeating(cycle, api.transport)
+        assert not [each for each in found if not each.startswith(("open: socket", "thread scripted"))]
+
+
+def test_calls_that_have_ended_leave_nothing() -> None:
+    """With an answer, without one, given up for a newer one, and without room."""
+    simulation = Simulation(1)
+    thread, transport = Thread(simulation.clock), Transport()
+    narrow = {lane: structs.replace(limits, waiting=1) for lane, limits in DEFAULT_LIMITS.items()}
+    client = KubeClient(HttpKubeApi(transport), thread, simulation.clock.random, limits=narrow)
+    ends: list[CallEnd] = []
+
+    def cycle() -> None:
+        for key in ("a", "a", "a", "b"):
+            client.call(RequestLane.POD_STATUS, CALL, ends.append, key=key)
+            client.call(RequestLane.QUERY, CALL, ends.append, key=key)
+        answered = 0
+        while answered < len(transport.started):
+            listener = transport.started[answered][1]
+            if answered % 2:
+                listener.on_head(ResponseHead(404))
+                listener.on_end()
+            else:
+                listener.on_error(OSError("cut"))
+            answered += 1
+            thread.run()
+        transport.started.clear()
+
+    assert not left_by_repeating(cycle, client._then, client._made, client._sent, client._effects, client._lanes._calls)
+    assert {type(each) for each in ends} == {CallAnswered, CallFailed, CallSuperseded, LaneFull}
+
+
+def test_a_client_that_is_closed_by_one_who_hears_an_end_calls_nobody_and_has_no_timer() -> None:
+    """As when the module fails with it: others' calls end at the same moment."""
+    simulation = Simulation(1)
+    thread, ends = Thread(simulation.clock), list[CallEnd]()
+    client = KubeClient(HttpKubeApi(Transport()), thread, simulation.clock.random)
+
+    def then(end: CallEnd) -> None:
+        ends.append(end)
+        client.close()
+
+    limits = DEFAULT_LIMITS[RequestLane.EVENT]
+    for _ in range(limits.in_flight + 2):
+        client.call(RequestLane.EVENT, CALL, then)
+    simulation.run_for(limits.seconds)
+    assert len(ends) == 1
+
+
+def test_a_client_that_is_closed_has_no_timer_and_no_watch() -> None:
+    """A later one with its counters has heard nothing yet."""
+    clock, transport, counters = ManualClock(), Transport(), ApiCounters()
+    for _ in range(2):
+        ends: list[object] = []
+        thread = Thread(clock)
+        client = KubeClient(HttpKubeApi(transport), thread, clock.random, counters)
+        for lane in (RequestLane.EVENT, RequestLane.QUERY):  # the second is to be over earlier
+            client.call(lane, CALL, ends.append)
+        client.watch(Selection(kind=kind_named("Pod")), ends.append, "pod")
+        assert counters.watch("pod").heard_at == 0.0
+        counters.watch("pod").heard_at = 5.0
+        transport.started[-1][1].on_error(OSError("cut"))  # to be listed again
+        thread.run()
+        assert not clock.is_idle
+        client.close()
+        assert clock.is_idle
+    assert transport.cancelled == 2

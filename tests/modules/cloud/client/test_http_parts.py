@@ -197,3 +197,14 @@ def test_few_idle_connections_are_kept() -> None:
     assert pool.expire(1.0 + IDLE_SECONDS) == []
     assert pool.expire(2.0 + IDLE_SECONDS) == ["b"]
     assert [pool.idle(), pool.idle(), pool.idle_until()] == ["c", None, None]
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_connection_that_was_forgotten_is_given_to_nobody(is_idle: bool) -> None:
+    """It is closed; a request that got it would wait for its deadline."""
+    pool: ConnectionPool[Asked, str] = ConnectionPool(1, 1)
+    pool.use("a", Asked())
+    if is_idle:
+        pool.keep("a", 0.0)
+    pool.forget("a")
+    assert (pool.connections(), pool.idle(), pool.idle_until()) == ([], None, None)

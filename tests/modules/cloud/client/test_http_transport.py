@@ -228,6 +228,7 @@ def test_a_paused_stream_is_not_silent() -> None:
         api.clock.go(59.0)
         assert api.ask()[0] == 200
         assert heard.is_silent
+        assert len(started.timers) == 1, "of a watch that lasts for months"
         go_on.set()
         assert heard.next() == b"b"
 

@@ -55,12 +55,14 @@ class Transport:
 
     def __init__(self) -> None:
         self.started: list[tuple[ApiRequest, ResponseListener]] = []
+        self.cancelled = 0
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> Transport:
         self.started.append((request, listener))
         return self
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        self.cancelled += 1
 
     def pause(self) -> None: ...
 
@@ -263,3 +265,19 @@ def test_a_watch_is_read_on_when_half_of_what_waited_was_taken() -> None:
         reading.receive()
         states.append(connection.is_paused)
     assert states == [False] * 4 + [True] * 3 + [False] * 3
+
+
+def test_what_came_for_an_earlier_request_takes_nothing_from_the_next_one() -> None:
+    """Its hand-over was under way when the objects were to be listed again."""
+    thread, transport, told = Thread(), Transport(), list[News]()
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random)
+    client.watch(Selection(kind=kind_named("Pod")), told.append)
+    for lists_again in (True, False):
+        _, page = transport.started[-1]
+        page.on_head(ResponseHead(200))
+        page.on_data(PAGE)
+        page.on_end()
+        if lists_again:
+            client.list_again()
+    thread.run()
+    assert [type(each) for each in told] == [Added, Synced]

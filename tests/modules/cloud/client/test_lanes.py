@@ -1,9 +1,22 @@
 """The lanes of requests: priority, places, order of each object, the newest only, retries, bounds."""
 
+import random
+
 import pytest
 
-from modules.cloud.client.lane_calls import CallAnswered, CallFailed, CallSuperseded, LaneFull, LaneLimits, RequestLane
-from modules.cloud.client.lanes import MAX_ATTEMPTS
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.lane_calls import (
+    Call,
+    CallAnswered,
+    CallFailed,
+    CallSuperseded,
+    LaneDepth,
+    LaneFull,
+    LaneLimits,
+    RequestLane,
+    SendCall,
+)
+from modules.cloud.client.lanes import MAX_ATTEMPTS, RequestLanes
 from tests.modules.cloud.client.lane_traffic import LaneTraffic
 
 LEASE, NODE, POD, QUERY, EVENT = RequestLane
@@ -144,6 +157,28 @@ def test_a_429_without_a_time_pauses_for_a_second() -> None:
     assert (_ended(traffic, first), traffic.wake_at) == (CallSuperseded, 1001)
     traffic.wake()
     assert traffic.sent == [first, second]
+
+
+def test_a_later_429_does_not_shorten_the_pause() -> None:
+    """Calls that were in flight together are refused together, each with a time of its own."""
+    traffic = LaneTraffic()
+    first, second = traffic.submit(QUERY), traffic.submit(QUERY)
+    traffic.answer(first, 429, retry_after=7)
+    traffic.answer(second, 429, retry_after=2)
+    traffic.pass_time(6)
+    assert traffic.flying == []
+    traffic.pass_time(1)
+    assert sorted(traffic.flying) == [first, second]
+
+
+def test_the_lanes_of_a_client_that_is_started_again_are_empty() -> None:
+    """The counters outlive the client that had calls in flight; these would keep their places for ever."""
+    depths = {lane: LaneDepth() for lane in RequestLane}
+    call = Call(number=1, lane=QUERY, call=ApiCall(verb="get", api_version="v1", plural="pods"))
+    for _ in range(3):
+        lanes = RequestLanes(random.Random(0), NARROW, depths)  # noqa: S311 - reproducible on purpose
+        assert SendCall(1, call.call) in lanes.submit(call, 0.0)
+        assert (lanes.in_flight(QUERY), lanes.waiting(QUERY)) == (1, 0)
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 0])

@@ -48,7 +48,7 @@ def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     reflection.answer(page("7", A1, following="t/=1"))
     assert (reflection.index.log, reflection.of(Synced)) == (["Added a ua 1"], [])
     assert _query(reflection.path) | {"limit": "500", "continue": "t/=1"} == _query(reflection.path)
-    reflection.answer(page("7", B1))
+    reflection.answer(page("8", B1))  # of a server without snapshots: it says nothing of the objects before
     assert (reflection.index.log[1:], reflection.of(Synced)) == (["Added b ub 1"], [Synced("7")])
     query = _query(reflection.path)
     assert 300 <= int(query.pop("timeoutSeconds")) <= 600
@@ -344,3 +344,14 @@ def test_a_stopped_reflector_does_nothing_until_it_is_started() -> None:
     reflection.take(reflection.reflector.start(reflection.now))
     reflection.answer(page("5", B1))
     assert reflection.index.log[1:] == ["Added b ub 1", "Deleted a ua 1"]
+
+
+def test_a_reflector_that_was_stopped_does_nothing_until_it_is_started() -> None:
+    """Also when it waited to ask again, and its time comes."""
+    reflection = Reflection()
+    reflection.error()
+    reflection.take(reflection.reflector.stop())
+    reflection.wake()
+    assert reflection.effects == []
+    reflection.take(reflection.reflector.start(reflection.now))
+    assert len(reflection.of(StartRequest)) == 1

@@ -1,6 +1,9 @@
 """The thread of the transport: every posted call is made, from any thread and at any time."""
 
+import selectors
+import socket
 import threading
+from contextlib import ExitStack
 
 from modules.cloud.client.http.selector_thread import SelectorThread
 from tests.support.patience import PATIENCE
@@ -69,3 +72,33 @@ def test_a_call_may_post_another_and_fail() -> None:
     thread.close()
     assert made == ["first", "second", "third"]
     assert not thread.post(lambda: None)
+
+
+def test_a_socket_that_another_one_has_replaced_is_not_watched() -> None:
+    """As when the next address of a host is tried: the number of the former one may be another connection's by then."""
+    told, asked = list[str](), threading.Event()
+
+    class User(_Idle):
+        def on_socket(self, key: str, happened: int) -> None:
+            """Note the data that has come."""
+            told.append(key if happened == selectors.EVENT_READ else "other events")
+            thread.watch(key, None, 0)
+            asked.set()
+
+    thread = SelectorThread[str]("test", User())
+    with ExitStack() as stack:
+        former, its_peer = map(stack.enter_context, socket.socketpair())
+        later, peer = map(stack.enter_context, socket.socketpair())
+
+        def watch() -> None:
+            for each in (former, later):
+                thread.watch("key", each, selectors.EVENT_READ)
+            thread.watch("another", former, selectors.EVENT_READ)
+            thread.watch("another", None, 0)
+            its_peer.send(b"x")
+            peer.send(b"x")
+
+        assert thread.post(watch)
+        assert asked.wait(_PATIENCE)
+        thread.close()
+    assert told == ["key"]

@@ -192,6 +192,22 @@ def history(cloud: Cloud) -> WatchHistory:
     return found
 
 
+def test_each_change_of_another_is_told_from_an_own_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows from it is the other's to do."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        told: list[tuple[str, bool]] = []
+        record = other.transactions._handler.object_changed
+
+        def changed(event: ObjectEvent) -> None:
+            told.append((event.key.name, other.transactions.is_adopting))
+            record(event)
+
+        monkeypatch.setattr(other.transactions._handler, "object_changed", changed)
+        one.apply(pod("first"), pod("second"))
+        other.apply(pod("own"))
+        assert told == [("first", True), ("second", True), ("own", False)]
+
+
 def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:
     with Cloud(url) as cloud:
         cloud.apply(configmap("a"), secret())
@@ -395,8 +411,9 @@ def test_an_object_that_was_replaced_meanwhile_is_another(url: str) -> None:
         assert other.transact() == ["DELETED configmap/default/settings", "ADDED configmap/default/settings"]
 
 
+@pytest.mark.parametrize("keeps_changes", [False, True])
 def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, keeps_changes: bool
 ) -> None:
     module = "modules.cloud.storage.database.database"
     monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
@@ -407,6 +424,10 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         one.delete(SETTINGS)
         for number in range(5):
             one.apply(pod(f"p{number}"))
+        if not keeps_changes:
+            one.transactions.begin()
+            one.database.forget_changes(SETTINGS.kind, one.cluster.storage.version)
+            one.transactions.commit()
         assert other.transact()[0] == "DELETED configmap/default/settings"
         assert [obj["metadata"]["name"] for obj in other.cluster.storage.list(kind_named("Pod"))] == [
             f"p{n}" for n in range(5)

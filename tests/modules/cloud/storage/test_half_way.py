@@ -10,11 +10,15 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from modules.cloud.storage.database.database import Database
+from beehive.trace_context import own_context
+from modules.cloud.storage import transactions
+from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.kept_copy import keep_copy
 from modules.cloud.storage.database.rows import Statement
 from modules.cloud.storage.database.tables import state
+from modules.cloud.storage.object_sync import Holder
 from tests.modules.cloud.storage.test_transactions import SYNC, Core
 from tests.support.descriptors import open_descriptors
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
@@ -115,3 +119,83 @@ def test_claims_that_were_read_in_a_lost_transaction_are_read_again(
     assert one.done == ["n1 is other's"]
     for each in (one, other):
         each.database.close()
+
+
+def test_a_copy_of_a_file_that_fails_leaves_no_descriptor(tmp_path: Path) -> None:
+    """A schema is changed at a start; the next one copies the file again."""
+    engine = make_engine(url_of(str(tmp_path / "db")))
+    with engine.connect() as connection:
+
+        def make(failing: Failing) -> Attempt:
+            def run() -> None:
+                with failing.kernel_calls():
+                    keep_copy(connection, 1, "db")
+
+            return Attempt(run)
+
+        assert fail_at_each_call(make) >= 4
+    engine.dispose()
+
+
+def test_changes_that_could_not_be_taken_over_come_with_the_next_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once: what they have led to had begun a transaction, which is lost with the same fault."""
+    one, other = Core(tmp_path / "db", "one"), Core(tmp_path / "db", "other")
+    other.claim("n1")
+    news = RemoteChanges([], one.mirror.version, sessions=[("n2", Holder("other", 1))])
+    monkeypatch.setattr(one.database, "changes_elsewhere", lambda _reader: news)
+
+    calls: list[object] = []
+
+    def claimed(claims: object) -> None:
+        calls.append(claims)
+        one.database.put_object_sync("n2", "u1", SYNC)
+        raise DatabaseError("read", "the database", "the disk has gone")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(one, "nodes_claimed", claimed)
+        with pytest.raises(DatabaseError):
+            one.transactions.adopt()
+    assert len(calls) == 1
+    one.transactions.abandon()
+    assert not one.transactions.is_under_way
+    one.turn(lambda: None)
+    assert one.done == ["n1 is other's"]
+    for each in (one, other):
+        each.database.close()
+
+
+def test_a_transaction_whose_calls_fail_after_it_leaves_the_cause_of_others_alone(tmp_path: Path) -> None:
+    """Later messages of the module would have the trace of the one that failed."""
+    core, context = Core(tmp_path / "db", "one"), own_context()
+    before, (context.span, context.trace) = (context.span, context.trace), (7, 7)
+    core.transactions.after_commit(Failing(0).step)
+    context.span, context.trace = before
+    with pytest.raises(PlannedError):
+        core.transactions.commit()
+    assert (context.span, context.trace) == before
+    core.turn(lambda: None)
+    core.database.close()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_long_transaction_is_not_the_next_ones_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    """Each message would then have a transaction, and wait for the disk, of its own."""
+    monkeypatch.setattr(transactions, "_MANY", 4)
+    core = Core(tmp_path / "db", "one")
+
+    def work() -> None:
+        core.database.put_object_sync("n1", "u1", SYNC)
+        core.transactions.after_commit(lambda: None)
+
+    for _ in range(2):
+        lengths: list[bool] = []
+        for _ in range(2):
+            core.transactions.attempt(work)
+            lengths.append(core.transactions.is_long)
+        assert lengths == [False, True]
+        core.transactions.abandon() if is_lost else core.transactions.commit()
+    core.database.close()

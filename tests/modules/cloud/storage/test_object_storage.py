@@ -157,6 +157,7 @@ def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one() ->
     earlier = [
         StoredChange(7, key_of(newest), EventType.MODIFIED, body),
         StoredChange(8, key_of(newest), EventType.DELETED, body),
+        StoredChange(9, key_of(newest), EventType.MODIFIED, json.dumps(newest).encode()),
     ]
     storage.adopt([], 9, complete=False, changes=earlier)
     assert storage.drain_events() == []

@@ -152,13 +152,18 @@ def test_a_log_with_a_former_secret_is_truncated_as_soon_as_it_can_be(monkeypatc
     book.database.close()
 
 
-def test_claims_wait_for_the_end_of_the_outer_work(cores: tuple[Core, Core]) -> None:
-    """Work within work, such as an immediate answer."""
+@pytest.mark.parametrize("by_inner", [False, True])
+def test_claims_wait_for_the_end_of_the_outer_work(cores: tuple[Core, Core], *, by_inner: bool) -> None:
+    """Work within work, such as an immediate answer, whichever of the two uses the database first."""
     one, other = cores
     other.claim("n1")
 
+    def write() -> None:
+        one.database.put_object_sync("n1", "u1", SYNC)
+
     def outer() -> None:
-        one.transactions.attempt(lambda: one.database.put_object_sync("n1", "u1", SYNC), begins=False)
+        one.transactions.attempt(write if by_inner else lambda: None, begins=False)
+        write()
         one.done.append("worked")
 
     one.turn(outer, begins=False)
@@ -280,6 +285,12 @@ def test_an_abandoned_transaction_tells_nobody(monkeypatch: pytest.MonkeyPatch) 
     book.put("other", "1")
     book.transactions.commit()
     assert book.calls == ["other 1"]
+    book.put("web", "2")
+    book.transactions.abandon()
+    book.is_full = True
+    book.put("other", "2")
+    book.transactions.commit()  # takes back its own changes, and not those that are gone already
+    assert book.labels == {"other": "1"}
     book.database.close()
 
 

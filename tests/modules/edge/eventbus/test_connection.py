@@ -18,6 +18,7 @@ from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.packets import publish
 from modules.edge.eventbus.session import BrokerSettings, MqttSession
+from tests.support.failing import left_by_repeating
 
 SETTINGS = BrokerSettings("127.0.0.1", 1883, "n1")
 
@@ -135,6 +136,36 @@ def test_while_nothing_is_stored_the_broker_is_dialled_ever_later(broker: Broker
     assert [give_up() for _ in range(3)] == [1, 2, 4]
     broker.accept().stored([])
     assert waits() == 1
+    for _ in range(2):  # a session that lasts begins anew, too, as before
+        broker.accept()
+        broker.run(LONGEST_DELAY + 1)
+        assert waits() == 1
+
+
+def test_sessions_and_publications_that_are_over_leave_nothing(broker: Broker) -> None:
+    """Acknowledged, lost with the connection, and published again; all that is told of earlier sessions is dropped."""
+    done: list[str] = []
+
+    def cycle() -> None:
+        link = broker.accept()
+        for topic in ("a", "b/twin/update/delta", "b/twin/update/delta"):
+            broker.connection.publish(topic, b"x", done.append)
+        broker.run()
+        broker.end()
+        link.published([number for number, _ in broker.published])
+        link.connected()
+        broker.run(LONGEST_DELAY)
+        assert broker.connection.down_for(broker.now) > 0
+        again = broker.accept()
+        again.published([number for number, _ in broker.published])
+        broker.run()
+        broker.end()
+        broker.run(LONGEST_DELAY)
+        broker.published.clear()
+
+    assert not left_by_repeating(cycle, broker.connection)
+    assert len(done) == 3 * 4
+    assert broker.connection.publications.size == 0
 
 
 @pytest.fixture

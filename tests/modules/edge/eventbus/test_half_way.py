@@ -10,9 +10,11 @@ from typing import cast
 
 import pytest
 
-from beehive import RealClock
+from beehive import Message, RealClock
+from beehive.testing import Harness
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.internal_broker import InternalBroker
+from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
 from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
@@ -88,3 +90,19 @@ def test_a_session_that_fails_closes_its_connection(tmp_path: Path, monkeypatch:
         failing.forget()
         assert not census().more_than(before)
         session.close()
+
+
+def test_subscriptions_that_cannot_be_read_are_read_again_a_little_later() -> None:
+    """And not without a pause."""
+    asked: list[float] = []
+    with Harness() as bee:
+
+        def answer(request: Message) -> Message:
+            asked.append(bee.clock.monotonic())
+            return request.error(bee.clock, "the disk has gone", source="metamanager")
+
+        bee.answer("metamanager", answer)
+        bee.add(EventBus, EventBusSettings("n1", None))
+        bee.start()
+        bee.run_for(11.0)
+    assert [round(at - asked[0]) for at in asked] == [0, 5, 10]

@@ -9,6 +9,7 @@ import pytest
 
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import ContainerLog
+from tests.modules.runtimes.shim.test_log_file import FullDisk
 
 TIMES = [f"2026-11-20T05:42:16.00000000{number}Z" for number in range(10)]
 
@@ -174,3 +175,18 @@ def test_no_stream_of_dockers() -> None:
         list(FrameReader().frames(b"HTTP/1.1 200 OK"))
     with pytest.raises(FrameError):
         list(FrameReader().frames(struct.pack(">BxxxI", 1, 1 << 31)))
+
+
+def test_an_entry_that_fits_in_part_is_not_continued_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that is full for a while."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    stream, _ = log.resume()
+    disk = FullDisk(50, monkeypatch)
+    log.write(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} lost\n"))
+    disk.room = 100
+    log.write(stream, frame(f"{TIMES[3]} b\n"))
+    log.close()
+    assert path.read_text().splitlines() == [f"{TIMES[1]} stdout F a", f"{TIMES[3]} stdout F b"]

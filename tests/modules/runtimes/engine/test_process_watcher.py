@@ -3,11 +3,13 @@
 import errno
 import logging
 import os
+import select
 from collections.abc import Iterator
 
 import pytest
 
 from modules.runtimes.engine.process_watcher import ProcessWatcher
+from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 
 
 class Ending:
@@ -76,3 +78,34 @@ def test_other_errors_are_logged_once_and_the_rest_goes_on(
         watcher.settle()
     assert (ending.calls, other.calls) == (1, 1)
     assert caplog.text.count("no longer watched") == 1
+
+
+def test_what_cannot_be_watched_is_closed_and_forgotten(
+    watcher: ProcessWatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's room for watches is shared by all of the user's processes; the next one may have its number."""
+
+    def make(failing: Failing) -> Attempt:
+        monkeypatch.setattr(watcher, "_epoll", failing.calls_of(select.epoll(), "register"))
+        ending = Ending()
+        ending.end()
+
+        def run() -> None:
+            watcher.add(ending)
+            watcher.settle()
+
+        return Attempt(run, (watcher,), is_repeatable=False)
+
+    assert fail_at_each_call(make) == 1
+
+
+def test_a_watcher_that_stops_closes_what_it_has() -> None:
+    """The containers go on, and the next edgecore watches them."""
+    before, watcher = census(), ProcessWatcher()
+    endings = [Ending() for _ in range(2)]
+    for each in endings:
+        watcher.add(each)
+        each.end()
+    watcher.stop()
+    assert [each.calls for each in endings] == [0, 0]
+    assert not census().more_than(before)

@@ -1,7 +1,8 @@
 """A kill or a power cut at each step of what the state directory writes."""
 
 import os
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ from modules.runtimes.engine.state import (
     write_record_soon,
 )
 from protos.cri.v1 import api_pb2 as cri
-from tests.support.crash import Crash, crash_after
 from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.power_cuts import Cut, Loss, Promise, after_each_cut
 
 FIRST, SECOND = (SandboxRecord(created_at=number, ip="127.0.0.1", boot_id=BootId("b")) for number in (1, 2))
 SUBDIRECTORIES = ("work", "root")
@@ -40,134 +41,94 @@ def make(state: StateDirectory, name: str = "a") -> None:
     state.journal.flush()
 
 
-class Disk:
-    """What a power cut leaves of files: what was flushed; of others nothing, or their names."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._flushed: dict[int, int] = {}
-        for name in ("fsync", "fdatasync"):
-            monkeypatch.setattr(os, name, self._flush)
-
-    def cut(self, root: Path, *, loses_names: bool) -> None:
-        """Lose what was not flushed."""
-        for path in [path for path in root.rglob("*") if path.is_file()]:
-            found = path.stat()
-            flushed = self._flushed.get(found.st_ino, 0)
-            if flushed == 0 and loses_names:
-                path.unlink()
-            elif flushed < found.st_size:
-                os.truncate(path, flushed + (found.st_size - flushed) // 2 if flushed else 0)
-
-    def _flush(self, descriptor: int) -> None:
-        found = os.fstat(descriptor)
-        self._flushed[found.st_ino] = found.st_size
+@pytest.fixture
+def boot(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The machine's boot."""
+    found = ["first"]
+    monkeypatch.setattr(state_module, "current_boot_id", lambda: found[0])
+    return found
 
 
-@pytest.mark.parametrize("loses_names", [True, False])
-@pytest.mark.parametrize("loses_directories", [True, False])
-def test_a_power_cut_at_any_step_loses_nothing_that_was_promised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, loses_names: bool, loses_directories: bool
-) -> None:
+@contextmanager
+def used(root: Path) -> Iterator[StateDirectory]:
+    """The state directory of an edgecore, until that ends or is killed."""
+    state = StateDirectory(root)
+    try:
+        yield state
+    finally:
+        state.release()
+
+
+def test_a_cut_at_any_step_loses_nothing_that_was_promised(tmp_path: Path, boot: list[str]) -> None:
     """A sandbox becomes durable with its first container. What was not promised is whole, or it is set aside."""
-    disk, boot = Disk(monkeypatch), ["first"]
-    monkeypatch.setattr(state_module, "current_boot_id", lambda: boot[0])
     changed = a_request()
     changed.config.metadata.attempt = 1
-    promised: list[cri.CreateContainerRequest] = []
 
-    def life(state: StateDirectory) -> None:
-        publish(state.journal, state.sandboxes / "s", cri.RunPodSandboxRequest(), FIRST)
-        write_record_soon(state.sandboxes / "s" / RECORD, SECOND)
+    def life(promise: Promise) -> None:
+        with used(tmp_path) as state:
+            publish(state.journal, state.sandboxes / "s", cri.RunPodSandboxRequest(), FIRST)
+            write_record_soon(state.sandboxes / "s" / RECORD, SECOND)
+            make(state)
+            promise("made")
+            write_container_request(state.journal, state.containers / "a", changed)
+            promise("changed")
+
+    def check(cut: Cut) -> None:
+        boot[0] = "first" if cut.loss is Loss.NOTHING else "second"
+        with used(tmp_path) as state:
+            if cut.promised:
+                assert read_record(state.sandboxes / "s" / RECORD, SandboxRecord) in (FIRST, SECOND)
+                assert read_record(state.containers / "a" / RECORD, SandboxRecord) == FIRST
+                read = read_container_request(state.containers / "a")
+                assert read == changed or (read == a_request() and "changed" not in cut.promised)
+
+    assert after_each_cut(tmp_path, life, check) > 12
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_is_removed_stays_removed(tmp_path: Path, boot: list[str], *, is_damaged: bool) -> None:
+    """After a kill at any step of the removal, and a later power cut; so does what is set aside."""
+    with used(tmp_path) as state:
         make(state)
-        promised.append(a_request())
-        write_container_request(state.journal, state.containers / "a", changed)
-        promised.append(changed)
 
-    has_ended, steps = False, 0
-    while not has_ended:
-        root, boot[0] = tmp_path / str(steps), "first"
-        promised.clear()
-        state = StateDirectory(root)
-        try:
-            with crash_after(steps):
-                life(state)
-            has_ended = True
-        except Crash:
-            steps += 1
-        state.release()
-        disk.cut(root, loses_names=loses_names)
-        if loses_directories:
-            for directory in ("sandboxes", "containers"):
-                shutil.rmtree(root / directory)
+    def life(promise: Promise) -> None:
         boot[0] = "second"
-        state = StateDirectory(root)
-        if promised:
-            assert read_record(state.sandboxes / "s" / RECORD, SandboxRecord) in (FIRST, SECOND), steps
-            assert read_record(state.containers / "a" / RECORD, SandboxRecord) == FIRST, steps
-            read = read_container_request(state.containers / "a")
-            assert read in (promised[-1], changed), steps
-        state.release()
-    assert steps > 12
-
-
-def test_what_is_removed_stays_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a kill at any step of the removal, and a later power cut."""
-    boot = ["first"]
-    monkeypatch.setattr(state_module, "current_boot_id", lambda: boot[0])
-    has_ended, steps = False, 0
-    while not has_ended:
-        root, boot[0] = tmp_path / str(steps), "first"
-        state = StateDirectory(root)
-        make(state)
-        state.release()
-        boot[0] = "second"
-        state = StateDirectory(root)
-        try:
-            with crash_after(steps):
+        with used(tmp_path) as state:
+            if is_damaged:
+                state.set_aside(state.containers / "a", "of this test")
+            else:
                 discard(state.journal, state.containers / "a")
-            has_ended = True
-        except Crash:
-            steps += 1
-        state.release()
-        state = StateDirectory(root)
-        for entry in entries(state.containers):
-            discard(state.journal, entry)
-        state.release()
-        boot[0] = "third"
-        state = StateDirectory(root)
-        assert entries(state.containers) == [], steps
-        state.release()
-    assert steps > 1
+            promise("removed")
+
+    def check(cut: Cut) -> None:
+        for boot[0] in ("second", "third"):
+            with used(tmp_path) as state:
+                assert (boot[0] == "second" and not cut.promised) or entries(state.containers) == []
+                for entry in entries(state.containers):
+                    discard(state.journal, entry)
+
+    assert after_each_cut(tmp_path, life, check, losses=(Loss.NOTHING,)) > 1
 
 
 def test_a_container_is_whole_or_absent_after_a_kill_at_any_step(tmp_path: Path) -> None:
     """While it is made, and while it is removed."""
 
-    def life(state: StateDirectory) -> None:
-        make(state)
-        discard(state.journal, state.containers / "a")
+    def life(_promise: Promise) -> None:
+        with used(tmp_path) as state:
+            make(state)
+            discard(state.journal, state.containers / "a")
 
-    has_ended, steps = False, 0
-    while not has_ended:
-        root = tmp_path / str(steps)
-        state = StateDirectory(root)
-        try:
-            with crash_after(steps):
-                life(state)
-            has_ended = True
-        except Crash:
-            steps += 1
-        state.release()
-        state = StateDirectory(root)
-        for entry in entries(state.containers):
-            assert read_record(entry / RECORD, SandboxRecord) == FIRST, steps
-            assert read_container_request(entry) == a_request(), steps
-            assert sorted(os.listdir(entry)) == sorted([RECORD, REQUEST, *SUBDIRECTORIES]), steps  # noqa: PTH208
-        assert not [path for path in state.containers.iterdir() if path.name.startswith(".")], steps
-        discard(state.journal, state.containers / "a")
-        make(state)
-        state.release()
-    assert steps > 8
+    def check(_cut: Cut) -> None:
+        with used(tmp_path) as state:
+            for entry in entries(state.containers):
+                assert read_record(entry / RECORD, SandboxRecord) == FIRST
+                assert read_container_request(entry) == a_request()
+                assert sorted(os.listdir(entry)) == sorted([RECORD, REQUEST, *SUBDIRECTORIES])  # noqa: PTH208
+            assert not [path for path in state.containers.iterdir() if path.name.startswith(".")]
+            discard(state.journal, state.containers / "a")
+            make(state)
+
+    assert after_each_cut(tmp_path, life, check, losses=(Loss.NOTHING,)) > 8
 
 
 def test_a_failed_step_of_a_publication_leaves_no_container_and_no_descriptor(tmp_path: Path) -> None:

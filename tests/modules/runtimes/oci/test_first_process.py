@@ -1,12 +1,14 @@
 """Which signals the first process of a container would notice, by its /proc/PID/status."""
 
+import os
 import re
 import signal
 from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.first_process import notices
+from modules.runtimes.oci.first_process import FirstProcess, notices
+from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 
 _STATUS = "Name:\tsh\nNSpid:\t{pids}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n"
 _TERM = 1 << (signal.SIGTERM - 1)
@@ -44,3 +46,23 @@ def test_this_process_notices_by_default() -> None:
     as_first = re.sub(rb"\nNSpid:[^\n]*", b"\nNSpid:\t4711\t1", status)
     assert notices(as_first, signal.SIGINT) is (signal.SIGINT in blocked or caught is not signal.SIG_DFL)
     assert notices(b"", signal.SIGINT)
+
+
+def test_a_process_that_cannot_be_looked_at_is_not_held() -> None:
+    """At the start of an edgecore it is tried again; the descriptor would stay."""
+
+    def make(failing: Failing) -> Attempt:
+        found: list[FirstProcess] = []
+
+        def run() -> None:
+            with failing.kernel_calls():
+                first = FirstProcess.of(os.getpid(), "no group", os.getppid())
+            assert first is not None
+            found.append(first)
+
+        return Attempt(run, undo=lambda: found.pop().close())
+
+    assert fail_at_each_call(make) >= 2
+    before = census()
+    assert FirstProcess.of(os.getpid(), "no group", os.getpid()) is None
+    assert not census().more_than(before)

@@ -33,12 +33,35 @@ def test_a_container_without_a_log_writes_to_no_file() -> None:
     log.reopen()
 
 
-def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The container goes on."""
+class FullDisk:
+    """A disk with room for some bytes, which takes a few at a time.
+
+    Args:
+        room: bytes.
+        monkeypatch: of the test.
+    """
+
+    def __init__(self, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room = room
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Write what there is room for, as write(2)."""
+        written = min(3, self.room, len(data))
+        if not written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= written
+        return self._write(descriptor, data[:written])
+
+
+@pytest.mark.parametrize("room", range(13))
+def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """The container goes on, and no line is continued by the next one that there is room for."""
     log = LogFile(str(tmp_path / "log"))
-
-    def is_full(_descriptor: int, _data: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", is_full)
-    log.write(b"lost\n")
+    disk = FullDisk(room, monkeypatch)
+    log.write(b"first\nlost\n")
+    disk.room = 100
+    log.write(b"later\n")
+    kept = [b"first\n", b"lost\n"][: (room >= 6) + (room >= 11)]
+    assert (tmp_path / "log").read_bytes() == b"".join([*kept, b"later\n"])

@@ -137,6 +137,12 @@ BROKEN = {
         "systemd ends containers when eve logs out",
         Level.WARNING,
     ),
+    "not delegated": Broken(
+        {"rootless": RootlessNeeds(user="eve", unlimited=Shortage("cpu", "systemd delegates it not", "printf"))},
+        "cgroups",
+        "limits of cpu are not enforced: systemd delegates it not",
+        Level.WARNING,
+    ),
     "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
     "no conmon": Broken({"oci": OciNeeds(conmon=False)}, "conmon", "a shim of edgecore's own", Level.WARNING),
     "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),

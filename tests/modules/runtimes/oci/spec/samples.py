@@ -38,6 +38,8 @@ UNIFIED = Machine(
 """A machine of today with root's full capabilities."""
 ROOTLESS = structs.replace(UNIFIED, cgroup_layout=CgroupLayout.LEGACY, cgroup_controllers=frozenset(), rootless=True)
 """The same for an ordinary user."""
+DELEGATED = structs.replace(UNIFIED, cgroup_controllers=frozenset(("cpu", "memory", "pids")), rootless=True)
+"""The same with the controllers that systemd delegates to users."""
 
 FILES = SandboxFiles(Path("/sb/hostname"), Path("/sb/hosts"), Path("/sb/resolv.conf"), Path("/sb/shm"))
 PATHS = NamespacePaths(network=Path("/ns/net"), ipc=Path("/ns/ipc"), uts=Path("/ns/uts"), pid=Path("/proc/7/ns/pid"))

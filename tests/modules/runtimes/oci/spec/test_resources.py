@@ -21,7 +21,18 @@ from modules.runtimes.oci.spec import (
 )
 from modules.runtimes.oci.spec.machine import kernel_version
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.oci.spec.samples import FILES, ID, IMAGE, PATHS, UNIFIED, linux, request, translated
+from tests.modules.runtimes.oci.spec.samples import (
+    DELEGATED,
+    FILES,
+    ID,
+    IMAGE,
+    PATHS,
+    ROOTLESS,
+    UNIFIED,
+    linux,
+    request,
+    translated,
+)
 
 _LEGACY = replace(
     UNIFIED, cgroup_layout=CgroupLayout.LEGACY, cgroup_controllers=frozenset(("cpu", "memory")), swap_accounting=False
@@ -55,6 +66,14 @@ def test_limits(tmp_path: Path) -> None:
         assert _resources(tmp_path, cri.LinuxContainerResources(cpu_shares=shares)) == {"cpu": {"shares": bounded}}
     unified = cri.LinuxContainerResources(unified={"memory.high": "900"})
     assert _resources(tmp_path, unified) == {"unified": {"memory.high": "900"}}
+
+
+def test_limits_without_root(tmp_path: Path) -> None:
+    """crun would fail at a file of a controller that is not delegated."""
+    memory, cpu = {"limit": 1000, "swap": 1000}, {"shares": 512, "quota": 5000, "period": 100_000}
+    assert _resources(tmp_path, _LIMITS, DELEGATED) == {"memory": memory, "cpu": cpu}
+    assert _resources(tmp_path, _LIMITS, replace(DELEGATED, cgroup_controllers=frozenset(("cpu",)))) == {"cpu": cpu}
+    assert _resources(tmp_path, _LIMITS, ROOTLESS) == {}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from modules.runtimes.engine.errors import WrongStateError
 from modules.runtimes.oci.spec import without_root
 from modules.runtimes.oci.spec.without_root import check_container_without_root, check_sandbox_without_root
 from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.oci.spec.samples import DELEGATED, ROOTLESS
 
 _PROFILE = cri.SecurityProfile
 _ATTEMPT = 'create container "main"'
@@ -35,7 +36,7 @@ _REFUSED = {
     "ambient": (_security(capabilities=cri.Capability(add_ambient_capabilities=["IPC_LOCK"])), "IPC_LOCK acts on"),
     "appArmorProfile": (_security(apparmor=_PROFILE(profile_type=_PROFILE.RuntimeDefault)), "AppArmor profile needs"),
     "seLinuxOptions": (_security(selinux_options=cri.SELinuxOption(level="s0")), "SELinux labels need root"),
-    "unified": (cri.ContainerConfig(linux=_UNIFIED), "`unified` limits need control groups"),
+    "unified": (cri.ContainerConfig(linux=_UNIFIED), "need the controller memory, which this node has not"),
 }  # fmt: skip
 _ALLOWED = {
     "the last user": _security(run_as_user=cri.Int64Value(value=65535), supplemental_groups=[0, 65535]),
@@ -60,19 +61,28 @@ def _selinux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_needs_root_is_refused(config: cri.ContainerConfig, words: str) -> None:
     """With the reason, and never ignored."""
     with pytest.raises(WrongStateError, match=words):
-        check_container_without_root(_ATTEMPT, config)
+        check_container_without_root(_ATTEMPT, config, ROOTLESS)
 
 
 @pytest.mark.parametrize("config", _ALLOWED.values(), ids=_ALLOWED)
 def test_what_needs_no_root_is_not(config: cri.ContainerConfig) -> None:
     """It counts in the pod's own namespaces; limits of memory are ignored, and the node says so."""
-    check_container_without_root(_ATTEMPT, config)
+    check_container_without_root(_ATTEMPT, config, ROOTLESS)
+
+
+def test_unified_limits_of_delegated_controllers() -> None:
+    """Those of others are refused by name, and so are files that limit nothing."""
+    check_container_without_root(_ATTEMPT, cri.ContainerConfig(linux=_UNIFIED), DELEGATED)
+    for name in ("cpuset.cpus", "io.weight", "cgroup.freeze"):
+        linux = cri.LinuxContainerConfig(resources=cri.LinuxContainerResources(unified={name: "1"}))
+        with pytest.raises(WrongStateError, match=f"the controller {name.partition('.')[0]}, which this node has not"):
+            check_container_without_root(_ATTEMPT, cri.ContainerConfig(linux=linux), DELEGATED)
 
 
 def test_labels_where_there_is_no_selinux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """They are left out, as on root's node."""
     monkeypatch.setattr(without_root, "SELINUX", tmp_path / "none")
-    check_container_without_root(_ATTEMPT, _REFUSED["seLinuxOptions"][0])
+    check_container_without_root(_ATTEMPT, _REFUSED["seLinuxOptions"][0], ROOTLESS)
 
 
 @pytest.mark.parametrize(("kind", "words"), [("pid", "hostPID needs root"), ("ipc", "hostIPC needs root")])
@@ -101,9 +111,9 @@ def test_a_device_of_a_group_of_the_machine(
     config = cri.ContainerConfig(devices=[cri.Device(host_path=str(device), permissions=permissions)])
     if is_refused:
         with pytest.raises(WrongStateError, match=f"is closed to the pod.*setfacl --modify u:100000:rw {device}"):
-            check_container_without_root(_ATTEMPT, config)
+            check_container_without_root(_ATTEMPT, config, ROOTLESS)
     else:
-        check_container_without_root(_ATTEMPT, config)
+        check_container_without_root(_ATTEMPT, config, ROOTLESS)
 
 
 def test_a_device_with_an_acl_is_let_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,4 +122,4 @@ def test_a_device_with_an_acl_is_let_through(tmp_path: Path, monkeypatch: pytest
     device.touch()
     device.chmod(0o660)
     monkeypatch.setattr(os, "listxattr", lambda _: ["system.posix_acl_access"])
-    check_container_without_root(_ATTEMPT, cri.ContainerConfig(devices=[cri.Device(host_path=str(device))]))
+    check_container_without_root(_ATTEMPT, cri.ContainerConfig(devices=[cri.Device(host_path=str(device))]), ROOTLESS)

@@ -1,0 +1,87 @@
+"""The control groups that an ordinary user's node gets from the user's systemd."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.oci.rootless.delegation import WANTED, delegated_group, undelegated
+
+_PROGRAMS = ("systemd-run", "busctl")
+
+
+class Machine:
+    """A machine of control groups v2, whose systemd delegates what pods need to this user."""
+
+    def __init__(self, top: Path) -> None:
+        user = os.getuid()
+        self.groups, self.runtime, self.searched = top / "cgroup", top / "run", top / "bin"
+        self.manager = self.groups / f"user.slice/user-{user}.slice/user@{user}.service"
+        for each in (self.manager, self.runtime / str(user), self.searched):
+            each.mkdir(parents=True)
+        (self.groups / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+        (self.manager / "cgroup.procs").touch()
+        self.delegate("cpu memory pids")
+        self.bus = self.runtime / str(user) / "bus"
+        self.bus.touch()
+        for name in _PROGRAMS:
+            (self.searched / name).touch(mode=0o755)
+
+    def delegate(self, controllers: str) -> None:
+        """Let the user have controllers."""
+        (self.manager / "cgroup.controllers").write_text(f"{controllers}\n")
+
+    def gap(self) -> tuple[tuple[str, ...], str, str]:
+        """What is not enforced, why, and the command."""
+        found = undelegated(self.groups, self.runtime, str(self.searched))
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_all_is_there(machine: Machine) -> None:
+    assert undelegated(machine.groups, machine.runtime, str(machine.searched)) is None
+
+
+def test_version_1(machine: Machine) -> None:
+    """Its groups are root's alone."""
+    (machine.groups / "cgroup.controllers").unlink()
+    limits, reason, remedy = machine.gap()
+    assert (limits, remedy) == (WANTED, "systemd.unified_cgroup_hierarchy=1 on the kernel's command line")
+    assert "control groups v1" in reason
+
+
+def test_no_systemd_of_the_user(machine: Machine) -> None:
+    """As in a program that cron or `su` has started: lingering starts one."""
+    shutil.rmtree(machine.manager)
+    assert machine.gap() == (WANTED, "no systemd of this user runs", "loginctl enable-linger")
+
+
+@pytest.mark.parametrize("missing", ["bus", *_PROGRAMS])
+def test_a_systemd_that_cannot_be_asked(machine: Machine, missing: str) -> None:
+    (machine.bus if missing == "bus" else machine.searched / missing).unlink()
+    assert machine.gap() == (
+        WANTED, "this user's systemd cannot be asked", "apt-get install systemd dbus-user-session",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"), [("memory pids", ("cpu",)), ("pids", ("cpu", "memory")), ("", WANTED), ("io", WANTED)]
+)
+def test_controllers_that_are_not_delegated(machine: Machine, given: str, missing: tuple[str, ...]) -> None:
+    """By name, with the one command that brings them: older distributions keep `cpu` back."""
+    machine.delegate(given)
+    limits, reason, remedy = machine.gap()
+    assert (limits, reason) == (missing, f"systemd does not delegate {' and '.join(missing)} to users")
+    assert r"printf '[Service]\nDelegate=cpu memory pids\n' > /etc/systemd/system/user@.service.d/" in remedy
+
+
+def test_a_node_that_has_begun_without_groups_goes_on_without(tmp_path: Path) -> None:
+    """Its containers are in none, and crun would look for theirs."""
+    assert delegated_group(tmp_path / "oci-scope", anew=False) is None
+    assert list(tmp_path.iterdir()) == []
