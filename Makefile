@@ -144,7 +144,7 @@ chaos: install
 COUNT ?= 1000
 SEED ?= 1
 upgrades: install
-	$(BIN)/python -m tests.chaos.upgrades --count $(COUNT) --seed $(SEED) $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.chaos.upgrades --count $(COUNT) --seed $(SEED) $(ARGS)
 
 lives: install
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.lives --seed $$(date +%s) $(ARGS)

@@ -19,6 +19,7 @@ linear in the object and the patch, but for sorting, as nodes choose the length 
 """
 
 from collections.abc import Hashable
+from itertools import repeat
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -142,7 +143,8 @@ def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list
 
 def _check_order(new: list[Any], order: list[Any], merge_key: str) -> None:
     """Check that the order of a directive has the patch's elements, one after the other."""
-    if not new:
+    keys = _texts_of(new, merge_key)
+    if not new or (keys is not None and keys == _texts_of(order, merge_key)):
         return
     elements = [each for each in new if not merge_key or _object(each).get(_PATCH) != _DELETE]
     at = place = 0
@@ -213,10 +215,14 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
     if is_replaced:
         return _Elements(_arranged(_Elements(_stored(elements), elements), [], key), old)
     merged = [each for each in old if not removed or key not in each or _identity(each[key]) not in removed]
-    places = _first_places(_keys_of(merged, key))
+    keys, given = _keys_of(merged, key), _keys_of(elements, key)
+    if keys == given and len({*keys}) == len(keys):  # as the conditions of most statuses
+        merged = [*map(merge_strategic, merged, elements, repeat(field.schema))]
+        return _Elements(merged, merged[: len(old)])
+    places = _first_places(keys)
     kept = merged[:]
-    for each in elements:
-        at = places.setdefault(_key_of(each, key), len(merged))
+    for identity, each in zip(given, elements, strict=True):
+        at = places.setdefault(identity, len(merged))
         if at < len(merged):
             merged[at] = merge_strategic(merged[at], each, field.schema)
         else:
@@ -277,14 +283,20 @@ def _first_places(identities: list[Hashable]) -> dict[Hashable, int]:
 
 
 def _keys_of(elements: list[Any], merge_key: str) -> list[Hashable]:
-    """Return what makes each element of a list the same as another; in most lists, these are texts."""
+    """Return what makes each element of a list the same as another."""
+    texts = _texts_of(elements, merge_key)
+    return [_key_of(each, merge_key) for each in elements] if texts is None else texts
+
+
+def _texts_of(elements: list[Any], merge_key: str) -> list[Hashable] | None:
+    """Return the keys of a list's elements, if all are texts, as in most lists; otherwise None."""
     if not merge_key:
         keys = elements
     elif {*map(type, elements)} <= {dict}:
         keys = [*map(methodcaller("get", merge_key), elements)]
     else:
-        keys = [None]
-    return keys if {*map(type, keys)} <= {str} else [_key_of(each, merge_key) for each in elements]
+        return None
+    return keys if {*map(type, keys)} <= {str} else None
 
 
 def _lacks(element: Any, merge_key: str) -> bool:

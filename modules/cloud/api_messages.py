@@ -8,7 +8,7 @@ from typing import Final
 MODULE: Final = "apiserver"
 """Name and group of the module that runs the embedded API server."""
 SOURCE: Final = "control"
-"""`route.source` of an administrator's requests, and the group that receives all changes of objects."""
+"""`route.source` of an administrator's requests."""
 RESOURCE: Final = "cloudcore/objects"
 
 
@@ -28,4 +28,4 @@ class Verb(StrEnum):
     TOKEN_OBJECTS = "tokenobjects"  # noqa: S105 - no token
     """The objects that a token is bound to, as `BoundObjects`; the answer: whether one of them was deleted."""
     CHANGED = "changed"
-    """To `control`: the changed objects of a transaction, as `ObjectChanges`."""
+    """Of edgecontroller to devicecontroller: changed Devices and DeviceModels of a cluster, as `ObjectChanges`."""

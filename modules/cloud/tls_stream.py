@@ -8,6 +8,8 @@ from beehive.sockets.tls import peer_certificate
 
 _RECORD: Final = 16 * 1024
 """Bytes that one TLS record carries at most."""
+_LEAST: Final = 1024
+"""Bytes that are read at least, if they are there."""
 
 
 class TlsStream:
@@ -40,7 +42,8 @@ class TlsStream:
             if not self.is_established:
                 self._tls.do_handshake()
                 self.is_established = True
-            while part := self._tls.read(_RECORD):
+            size = min(_RECORD, max(len(data), _LEAST))  # as many are allocated
+            while part := self._tls.read(size):
                 plain += part
                 if not (self._incoming.pending or self._tls.pending()):  # a read that has to wait raises an exception
                     return bytes(plain)

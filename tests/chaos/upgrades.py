@@ -1,10 +1,12 @@
 """`make upgrades`: an installed node with pods changes its version again and again, and is killed at random steps.
 
-`python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci]`: so many upgrades
-and ways back of a connected node on each runtime. The ordering command, the updater or the launcher is killed after a
-step that is drawn, alone or with edgecore; one in four is killed once more while it goes on, and one in ten leads to a
-version that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut
-on each: the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too.
+`python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci] [--beds N]`: so many
+upgrades and ways back of connected nodes on each runtime, up to 50 of each node, several nodes side by side. The
+ordering command, the updater or the launcher is killed after a step that is drawn, alone or with edgecore; one in four
+is killed once more while it goes on, and one in ten leads to a version that does not start. Meanwhile objects change at
+the cloud, and pods come and go. Then so many with a power cut on each: the node and its installation are on a file
+system whose disk keeps what was flushed, and the pods end, too. A campaign that fails is printed, and the others go on.
+All files are in memory: what a disk has is what was flushed to it, however fast it is.
 """
 
 import argparse
@@ -15,8 +17,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,14 +45,17 @@ from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest, RuntimeUn
 from tests.modules.processes.edgecore.upgrade.releases import DOES_NOT_START, GOOD, KEY, make_bundle
 from tests.modules.runtimes.oci.node import reason_missing
 from tests.packaging.bundle import public_key
+from tests.support.directories import AT_END, memory_parent
 from tests.support.killed_steps import Steps
 from tests.support.leftovers import unmount_under
 from tests.support.patience import PATIENCE
 
 _GOOD: Final = ("1.0.0", "1.0.1")
 _BAD: Final = "2.0.0"
-_FIRST_STEPS: Final = 150
-"""Steps from which kills are drawn until an upgrade has shown how many there are."""
+_FIRST_STEPS: Final = 60
+"""Steps from which kills are drawn until an upgrade of the kind has shown how many there are."""
+_SLICE: Final = 50
+"""The most upgrades of one node."""
 _EARLIER: Final = "an earlier run of the kernel"
 _DISK_BYTES: Final = 768 << 20
 _MOUNT: Final = "loop,noauto_da_alloc,data=writeback,commit=300"
@@ -78,10 +86,15 @@ class UpgradedNode(Edge):
             self._run(*self.order(_GOOD[0])).wait()
         self._run(str(self.installation.launcher), "run", "--config", str(self.file))
 
+    def has(self, version: str) -> bool:
+        """Return whether a version is in the installation."""
+        return (self.installation.versions / version).exists()
+
     def order(self, version: str) -> list[str]:
         """Return the command that leads to a version."""
-        is_here = (self.installation.versions / version).exists()
-        words = ["rollback", version] if is_here else ["upgrade", str(self.bundles[version]), "--allow-downgrade"]
+        words = (
+            ["rollback", version] if self.has(version) else ["upgrade", str(self.bundles[version]), "--allow-downgrade"]
+        )
         words += ["--config", str(self.file), "--installation", str(self.installation.root), "--replay-seconds", "0"]
         words += ["--within", f"{20 if version == _BAD else PATIENCE:.0f}", "--steady", "1"]
         return [sys.executable, "-m", "tests.support.killed_steps", str(self.steps.file), *words]
@@ -182,8 +195,8 @@ def run(seed: int, count: int, pods: int, *, oci: bool = False, power: bool = Fa
         AssertionError: neither version runs, a container was restarted, or a change was lost or applied twice.
     """
     with ExitStack() as stack:
-        runtime: RuntimeUnderTest = stack.enter_context(OciUnderTest()) if oci else EmbeddedUnderTest()
-        campaign = _Campaign(Machine(runtime), runtime, seed, pods, power=power)
+        runtime = stack.enter_context(OciUnderTest()) if oci else EmbeddedUnderTest()
+        campaign = _Campaign(Machine(runtime, memory_parent()), runtime, seed, pods, power=power)
         try:
             return campaign.run(count)
         except BaseException:
@@ -194,8 +207,11 @@ def run(seed: int, count: int, pods: int, *, oci: bool = False, power: bool = Fa
 
 
 class _Campaign:
-    def __init__(self, machine: Machine, runtime: RuntimeUnderTest, seed: int, pods: int, *, power: bool) -> None:
+    def __init__(
+        self, machine: Machine, runtime: EmbeddedUnderTest | OciUnderTest, seed: int, pods: int, *, power: bool
+    ) -> None:
         self.machine = machine
+        self._runtime = runtime
         self._power = power
         self._what = f"{runtime.endpoint}, {pods} pods"
         self._seed, self._draw = seed, random.Random(f"{seed} upgrades")  # noqa: S311 - reproducible on purpose
@@ -209,7 +225,8 @@ class _Campaign:
         self._edge = machine.edge = UpgradedNode(machine.directory, runtime)
         self._names = [f"p{number}" for number in range(pods)]
         self._version = self._kills = self._cuts = 0
-        self._most_steps = 0
+        self._steps: dict[tuple[bool, bool], int] = {}
+        """Of upgrades that were not killed, by whether the version is there already and whether it is bad."""
         self._containers: dict[str, str] = {}
         self._ends = dict.fromkeys((Phase.COMMITTED, Phase.ROLLED_BACK, None), 0)
 
@@ -221,12 +238,10 @@ class _Campaign:
         self._containers = dict.fromkeys(self._names, "") if self._power else self._running()
         for number in range(count):
             self._upgrade(number)
-            if count >= 20 and number % 10 == 9:
-                sys.stdout.write(f"{number + 1} upgrades\n")
-                sys.stdout.flush()
         self._check(count)
         ends = self._ends[Phase.COMMITTED], self._ends[Phase.ROLLED_BACK], self._ends[None]
-        return Upgraded(self._what, self._seed, count, self._kills, self._cuts, *ends, self._most_steps)
+        most = max(self._steps.values(), default=0)
+        return Upgraded(self._what, self._seed, count, self._kills, self._cuts, *ends, most)
 
     def close(self) -> None:
         self._edge.kill()
@@ -239,7 +254,8 @@ class _Campaign:
         edge, origin = self._edge, self._edge.installation.current()
         target = _BAD if self._draw.random() < 0.1 else next(each for each in _GOOD if each != origin)
         ended_before = edge.installation.journal()
-        step = self._draw.randint(1, self._most_steps + 1 if self._most_steps else _FIRST_STEPS) if number else 0
+        kind = (edge.has(target), target == _BAD)
+        step = self._draw.randint(1, self._steps.get(kind, _FIRST_STEPS)) if number else 0
         edge.steps.arm(step)
         again = self._draw.randint(1, 15) if self._draw.random() < 0.25 else 0
         alone = self._draw.random() < 0.5
@@ -248,7 +264,8 @@ class _Campaign:
         short = pod(f"r{number}", container())
         self.machine.cloud.apply(short)
         wait_until(lambda: edge.steps.reached() or command.poll() is not None, "the upgrade ends, or is killed")
-        self._most_steps = max(self._most_steps, edge.steps.done)
+        if not edge.steps.reached():
+            self._steps[kind] = edge.steps.done
         while edge.steps.reached():
             self._kills += 0 if self._power else 1
             self._change()
@@ -311,6 +328,8 @@ class _Campaign:
         subprocess.run(["umount", self._disk], check=True)
         survived.replace(self._image)
         self._mount()
+        if isinstance(self._runtime, OciUnderTest):
+            self._runtime.forget_boot()
         journal = self._edge.installation.journal()
         if journal is not None and journal.phase in UNFINISHED:
             journal.boot = _EARLIER
@@ -381,26 +400,62 @@ def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def main(words: Sequence[str]) -> None:
-    """Run the campaigns that the arguments choose."""
-    parser = argparse.ArgumentParser(description="upgrades of an installed node, killed at random steps")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000, help="upgrades with kills, on each runtime (default 1000)")
-    parser.add_argument("--power", type=int, default=100, help="upgrades with power cuts (default 100)")
-    parser.add_argument("--pods", type=int, default=20, help="of the node (default 20)")
-    parser.add_argument("--only", choices=["embedded", "oci"], help="on one of the runtimes")
-    chosen = parser.parse_args(words)
+class _Slice(NamedTuple):
+    """Upgrades of one node."""
+
+    seed: int
+    upgrades: int
+    pods: int
+    oci: bool
+    power: bool
+
+    def run(self) -> Upgraded | str:
+        """Upgrade; return what has gone wrong, if it has."""
+        try:
+            return run(self.seed, self.upgrades, self.pods, oci=self.oci, power=self.power)
+        except Exception:  # noqa: BLE001 - the other slices go on
+            return f"{self}\n{traceback.format_exc()}"
+        finally:
+            AT_END.close()
+
+
+def _slices(chosen: argparse.Namespace) -> Iterator[_Slice]:
     can_mount = os.geteuid() == 0 and shutil.which("mkfs.ext4") is not None
+    if chosen.power and not can_mount:
+        _say("power cuts left out: only root mounts, and mkfs.ext4 is needed")
     for runtime in ("embedded", "oci") if chosen.only is None else (chosen.only,):
         if missing := reason_missing() if runtime == "oci" else "":
             _say(f"{runtime}: left out: {missing}")
             continue
-        if chosen.count:
-            _say(run(chosen.seed, chosen.count, chosen.pods, oci=runtime == "oci"))
-        if chosen.power and not can_mount:
-            _say(f"{runtime}: power cuts left out: only root mounts, and mkfs.ext4 is needed")
-        elif chosen.power:
-            _say(run(chosen.seed, chosen.power, chosen.pods, oci=runtime == "oci", power=True))
+        for power, count in ((False, chosen.count), (True, chosen.power if can_mount else 0)):
+            for number, first in enumerate(range(0, count, _SLICE)):
+                seed, many = chosen.seed + number, min(_SLICE, count - first)
+                yield _Slice(seed, many, chosen.pods, oci=runtime == "oci", power=power)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the campaigns that the arguments choose; return how many have failed."""
+    parser = argparse.ArgumentParser(description="upgrades of an installed node, killed at random steps")
+    parser.add_argument("--seed", type=int, default=1, help="of the first node; the others have the next ones")
+    parser.add_argument("--count", type=int, default=1000, help="upgrades with kills, on each runtime (default 1000)")
+    parser.add_argument("--power", type=int, default=100, help="upgrades with power cuts (default 100)")
+    parser.add_argument("--pods", type=int, default=20, help="of each node (default 20)")
+    parser.add_argument("--only", choices=["embedded", "oci"], help="on one of the runtimes")
+    parser.add_argument("--beds", type=int, default=2, help="nodes at a time (default 2)")
+    chosen = parser.parse_args(words)
+    done: list[Upgraded] = []
+    failed = 0
+    with ProcessPoolExecutor(chosen.beds, get_context("spawn"), max_tasks_per_child=1) as beds:
+        for each in as_completed([beds.submit(one.run) for one in _slices(chosen)]):
+            result = each.result()
+            _say(result)
+            if isinstance(result, Upgraded):
+                done.append(result)
+            else:
+                failed += 1
+    kills, cuts = sum(each.kills for each in done), sum(each.power_cuts for each in done)
+    _say(f"in all: {sum(each.upgrades for each in done)} upgrades, {kills} kills, {cuts} power cuts; {failed} failed")
+    return failed
 
 
 def _say(result: object) -> None:
@@ -409,4 +464,4 @@ def _say(result: object) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(min(main(sys.argv[1:]), 1))

@@ -156,7 +156,9 @@ class _PolledServer(WebsocketServer):
     @property
     def has_to_serve(self) -> bool:
         """Whether a socket is ready, or a link was used."""
-        return self._is_woken or bool(self._incoming) or bool(select.select([self._selector.fileno()], [], [], 0)[0])
+        if self._is_woken or self._incoming.waiting:
+            return True
+        return bool(select.select([self._selector.fileno()], [], [], 0)[0])
 
     def poll(self) -> None:
         """Serve the sockets."""

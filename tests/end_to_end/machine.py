@@ -30,7 +30,7 @@ from tests.end_to_end.processes import (
     wait_until,
 )
 from tests.end_to_end.runtimes import RuntimeUnderTest
-from tests.support.directories import new_directory
+from tests.support.directories import SHORT, new_directory
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
@@ -289,10 +289,15 @@ class Edge:
 
 
 class Machine:
-    """Both together. A context manager; at its end nothing of it may be left, and that is asserted."""
+    """Both together. A context manager; at its end nothing of it may be left, and that is asserted.
 
-    def __init__(self, runtime: RuntimeUnderTest) -> None:
-        self.directory = new_directory("e2e-")
+    Args:
+        runtime: of the node.
+        parent: of its directory.
+    """
+
+    def __init__(self, runtime: RuntimeUnderTest, parent: Path = SHORT) -> None:
+        self.directory = new_directory("e2e-", parent)
         spread(self.directory)
         self.runtime = runtime
         self.clock = RealClock()

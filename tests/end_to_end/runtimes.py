@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -146,6 +147,11 @@ class OciUnderTest:
             settings = OciSettings(find_programs(), network, self.directory, edged_root / "image-archives")
             purge(edged_root / "oci", clock, settings)
             clock.close()
+
+    def forget_boot(self) -> None:
+        """Let what outlives a restart of the machine be older than its last one: addresses that are in use."""
+        for lease in (self.directory / "ipam" / self._network.bridge).glob("*"):
+            os.utime(lease, (0, 0))
 
     def left_behind(self) -> dict[str, list[str]]:
         """Addresses; everything else is below the machine's directory, and seen there."""

@@ -54,14 +54,14 @@ def kill_programs(program: str, argument: Path) -> None:
 def recorded_process(record: Path) -> int | None:
     """The first process of a container of the embedded or the OCI runtime, as its record `run.json` has it.
 
-    None when it has ended: its number may be another process's by now, or a thread's of the test process.
-    Its environment (HOME) or its control group names the container.
+    None when it has ended: its number may be another process's by now, or a thread's of the test process; and when a
+    power cut has taken the record's content. Its environment (HOME) or its control group names the container.
     """
-    pid = int(json.loads(record.read_bytes())["pid"])
     container = record.parent.name.encode()
     try:
+        pid = int(json.loads(record.read_bytes())["pid"])
         belongs = any(container in Path(f"/proc/{pid}/{file}").read_bytes() for file in ("environ", "cgroup"))
-    except OSError:
+    except (OSError, ValueError):
         return None
     return pid if belongs else None
 

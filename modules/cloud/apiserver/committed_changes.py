@@ -2,8 +2,6 @@
 
 from beehive.module import Module
 from modules.apimachinery.kinds import kind_named
-from modules.cloud import api_messages
-from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.recorded_writes import RecordedWrites
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
@@ -11,16 +9,16 @@ from modules.cloud.object_writes import JOURNAL, WRITES_RESOURCE, WRITTEN
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import ObjectEvent, Storage
 from modules.cloud.storage.transactions import Transactions
-from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import ObjectChanged, WatchHistory, WatchQuery, WatchStart
 
 
 class CommittedChanges:
-    """The publisher of changes to the watches, the module control, the index of roles and the change journal.
+    """The publisher of changes to the watches, the index of roles and the change journal.
 
     Args:
         module: the API server; sends the messages.
         database: has the changes that watches may begin with.
-        subscriptions: of clients in the same process.
+        subscriptions: the watches.
         index: gets the roles and bindings, which authorize users.
     """
 
@@ -80,12 +78,9 @@ class CommittedChanges:
 
     def publish(self) -> None:
         """Tell the changes of the transaction."""
-        module, changes, self._changes = self._module, tuple(self._changes), []
+        changes, self._changes = self._changes, []
         for changed in changes:
             self._subscriptions.publish(changed)
-        if changes and module.hive.members(api_messages.SOURCE):
-            told = module.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(changes))
-            module.broadcast(api_messages.SOURCE, told)
-        writes = self.writes.drain()
+        module, writes = self._module, self.writes.drain()
         if writes and module.hive.members(JOURNAL):
             module.broadcast(JOURNAL, module.message(WRITES_RESOURCE, WRITTEN, writes))

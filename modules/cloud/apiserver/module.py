@@ -69,7 +69,7 @@ class ApiServer(Module):
         manifests: a watched directory, or None.
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
-        subscriptions: of clients in the same process; told each change.
+        subscriptions: the watches; told each change.
         index: gets the roles and bindings, which authorize users; None: its own.
         control_plane: what it does beside that.
     """

@@ -2,11 +2,14 @@
 
 import logging
 from collections import deque
+from collections.abc import Callable
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
 from beehive.errors import InboxFullError
+from beehive.inbox import Inbox
 from beehive.names import Group
 from modules.cloud.websocket.link import LinkEvent
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _FULL_DEPTH = 512
 """Depth of an inbox above which it counts as full: half the capacity of edgecontroller's."""
+DEPTH: Final[Callable[[Inbox], int]] = methodcaller("depth")
+"""Returns the number of items in an inbox, for `map`: it is asked for each message."""
 AT_ONCE: Final = 16
 """Events that are handled before other items of cloudhub's inbox have their turn."""
 
@@ -68,4 +73,4 @@ class Dispatcher:
         """Return whether many messages wait in cloudhub or edgecontroller."""
         if len(self._events) > _FULL_DEPTH:
             return True
-        return any(inbox.depth() > _FULL_DEPTH for inbox in self._inboxes)
+        return max(map(DEPTH, self._inboxes)) > _FULL_DEPTH

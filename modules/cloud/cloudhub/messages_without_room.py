@@ -8,6 +8,7 @@ import msgspec
 from beehive.inbox import COMMAND_CAPACITY, Inbox
 from beehive.message import Message
 from beehive.module import Module
+from modules.cloud.cloudhub.dispatcher import DEPTH
 from modules.cloud.websocket.link import Link
 
 _ROOM: Final = COMMAND_CAPACITY * 3 // 4
@@ -78,7 +79,7 @@ class MessagesWithoutRoom:
         if inboxes is None:
             hive = self._module.hive
             inboxes = self._inboxes[group] = [hive.slot(name).inbox for name in hive.members(group)]
-        return max([inbox.depth() for inbox in inboxes], default=0) < _ROOM
+        return max(map(DEPTH, inboxes), default=0) < _ROOM
 
     def _pass_on(self, passing: Passing) -> None:
         self._module.broadcast(passing.group, passing.message)

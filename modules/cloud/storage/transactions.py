@@ -154,9 +154,7 @@ class Transactions:
         return result
 
     def collect_changes(self) -> None:
-        """Add the changes since the last call to the transaction, and call `changed` with them."""
-        if not self._storage.events:
-            return
+        """Add the changes since the last call to the transaction, and call `object_changed` with them."""
         events = self._storage.drain_events()
         self._changes += events
         for event in events:
@@ -184,7 +182,8 @@ class Transactions:
         Raises:
             DatabaseError: the commit failed; no after-commit call is made.
         """
-        self.collect_changes()
+        if self._storage.events:
+            self.collect_changes()
         is_undone = False
         try:
             if self._database.in_transaction:
@@ -194,11 +193,12 @@ class Transactions:
                 raise
             is_undone = True
             self._undo(self._changes[::-1], self._begun_at)
-        self._changes = []
-        self._storage.set_savepoint()
-        later, self._later = self._later, []
-        if not later:
+        if self._changes:
+            self._changes = []
+            self._storage.set_savepoint()
+        if not self._later:
             return
+        later, self._later = self._later, []
         context = own_context()
         before = context.span, context.trace
         try:

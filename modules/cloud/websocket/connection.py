@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from modules.cloud.websocket.wire import Wire
 
 _log = logging.getLogger(__name__)
-_READ = 16 * 1024
-"""Bytes of one `recv`. Decompressed, they may be a thousand times as many, all in memory together."""
+READ_BYTES: Final = 16 * 1024
+"""Bytes of one read of a socket. Decompressed, they may be a thousand times as many, all in memory together."""
 OPENING_SECONDS: Final = 10.0
 """Timeout for TLS and the upgrade."""
 _CLOSE_REASON = 123
@@ -133,6 +133,10 @@ class WebsocketLink:
         self.closing = (code, reason)
         self.is_ended = True
         self._wake(self)
+
+
+Keep = Callable[["WebsocketConnection", bytes, float], None]
+"""Keeps a message of a connection for its turn; the last argument is the monotonic time."""
 
 
 class UpgradeCallbacks(NamedTuple):
@@ -255,15 +259,9 @@ class WebsocketConnection:
         self.unread.append(frame)
         self.unread_bytes += len(frame)
 
-    def pass_next(self) -> bytes:
-        """Return the oldest message, counted as delivered to cloudhub."""
-        return self._passed(self.unread.popleft())
-
-    def pass_last(self) -> bytes:
-        """Return the newest message, out of order, counted as delivered to cloudhub."""
-        return self._passed(self.unread.pop())
-
-    def _passed(self, frame: bytes) -> bytes:
+    def pass_on(self, *, newest: bool = False) -> bytes:
+        """Return the oldest message, or the newest one, out of order, counted as delivered to cloudhub."""
+        frame = self.unread.pop() if newest else self.unread.popleft()
         self.unread_bytes -= len(frame)
         self.link.is_held = False
         self.link.passed_frames += 1
@@ -283,18 +281,24 @@ class WebsocketConnection:
         stuck = self.has_to_write and now - self._moved_at > write_timeout
         return stuck or (self._drop_at is not None and now > self._drop_at)
 
-    def read(self, now: float) -> Iterator[bytes]:
-        """Read the socket and yield the complete messages.
+    def read(self, now: float, buffer: memoryview, keep: Keep) -> None:
+        """Read the socket, and have its complete messages kept.
+
+        Args:
+            now: monotonic seconds.
+            buffer: for the bytes of the socket, until this returns.
+            keep: takes each message.
 
         Raises:
             OSError: the connection is closed.
         """
         try:
-            sealed = self.socket.recv(_READ)
+            size = self.socket.recv_into(buffer)
         except BlockingIOError:
             return
-        if not sealed:
+        if not size:
             raise ConnectionError(self._reason())
+        sealed = bytes(buffer[:size])
         self.read_at = now
         self.has_begun = True
         if self._is_cut:
@@ -308,7 +312,7 @@ class WebsocketConnection:
             return
         self._outgoing += self.wire.to_send()
         if plain:
-            yield from self._messages(plain)
+            self._read_messages(plain, now, keep)
         if self._outgoing or self._is_ending:
             self.write(now)
         else:
@@ -409,18 +413,22 @@ class WebsocketConnection:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
-    def _messages(self, plain: bytes) -> Iterator[bytes]:
-        """Yield the messages that are complete with these bytes."""
+    def _read_messages(self, plain: bytes, now: float, keep: Keep) -> None:
+        """Have the messages kept that are complete with these bytes."""
         frames = self._frames
         frames.data.extend(plain if self._is_asked else self._asked(plain))
-        while (found := frames.next(is_apart=self._is_talking and not self._fragments)) is not None:
+        while frames.data:
+            found = frames.next(is_apart=self._is_talking and not self._fragments)
+            if found is None:
+                return
             data, is_message = found
             if is_message:
-                yield data
+                keep(self, data, now)
             else:
                 self._protocol.receive_data(data)
                 self._is_talking = self._protocol.state is OPEN
-                yield from self._put_together()
+                for message in self._put_together():
+                    keep(self, message, now)
                 self._flush_protocol()
 
     def _asked(self, plain: bytes) -> bytes:

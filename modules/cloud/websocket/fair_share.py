@@ -17,19 +17,17 @@ class FairShare(Generic[T]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, T]] = []
-        self._waiting: set[T] = set()
+        self.waiting: set[T] = set()
+        """The members that are queued."""
         self._reached: dict[T, float] = {}
         """Virtual times of members that were served and are ahead of the others."""
         self._now = 0.0
         self._numbers = itertools.count()
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def add(self, member: T) -> None:
         """Queue a member, unless it is queued already."""
-        if member not in self._waiting:
-            self._waiting.add(member)
+        if member not in self.waiting:
+            self.waiting.add(member)
             begin = max(self._now, self._reached.pop(member, 0.0))
             heapq.heappush(self._heap, (begin, next(self._numbers), member))
 
@@ -37,8 +35,8 @@ class FairShare(Generic[T]):
         """Remove and return the next member, or None; `charge` takes the cost of its service."""
         while self._heap:
             begin, _, member = heapq.heappop(self._heap)
-            if member in self._waiting:
-                self._waiting.remove(member)
+            if member in self.waiting:
+                self.waiting.remove(member)
                 self._now = max(self._now, begin)
                 self._reached[member] = begin
                 return member
@@ -47,10 +45,10 @@ class FairShare(Generic[T]):
 
     def charge(self, member: T, cost: float) -> None:
         """Advance the virtual time of a member that was served."""
-        if member not in self._waiting:
+        if member not in self.waiting:
             self._reached[member] = self._reached.get(member, self._now) + cost
 
     def forget(self, member: T) -> None:
         """Remove a member."""
-        self._waiting.discard(member)
+        self.waiting.discard(member)
         self._reached.pop(member, None)

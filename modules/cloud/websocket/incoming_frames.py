@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from beehive.codec import decode
@@ -42,10 +43,11 @@ class IncomingFrames:
         self._deliver = deliver
         self._is_full = is_full
         self._waiting: FairShare[WebsocketConnection] = FairShare()
+        self.waiting: AbstractSet[WebsocketConnection] = self._waiting.waiting
+        """Connections with frames to deliver."""
         self._budget: MessageBudget[WebsocketConnection] = MessageBudget(most_bytes)
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.large: AbstractSet[WebsocketConnection] = self._budget.members
+        """Connections with large messages, which count for the budget."""
 
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
@@ -54,7 +56,7 @@ class IncomingFrames:
             self._budget.finish(connection)
         if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame or not _is_keepalive(frame):
             return
-        connection.pass_last()
+        connection.pass_on(newest=True)
         if now - connection.alive_at >= _KEEPALIVE_PERIOD:
             connection.alive_at = now
             self._deliver(connection, frame)
@@ -71,10 +73,6 @@ class IncomingFrames:
         if unfinished + waiting <= FREE_BYTES and connection not in self._budget.members:
             return True
         return self._budget.keep(connection, unfinished, waiting, now)
-
-    def is_quiet(self, connection: WebsocketConnection) -> bool:
-        """Return whether there is nothing to do for a connection until it is read or written again."""
-        return connection.is_quiet and connection not in self._budget.members
 
     def resumable(self) -> list[WebsocketConnection]:
         """Return the connections that were not read because of the budget, and may be now."""
@@ -100,14 +98,18 @@ class IncomingFrames:
         cost = 0
         served: dict[WebsocketConnection, None] = {}
         for number in itertools.count():
-            if cost >= _PORTION or (number % _UNCHECKED == 0 and (not self._waiting or self._is_full())):
+            if cost >= _PORTION or (number % _UNCHECKED == 0 and (not self.waiting or self._is_full())):
                 break
             connection = self._waiting.pop()
             if connection is None:
                 break
-            cost += self._deliver_next(connection)
+            frame = connection.pass_on()
+            cost_of_frame = len(frame) + _FRAME_COST
+            cost += cost_of_frame
+            self._waiting.charge(connection, cost_of_frame)
+            self._deliver(connection, frame)
             served[connection] = None
-            if connection.has_to_pass:
+            if connection.unread and connection.has_to_pass:
                 self._waiting.add(connection)
         return served
 
@@ -116,19 +118,11 @@ class IncomingFrames:
         them.
         """
         while connection.unread:
-            frame = connection.pass_next()
+            frame = connection.pass_on()
             if not connection.link.is_closed:
                 self._deliver(connection, frame)
         self._waiting.forget(connection)
         self._budget.forget(connection)
-
-    def _deliver_next(self, connection: WebsocketConnection) -> int:
-        """Deliver the oldest frame of a connection, and return its cost."""
-        frame = connection.pass_next()
-        cost = len(frame) + _FRAME_COST
-        self._waiting.charge(connection, cost)
-        self._deliver(connection, frame)
-        return cost
 
 
 def _is_keepalive(frame: bytes) -> bool:

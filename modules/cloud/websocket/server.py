@@ -24,7 +24,7 @@ from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
-from modules.cloud.websocket.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.websocket.connection import READ_BYTES, UpgradeCallbacks, WebsocketConnection, WebsocketLink
 from modules.cloud.websocket.counters import ConnectionCounters
 from modules.cloud.websocket.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.websocket.incoming_frames import IncomingFrames
@@ -144,6 +144,8 @@ class WebsocketServer:
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
         """Links that another thread has used or closed."""
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        """For the bytes of one read: as large a new object each time is the kernel's work."""
         self._received: dict[WebsocketConnection, None] = {}
         """Connections that were read in this poll; each is updated once, after its messages were dispatched."""
         self._waker, self._woken = socket.socketpair()
@@ -225,12 +227,12 @@ class WebsocketServer:
         """Wait for sockets, serve ready ones, and dispatch received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
-        is_full = self._is_full()
-        if self._unopened and not is_full:
-            self._resume_openings()
         wait = _OVERDUE_PERIOD
-        if self._incoming or self._unopened:
+        if self._unopened or self._incoming.waiting:
+            is_full = self._is_full()
             wait = _FULL_PERIOD if is_full else 0.0
+            if self._unopened and not is_full:
+                self._resume_openings()
         ready: list[Ready] = []
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
@@ -262,7 +264,7 @@ class WebsocketServer:
         """Register a connection for the events it waits for now, and for its share of the dispatching."""
         if connection.link not in self._connections:
             return
-        if self._incoming.is_quiet(connection):
+        if connection.is_quiet and connection not in self._incoming.large:
             connection.link.is_held_back = False
             return
         may_be_read = self._incoming.update(connection, self._clock.monotonic())
@@ -339,8 +341,7 @@ class WebsocketServer:
         try:
             now = self._clock.monotonic()
             if happened & selectors.EVENT_READ:
-                for frame in connection.read(now):
-                    self._incoming.keep(connection, frame, now)
+                connection.read(now, self._buffer, self._incoming.keep)
                 if not self._incoming.received(connection, now):
                     self._cut_off(connection, _BEYOND_BUDGET, CloseCode.TRY_AGAIN_LATER)
                     return

@@ -10,8 +10,10 @@ from beehive.names import Operation
 from modules.lab.simulate.world import World
 
 _CHANGES: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
-_OF_SERVICES: Final = ("/service/", "/endpointslice/", "/endpoints/")
-"""Kinds that nodes are sent again in their present version: the endpoints that a node has depend on its group."""
+_OF_GROUPS: Final = ("/endpointslice/", "/endpoints/")
+"""Kinds that a node is sent again in their present version: which endpoints it has depends on its group, and when that
+changes, cloudcore does not know which it had.
+"""
 _REMEMBERED: Final = 2000
 
 
@@ -59,7 +61,7 @@ class RepetitionWatch:
         """Note a frame of the cloud."""
         message = decode(frame)
         operation, resource = message.route.operation, message.route.resource
-        if operation not in _CHANGES or any(kind in resource for kind in _OF_SERVICES):
+        if operation not in _CHANGES or any(kind in resource for kind in _OF_GROUPS):
             return
         metadata = message.content_as(_Head).metadata
         state = _Sent(resource, metadata.uid, metadata.resource_version, operation == Operation.DELETE)

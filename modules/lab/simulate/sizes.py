@@ -9,6 +9,7 @@ from typing import Any, Final
 import pykka
 
 from beehive.hive import Hive
+from beehive.message import Message
 from beehive.module_timers import ModuleTimers
 
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.", "modules.cloud.")
@@ -21,8 +22,6 @@ _BOUNDED: Final = frozenset(
         "ModuleTimers._timers",
         "_Latest._items",
         "_Group.messages",
-        "Message.__dict__",
-        "Message.content",
         "DeadLetters._letters",
         "MirroredBodies._at_hand",
         "NodeRoom._known",
@@ -33,8 +32,7 @@ _BOUNDED: Final = frozenset(
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
 messages of the last keepalive period settle, those since the last ping are unconfirmed, and the rows of later ones are
-removed together. What a message has counts where the message is kept. The scheduler looks at the pods of a node when it
-places one.
+removed together. The scheduler looks at the pods of a node when it places one.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40
@@ -67,7 +65,9 @@ def grown(before: Counter[str], fresh: Counter[str]) -> Iterator[str]:
 
 
 def _parts(thing: Any, path: str) -> Iterator[tuple[Any, str]]:
-    """Yield the references of an object, with their paths."""
+    """Yield the references of an object, with their paths. What a message has counts where the message is kept."""
+    if isinstance(thing, Message):
+        return
     if isinstance(thing, dict):
         yield from ((each, path) for each in thing.values())
     elif isinstance(thing, (*_CONTAINERS, tuple)):

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from beehive import Readiness, State
 from beehive.errors import BeehiveError
-from beehive.handlers import handles
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_unix
 from beehive.http.router import HttpService
@@ -23,7 +22,6 @@ from beehive.sockets.unix_sockets import connect_unix
 from modules.apimachinery.errors import ApiStatusError, unread
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages
-from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.access.administrator_audit import AdministratorAudit
 from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
@@ -65,7 +63,6 @@ from modules.cloud.object_writes import (
     WriteList,
     WriteQuery,
 )
-from modules.cloud.storage.watch_history import ObjectChanges
 from modules.processes.cloudcore.api_listeners import ApiListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.control_service import (
@@ -93,8 +90,8 @@ class Control(Module):
     open.
 
     The server's threads are outside the actor model, with blocking reads; clients are few and local. A thread may wait
-    for edgecontroller's reply, as no module waits for the thread. The actor only passes changes to watches, through
-    bounded queues; a client that reads too slowly is disconnected.
+    for edgecontroller's reply, as no module waits for the thread. The API server publishes changes to the watches
+    itself, through bounded queues; a client that reads too slowly is disconnected.
 
     Args:
         path: the socket's path; a stale socket is replaced.
@@ -106,6 +103,7 @@ class Control(Module):
         rbac: the roles and bindings of the embedded API server, or None.
         tokens: finds the users of tokens, and tells others how to check them; None with a cluster.
         audit: records the requests; None: nothing does.
+        subscriptions: to the changes of the embedded API server, for watches; None with a cluster.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -123,6 +121,7 @@ class Control(Module):
         rbac: RbacIndex | None = None,
         tokens: ApiTokens | None = None,
         audit: AuditTrail | None = None,
+        subscriptions: Subscriptions | None = None,
     ) -> None:
         super().__init__()
         self._audit = audit
@@ -134,7 +133,7 @@ class Control(Module):
         self._counters = counters
         self._listeners = listeners
         self._api_server = api_server
-        self._subscriptions = Subscriptions()
+        self._subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._definitions = CustomResourceList(self._caller())
         """Of all services, which are made for one request each."""
         self._pages: list[LazyPage] = []
@@ -167,12 +166,6 @@ class Control(Module):
         """Close the socket and all connections."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
-
-    @handles(None, Verb.CHANGED, source=api_messages.MODULE)
-    def on_changes(self, message: Message) -> None:
-        """Pass changes of objects to the watches."""
-        for changed in message.content_as(ObjectChanges).changes:
-            self._subscriptions.publish(changed)
 
     def service(self, administrator: str = ADMINISTRATOR, turn: Turn = nullcontext) -> ControlService:
         """Return the service behind the socket; tests serve it on a port.
@@ -380,7 +373,7 @@ class Control(Module):
             page.close()
         if servers:
             self._path.unlink(missing_ok=True)
-            self._subscriptions.end_all()
+            self._subscriptions.end_clients()
         for server in servers:
             server.stop()
 

@@ -100,6 +100,8 @@ class EmbeddedApiServer:
             counters=counters.api,
         )
         """It, as its clients in this process reach it."""
+        self.subscriptions = api.subscriptions
+        """To its changes."""
         self.rbac = RbacIndex()
         """The roles and bindings."""
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions(), *job_definitions()]

@@ -19,6 +19,7 @@ from beehive.names import ModuleName
 from beehive.runtime import Threads
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
 from modules.cloud.apiserver.manifest_directory import check_directory
 from modules.cloud.apiserver.service_addresses import service_ranges
@@ -71,7 +72,7 @@ from modules.processes.common.loopback import is_loopback
 from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.common.shutdown import Shutdown
-from modules.processes.common.start_collector import leave_out_what_exists
+from modules.processes.common.start_collector import collect_rarely
 from modules.processes.common.version import VERSION
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def run(options: RunOptions) -> int:
     watch = Watch(manager, cloud.hive.clock, lambda: _liveness(cloud))
     watch.begin()
     trimmer = MemoryTrimmer(cloud.hive.clock)
-    leave_out_what_exists()
+    collect_rarely()
     _log.info("stopping: %s", shutdown.wait().name)
     watch.close()
     trimmer.close()
@@ -189,7 +190,7 @@ class CloudCore:
 
     def _add_modules(self) -> None:
         """Add the modules, in the order in which they start; they stop in the opposite one."""
-        config, cluster, rbac = self._config, *self._add_api_server()
+        config, cluster, rbac, subscriptions = self._config, *self._add_api_server()
         database = self._open_database()
         may_be_several = self._selected is not None or database.shared
         self._add_registrar()
@@ -231,13 +232,16 @@ class CloudCore:
             rbac=rbac,
             tokens=self._tokens if self._is_embedded else None,
             audit=AuditTrail(self._counters.audit, self._clock) if self._counters.audit is not None else None,
+            subscriptions=subscriptions,
         )
         self._add_health_server()
 
-    def _add_api_server(self) -> tuple[RemoteCluster, RbacIndex]:
-        """Add the embedded API server, unless there is a cluster; return how its clients reach it, and its roles."""
+    def _add_api_server(self) -> tuple[RemoteCluster, RbacIndex, Subscriptions | None]:
+        """Add the embedded API server, unless there is a cluster; return how its clients reach it, its roles, and the
+        subscriptions to its changes.
+        """
         if self._selected is not None:
-            return _remote(self._selected, self._config, self._counters), RbacIndex()
+            return _remote(self._selected, self._config, self._counters), RbacIndex(), None
         server = EmbeddedApiServer(
             self.hive,
             self._config,
@@ -250,7 +254,7 @@ class CloudCore:
             refuses=self._identities.refuses_token,
         )
         self._databases.append(server.database)
-        return server.cluster, server.rbac
+        return server.cluster, server.rbac, server.subscriptions
 
     def _open_database(self) -> Database:
         """Return the database of edgecontroller."""

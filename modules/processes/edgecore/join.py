@@ -31,9 +31,11 @@ from modules.processes.edgecore.config.edgehub import EdgeHub
 from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, OCI_ENDPOINT, WEBSOCKET_SERVER
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
-from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
+from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, NodeLocation, located
 from modules.processes.edgecore.runtime_choice import choose_runtime, configured_below, kept_runtime
 from modules.processes.edgecore.settings import certificate_settings
+from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 
 if TYPE_CHECKING:
     import argparse
@@ -96,14 +98,18 @@ def join(chosen: argparse.Namespace) -> int:
         config = joined(before, cloud, chosen.name, edge_stream=edge_stream)
         verify(config, str(file))
         _check_writable(file)
-        certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
-        _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
+        with held(changes_of(NodeLocation(file, root), before)):
+            certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
+            _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
         for problem in error.problems:
             _print_remark(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except CertificateError as error:
         _print_remark(f"not joined: {error}{advice_on(error)}")
+        return ExitCode.NOT_JOINED
+    except UpgradeError as error:
+        _print_remark(f"not joined: {error}")
         return ExitCode.NOT_JOINED
     except OSError as error:
         _print_remark(f"not joined: cannot write {error.filename or file}: {error.strerror}")

@@ -15,12 +15,11 @@ from typing import Final, NamedTuple
 
 from beehive.errors import BeehiveError
 from modules.apimachinery.printing.terminal import print_lines
-from modules.processes.edgecore.location import NodeLocation, changing, node_location
+from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.reporting import reporting_errors
-from modules.processes.edgecore.upgrade.commands import running_node, words_of
+from modules.processes.edgecore.upgrade.commands import running_node
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held, words_of
 from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
-    Installation,
     NodeHandle,
     end_process,
     installation_of,
@@ -96,28 +95,19 @@ class _Started(NamedTuple):
 def restart(chosen: argparse.Namespace) -> None:
     """Restart the node, and wait until it answers."""
     location = node_location(chosen)
-    node = running_node(location.load().config, location)
+    config = location.load().config
+    node = running_node(config, location)
     if node is None:
         raise RestartError("this node does not run", str(location), "`edgecore run` starts it")
-    process = owner_of(Path(node.lock))
-    words = words_of(process)
-    _refuse_while_changing(location, installation_of(Path(words[0]).parent.parent) if words else None)
-    if node.unit:
-        _restart_unit(node)
-        child = None
-    else:
-        started = _Started.of(process)
-        child = started.again(lambda: end_process(process, lambda: owner_of(Path(node.lock)) == process))
-    _wait(node, process, child)
-
-
-def _refuse_while_changing(location: NodeLocation, installation: Installation | None) -> None:
-    """Refuse a restart that the updater would take for an end of what is on probation. Raises RestartError."""
-    changed = [] if location.file is None else [Installation(changing(location.file))]
-    for each in [*changed, *([] if installation is None else [installation])]:
-        journal = each.journal()
-        if journal is not None and journal.phase in UNFINISHED:
-            raise RestartError(f"{journal.subject} is on probation", str(each.root), "the updater restarts the node")
+    with held(changes_of(location, config)):
+        process = owner_of(Path(node.lock))
+        if node.unit:
+            _restart_unit(node)
+            child = None
+        else:
+            started = _Started.of(process)
+            child = started.again(lambda: end_process(process, lambda: owner_of(Path(node.lock)) == process))
+        _wait(node, process, child)
 
 
 def _restart_unit(node: NodeHandle) -> None:

@@ -103,7 +103,12 @@ class AdmissionChain:
 
     def __init__(self, objects: Lister, plugins: Sequence[Plugin] = PLUGINS) -> None:
         self._objects = objects
-        self._plugins = plugins
+        self._of_all = tuple(each for each in plugins if each.kinds is None)
+        kinds = {kind for each in plugins for kind in each.kinds or ()}
+        self._by_kind = {
+            kind: tuple(each for each in plugins if each.kinds is None or kind in each.kinds) for kind in kinds
+        }
+        """The plug-ins that look at a kind; `_of_all` look at every other kind."""
 
     def admitted(self, obj: JsonObject, live: JsonObject | None = None) -> JsonObject:
         """Return an object as the plug-ins change it.
@@ -115,8 +120,8 @@ class AdmissionChain:
         Raises:
             ApiError: a plug-in refuses it.
         """
-        for plugin in self._plugins:
-            if plugin.admit is not None and _handles(plugin, obj):
+        for plugin in self._by_kind.get(key_kind(obj), self._of_all):
+            if plugin.admit is not None:
                 obj = plugin.admit(obj, live, self._objects)
         return obj
 
@@ -130,10 +135,6 @@ class AdmissionChain:
         Raises:
             ApiError: a plug-in refuses it.
         """
-        for plugin in self._plugins:
-            if plugin.validate is not None and _handles(plugin, obj):
+        for plugin in self._by_kind.get(key_kind(obj), self._of_all):
+            if plugin.validate is not None:
                 plugin.validate(obj, live, self._objects)
-
-
-def _handles(plugin: Plugin, obj: JsonObject) -> bool:
-    return plugin.kinds is None or key_kind(obj) in plugin.kinds

@@ -30,12 +30,13 @@ class Subscription:
 
     Args:
         kind: as in keys of objects.
-        published: returns the bytes of all changes so far.
+        published: returns the bytes of all changes so far; None: the watch is none of a client, and may be slow.
     """
 
-    def __init__(self, kind: str, published: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, kind: str, published: Callable[[], int] | None = None) -> None:
         self.kind = kind
-        self._published = published
+        self.is_of_client = published is not None
+        self._published = published or (lambda: 0)
         self._woken: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._descriptor: int | None = None
@@ -216,6 +217,14 @@ class Subscriptions:
             subscriptions = self._all
         for subscription in subscriptions:
             subscription.end()
+
+    def end_clients(self) -> None:
+        """End the subscriptions of clients."""
+        with self._lock:
+            subscriptions = self._all
+        for subscription in subscriptions:
+            if isinstance(subscription, Subscription) and subscription.is_of_client:
+                subscription.end()
 
     @property
     def _all(self) -> list[Subscriber]:

@@ -1,7 +1,7 @@
 """The JSON types of an object's fields, checked with the words of Go's decoder for another type (400)."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from operator import is_
 from typing import Any, Final, NamedTuple
 
@@ -197,13 +197,13 @@ class _Decoder:
             elif member is None:
                 is_same = False
             else:
-                found[field] = kept = self._value(wanted, member, f"{path}.{field}" if path else field, name)
+                read = self.struct if wanted in self._types else self._value
+                found[field] = kept = read(wanted, member, f"{path}.{field}" if path else field, name)
                 is_same = is_same and kept is member
         return value if is_same else found
 
     def _value(self, of: str, value: Any, path: str, owner: str) -> Any:
-        if of in self._types:
-            return self.struct(of, value, path, owner)
+        """Return a value of another type than a struct."""
         mark = of[:1]
         if mark == "*":
             return self._list(of[1:], value, path, owner)
@@ -212,7 +212,8 @@ class _Decoder:
         if of in (_ANY, _RAW):
             return value if of == _RAW else _without_nulls(value)
         if of == _QUANTITY:
-            return _quantity(value)
+            found = _quantity_of_text(value) if type(value) is str else _quantity(value)
+            return value if found == value else found
         self._check(of, value, path, owner)
         return value
 
@@ -228,9 +229,8 @@ class _Decoder:
             return self._refuse(value, owner, path, f"map[string]{_go_name(of)}")
         if of == _TEXT and all(type(each) is str for each in value.values()):
             return value
-        found = {
-            key: self._zero(of) if each is None else self._value(of, each, path, owner) for key, each in value.items()
-        }
+        read = self.struct if of in self._types else self._value
+        found = {key: self._zero(of) if each is None else read(of, each, path, owner) for key, each in value.items()}
         return value if all(map(is_, found.values(), value.values())) else found
 
     def _zero(self, of: str) -> Any:
@@ -277,8 +277,11 @@ def _quantity(value: Any) -> str:
         parse_quantity(text)
     except QuantityError as error:
         raise _UnreadableError(_QUANTITY_ERROR) from error
-    found = canonical_quantity(text)
-    return value if found == value else found
+    return canonical_quantity(text)
+
+
+_quantity_of_text: Final = lru_cache(1024)(_quantity)
+"""The same of a text: a node reports the same ones each time, and one that cannot be read is not kept."""
 
 
 @cache

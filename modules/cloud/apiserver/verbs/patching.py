@@ -154,9 +154,10 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
         merged = {**merged, "metadata": live["metadata"]}  # so that nobody looks at them again
     else:
         _check_identity(request, live, merged)
+    if request.subresource in ("status", _APPROVAL) and merged.get("status") is not live.get("status"):
+        # with a status that cannot be read, any other patch of the object would be refused
+        merged = {**merged, **decoded(kind_of(cluster.storage.kinds, request), {"status": merged.get("status")})}
     if request.subresource == "status":
-        if merged.get("status") is not live.get("status"):  # else the next patch of the object would be refused
-            merged = {**merged, **decoded(kind_of(cluster.storage.kinds, request), {"status": merged.get("status")})}
         return cluster.update_status(key, computed(without_empty_members, merged, live), live)
     if request.subresource == _EPHEMERAL:
         return with_ephemeral_containers(cluster, key, merged)

@@ -538,9 +538,10 @@ class Database:
         connection, self._connection = self._connection, None
         if self.in_transaction:
             self.meter.ended()
+        self._transaction.clear()
+        if self.has_unsaved:
+            self._message.clear()
         self.in_transaction, self.put_syncs, self.has_unsaved = False, 0, False
-        for pending in (self._transaction, self._message):
-            pending.clear()
         if connection is not None:
             try:
                 self._give_back(connection)

@@ -1,11 +1,11 @@
-"""Writing rows, with the same SQL for every database, rendered once.
+"""Writing rows, with SQL that is rendered once for each driver.
 
 Rendering a statement, or finding it in SQLAlchemy's cache, takes several times as long as SQLite needs to carry it out.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
@@ -27,6 +27,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from modules.cloud.storage.database.pending import PendingWrites
 from modules.cloud.storage.database.tables import (
@@ -41,6 +42,10 @@ from modules.cloud.storage.database.tables import (
     state,
 )
 from modules.cloud.storage.object_sync import Epoch
+
+_INSERTS: Final[Mapping[str, Callable[[Table], Any]]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+"""`INSERT … ON CONFLICT … DO UPDATE` is written alike for both, and is no standard SQL."""
+_IS_OF_NODE: Final = object_syncs.c.node == bindparam("node")
 
 
 class Statement:
@@ -58,7 +63,7 @@ class Statement:
         self._ordered = None if order is None else _values_at(order)
         """Returns the parameters in their order, if the driver takes them by their places."""
 
-    def execute(self, driver: Any, parameters: list[dict[str, Any]]) -> None:
+    def execute(self, driver: Any, parameters: Iterable[dict[str, Any]]) -> None:
         """Execute the statement once for each set of parameters, by name, in a transaction that has begun.
 
         Args:
@@ -68,7 +73,7 @@ class Statement:
         Raises:
             Exception: the driver's own error.
         """
-        given: list[Any] = parameters if self._ordered is None else list(map(self._ordered, parameters))
+        given: list[Any] = list(parameters if self._ordered is None else map(self._ordered, parameters))
         cursor = driver.cursor()
         try:
             cursor.executemany(self._text, given)
@@ -84,62 +89,53 @@ def _values_at(names: Sequence[str]) -> Callable[[dict[str, Any]], tuple[Any, ..
     return lambda row: (row[name],)
 
 
-class RowReplacement:
-    """The deletion of rows of a table by some of its columns, and the insertion of others.
+class RowsByKey:
+    """The rows of a table, put in the places of those with the same primary key, or deleted by it.
+
+    A row that is put in the place of another stays where it is in the file: deleted and inserted again, it would be
+    written to the end of the table, and its key to each index.
 
     Args:
         table: the table.
-        primary: the columns.
-        dialect: of the database.
+        dialect: of SQLite or PostgreSQL.
     """
 
-    def __init__(self, table: Table, primary: tuple[str, ...], dialect: Dialect) -> None:
-        self._parameters = tuple(f"k_{name}" for name in primary)
-        where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
-        self._delete = Statement(delete(table).where(where), dialect)
-        self._insert = Statement(insert(table), dialect)
-
-    def replace(self, driver: Any, keys: Collection[tuple[str, ...]], rows: Iterable[dict[str, Any]] = ()) -> None:
-        """Delete the rows with these keys, and insert others.
-
-        Args:
-            driver: the driver's own connection, in a transaction.
-            keys: the values of the columns.
-            rows: new rows.
-        """
-        old = [dict(zip(self._parameters, key, strict=True)) for key in keys]
-        self._delete.execute(driver, old)
-        new = list(rows)
-        if new:
-            self._insert.execute(driver, new)
+    def __init__(self, table: Table, dialect: Dialect) -> None:
+        made = _INSERTS[dialect.name](table)
+        others = {column.name: made.excluded[column.name] for column in table.c if not column.primary_key}
+        self.put = Statement(made.on_conflict_do_update(index_elements=table.primary_key, set_=others), dialect)
+        """Takes rows."""
+        is_of_key = and_(*(column == bindparam(column.name) for column in table.primary_key))
+        self.delete = Statement(delete(table).where(is_of_key), dialect)
+        """Takes primary keys, by the names of their columns."""
 
 
 class RowWriter:
-    """A writer of a transaction's rows. Rows are deleted and inserted, not updated: the same SQL for every database.
+    """A writer of a transaction's rows.
 
     Args:
         dialect: of the database.
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        self._objects = RowReplacement(objects, ("kind", "namespace", "name"), dialect)
+        self._objects = RowsByKey(objects, dialect)
         self._changes = Statement(insert(changes), dialect)
         self._raise_began = Statement(_later_began(), dialect)
         self._add_began = Statement(_first_began(), dialect)
         forgotten = and_(changes.c.kind == bindparam("of_kind"), changes.c.revision <= bindparam("until"))
         self._forget = Statement(delete(changes).where(forgotten), dialect)
-        self._syncs = RowReplacement(object_syncs, ("node", "uid"), dialect)
-        self._syncs_of_node = RowReplacement(object_syncs, ("node",), dialect)
-        self._node_states = RowReplacement(node_states, ("node",), dialect)
-        self._sessions = RowReplacement(sessions, ("node",), dialect)
-        self._signing_keys = RowReplacement(signing_keys, ("key_id",), dialect)
+        self._syncs = RowsByKey(object_syncs, dialect)
+        self._delete_syncs_of_node = Statement(delete(object_syncs).where(_IS_OF_NODE), dialect)
+        self._node_states = RowsByKey(node_states, dialect)
+        self._sessions = RowsByKey(sessions, dialect)
+        self._signing_keys = RowsByKey(signing_keys, dialect)
         self._revision = Statement(update(state).values(revision=bindparam("newest")), dialect)
         self._epoch = Statement(_later_epoch(), dialect)
 
     def write(self, driver: Any, pending: PendingWrites, version: int, cloudcore: str) -> None:
         """Write the rows and the newest resourceVersion on a driver's connection; nodes are claimed for a cloudcore."""
         if pending.objects:
-            self._objects.replace(driver, pending.objects, pending.objects.values())
+            self._objects.put.execute(driver, pending.objects.values())
         if pending.changes:
             self._changes.execute(driver, pending.changes)
         if pending.history:
@@ -153,31 +149,46 @@ class RowWriter:
         if pending.epoch is not None:
             self._put_epoch(driver, pending.epoch)
         if pending.signing_keys:
-            keys = (msgspec.structs.asdict(key) for key in pending.signing_keys.values() if key is not None)
-            self._signing_keys.replace(driver, [(key_id,) for key_id in pending.signing_keys], keys)
+            self._write_signing_keys(driver, pending)
         self._revision.execute(driver, [{"newest": version}])
 
     def _write_nodes(self, driver: Any, pending: PendingWrites, cloudcore: str) -> None:
         """Write the versions that nodes have acknowledged, their states and their claims; deletions go first."""
         if pending.forgotten:
-            forgotten = [(node,) for node in sorted(pending.forgotten)]
-            self._syncs_of_node.replace(driver, forgotten)
-            self._node_states.replace(driver, forgotten)
+            forgotten = [{"node": node} for node in sorted(pending.forgotten)]
+            self._delete_syncs_of_node.execute(driver, forgotten)
+            self._node_states.delete.execute(driver, forgotten)
         if pending.released:
-            self._sessions.replace(driver, [(node,) for node in sorted(pending.released)])
-        syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
-        if syncs:
-            synced = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
-                    for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
-            self._syncs.replace(driver, syncs, synced)
+            self._sessions.delete.execute(driver, [{"node": node} for node in sorted(pending.released)])
+        deleted, synced = list[dict[str, Any]](), list[dict[str, Any]]()
+        for node, syncs in pending.object_syncs.items():
+            for uid, sync in syncs.items():
+                if sync is None:
+                    deleted.append({"node": node, "uid": uid})
+                else:
+                    kind, namespace, name = sync.key
+                    synced.append({"node": node, "uid": uid, "kind": kind, "namespace": namespace, "name": name,
+                                   "version": sync.version})  # fmt: skip
+        if deleted:
+            self._syncs.delete.execute(driver, deleted)
+        if synced:
+            self._syncs.put.execute(driver, synced)
         if pending.node_states:
-            states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
-                      for node, each in pending.node_states.items())  # fmt: skip
-            self._node_states.replace(driver, [(node,) for node in pending.node_states], states)
+            states = [{"node": node, "node_uid": each.uid, "epoch": each.epoch}
+                      for node, each in pending.node_states.items()]  # fmt: skip
+            self._node_states.put.execute(driver, states)
         if pending.sessions:
-            claims = ({"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
-                      for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
-            self._sessions.replace(driver, [(node,) for node in pending.sessions], claims)
+            claims = [{"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
+                      for node, (revision, connected_at) in pending.sessions.items()]  # fmt: skip
+            self._sessions.put.execute(driver, claims)
+
+    def _write_signing_keys(self, driver: Any, pending: PendingWrites) -> None:
+        keys = [msgspec.structs.asdict(key) for key in pending.signing_keys.values() if key is not None]
+        deleted = [{"key_id": key_id} for key_id, key in pending.signing_keys.items() if key is None]
+        if deleted:
+            self._signing_keys.delete.execute(driver, deleted)
+        if keys:
+            self._signing_keys.put.execute(driver, keys)
 
     def _put_epoch(self, driver: Any, epoch: Epoch) -> None:
         """Write the newest epoch and version, unless another cloudcore has written a later one."""

@@ -27,10 +27,12 @@ from modules.processes.common.backup.replacement import check_places, replace_al
 from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles
 from modules.processes.edgecore.config import EdgeCoreConfig, load
+from modules.processes.edgecore.database_copies import forget_completeness
 from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 
 _KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
 """KubeEdge's directories of configuration, certificates, static pods, database and pods."""
@@ -77,7 +79,8 @@ def restore(chosen: argparse.Namespace) -> None:
         for name in manifest.names & {node.DATABASE, node.OUTBOX}:
             check_database(extracted / name)
         if node.DATABASE in manifest.names:
-            node.forget_completeness(extracted / node.DATABASE)
+            forget_completeness(extracted / node.DATABASE)
+        stack.enter_context(held(changes_of(location, present or following)))
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
             lock_root_directory(directory, stack)
         kept = replace_all(replacements, suffix_for(replacements, RealClock().now()))

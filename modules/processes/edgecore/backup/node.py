@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,8 +18,6 @@ OUTBOX: Final = "database/edgecore-outbox.db"
 KEY: Final = "certs/server.key"
 CERTIFICATES: Final = ("certs/rootCA.crt", "certs/server.crt", KEY)
 _MANIFEST: Final = re.compile(r"manifests/([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,200})")
-_COMPLETE: Final = "null/store/complete"
-"""Key of metamanager's note, see `metamanager.client.COMPLETE`."""
 _PUBLIC: Final = 0o644
 
 
@@ -101,19 +97,6 @@ class NodeFiles(NamedTuple):
         if self.manifests is None or not self.manifests.is_dir():
             return []
         return sorted(path for path in self.manifests.iterdir() if is_part(f"manifests/{path.name}") and path.is_file())
-
-
-def forget_completeness(database: Path) -> None:
-    """Remove the note that the database has all pods of the node: newer ones may run, and must not count as orphans.
-
-    Raises:
-        BackupError: it is no node's database.
-    """
-    try:
-        with closing(sqlite3.connect(database)) as opened, opened:
-            opened.execute("DELETE FROM meta WHERE key = ?", (_COMPLETE,))
-    except sqlite3.Error as error:
-        raise BackupError("cannot restore the database", database.name, f"it is no node's: {error}") from error
 
 
 def check_certificates(extracted: Path, names: frozenset[str]) -> None:

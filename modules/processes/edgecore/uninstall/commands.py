@@ -26,6 +26,7 @@ from modules.processes.edgecore.rootless import enter_namespaces, is_rootless, l
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 
 STOP_SECONDS: Final = 60.0
 """Seconds within which a running edgecore has to stop."""
@@ -74,7 +75,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
     if not is_there(config, location):
         print_remark(f"nothing of a node is left: {location}")
     elif confirmed(chosen, config, location):
-        remove_node(chosen, config, location)
+        with held(changes_of(location, config)):
+            remove_node(chosen, config, location)
 
 
 def is_there(config: EdgeCoreConfig, location: NodeLocation) -> bool:

@@ -30,6 +30,7 @@ from modules.processes.edgecore.uninstall.commands import (
     units_of,
 )
 from modules.processes.edgecore.upgrade.commands import running_node
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 
 _SECONDS: Final = 90.0
 
@@ -48,13 +49,14 @@ def leave(chosen: argparse.Namespace) -> None:
             return
         if chosen.dry_run:
             return
-        if cloud is not None and uid:
-            cloud.drain(chosen)
-        _stop(config, location)
-        if cloud is not None and uid:
-            cloud.delete(uid)
-    if is_there(config, location):
-        remove_node(chosen, config, location, is_known=cloud is None)
+        with held(changes_of(location, config)):
+            if cloud is not None and uid:
+                cloud.drain(chosen)
+            _stop(config, location)
+            if cloud is not None and uid:
+                cloud.delete(uid)
+            if is_there(config, location):
+                remove_node(chosen, config, location, is_known=cloud is None)
     if config.modules.edge_hub.enable:
         _print_left(config.node_name, is_deleted=cloud is not None)
 

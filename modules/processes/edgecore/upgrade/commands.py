@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -28,13 +28,13 @@ from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.upgrade import updater
 from modules.processes.edgecore.upgrade.bundle import MANIFEST, BundleManifest, read_bundle, read_manifest
 from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held, journal_of, words_of
 from modules.processes.edgecore.upgrade.preconditions import UpgradeHost, refusal_of
 from modules.processes.edgecore.upgrade.replay_gate import compare, recordings
 from modules.processes.edgecore.upgrade.sources import bundle_of
 from modules.processes.edgecore.upgrade.staging import base_interpreter, stage
 from modules.processes.edgecore.upgrade.trial import VersionTrial
 from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
     Installation,
     NodeHandle,
     Phase,
@@ -72,7 +72,7 @@ def upgrade(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     installation = _installation(chosen, makes=True)
-    with prepared(installation) as scratch:
+    with prepared(installation, changes_of(location, config)) as scratch:
         wheels = scratch / "wheels"
         wheels.mkdir()
         host = UpgradeHost.of(installation.current())
@@ -115,7 +115,7 @@ def rollback(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     installation = _installation(chosen, makes=False)
-    with prepared(installation) as scratch:
+    with prepared(installation, changes_of(location, config)) as scratch:
         version = chosen.version or _previous(installation)
         manifest = _manifests(installation).get(version)
         if manifest is None or version == installation.current():
@@ -128,7 +128,7 @@ def rollback(chosen: argparse.Namespace) -> None:
 def versions(chosen: argparse.Namespace) -> None:
     """Print the versions, and the last upgrade."""
     installation = _installation(chosen, makes=False)
-    current, journal = installation.current(), installation.journal()
+    current, journal = installation.current(), journal_of(installation)
     found = sorted(_manifests(installation).values(), key=lambda each: order_of(each.version))
     if chosen.json:
         last = None if journal is None else {
@@ -172,18 +172,19 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
 
 
 @contextmanager
-def prepared(installation: Installation) -> Iterator[Path]:
+def prepared(installation: Installation, others: Iterable[Installation]) -> Iterator[Path]:
     """Hold the installation, and yield a scratch directory in it.
 
+    Args:
+        installation: the directory of the change.
+        others: where the node may be changed besides.
+
     Raises:
-        UpgradeError: another upgrade is under way.
+        UpgradeError: another change is under way.
     """
-    with installation.locked() as is_free:
-        journal = installation.journal() if is_free else None
-        if not is_free or (journal is not None and journal.phase in UNFINISHED):
-            raise UpgradeError("another upgrade is under way", str(installation.root), "`edgecore versions` shows it")
-        with tempfile.TemporaryDirectory(prefix=".scratch-", dir=installation.state) as scratch:
-            yield Path(scratch)
+    directory = installation.state
+    with held(others, installation), tempfile.TemporaryDirectory(prefix=".scratch-", dir=directory) as scratch:
+        yield Path(scratch)
 
 
 def _switch(
@@ -283,12 +284,6 @@ def running_node(config: EdgeCoreConfig, location: NodeLocation) -> NodeHandle |
     return NodeHandle(str(lock), str(socket_path(config)), list(location.options), arguments, unit, user)
 
 
-def words_of(process: int) -> list[str]:
-    """Return the command line of a process. Raises OSError."""
-    text = Path(f"/proc/{process}/cmdline").read_bytes()
-    return [word.decode(errors="surrogateescape") for word in text.split(b"\0")[:-1]]
-
-
 def _is_run_from(installation: Installation, handle: NodeHandle) -> bool:
     words = words_of(owner_of(Path(handle.lock)))
     return any(Path(word).is_relative_to(installation.root) for word in words[:2])
@@ -337,7 +332,7 @@ def _manifests(installation: Installation) -> dict[str, BundleManifest]:
 
 def _previous(installation: Installation) -> str:
     """Return the version before the current one; raises UpgradeError without one."""
-    journal = installation.journal()
+    journal = journal_of(installation)
     if journal is None or journal.phase is not Phase.COMMITTED or journal.target != installation.current():
         raise UpgradeError("no earlier version is known", hint="name one; `edgecore versions` shows them")
     return journal.origin
@@ -345,7 +340,7 @@ def _previous(installation: Installation) -> str:
 
 def _remove_others(installation: Installation) -> None:
     """Remove the versions that are neither current nor the one before."""
-    journal = installation.journal()
+    journal = journal_of(installation)
     kept = {installation.current(), *([journal.origin, journal.target] if journal is not None else [])}
     for path in installation.versions.iterdir():
         if path.name not in kept:
@@ -358,7 +353,7 @@ def follow(installation: Installation) -> None:
     Raises:
         UpgradeError: it has rolled back, or ended before its end.
     """
-    journal = installation.journal()
+    journal = journal_of(installation)
     if journal is None or journal.phase is not Phase.STAGED:
         return
     try:

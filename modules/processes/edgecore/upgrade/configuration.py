@@ -24,8 +24,8 @@ from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.upgrade.commands import follow, prepared, running_node, write_programs
 from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.exclusion import changes_of
 from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
     Installation,
     NodeHandle,
     Phase,
@@ -61,8 +61,10 @@ def set_settings(chosen: argparse.Namespace) -> None:
     if chosen.only_check:
         print_lines([f"{location.file}: could be changed so"])
         return
-    installation = _directory(location.file)
-    with prepared(installation):
+    installation = Installation(changing(location.file.absolute()))
+    make_directories(installation.root, 0o700)
+    with prepared(installation, changes_of(location, before.config)):
+        _lead_to_program(installation)
         handle = running_node(before.config, location)
         if handle is None:
             replace_durably(location.file, text.encode(), like=location.file.stat())
@@ -103,23 +105,17 @@ def _edited(text: str, settings: list[tuple[str, str]], source: str) -> str:
     return text
 
 
-def _directory(file: Path) -> Installation:
-    """Return the directory of changes of a file, whose link leads to this program.
+def _lead_to_program(installation: Installation) -> None:
+    """Let the link of a directory of changes lead to this program, or to the current version of its installation.
 
     Raises:
-        UpgradeError: an upgrade is under way.
-        OSError: it cannot be made.
+        UpgradeError: there is no such program.
+        OSError: the link cannot be made.
     """
     own = installation_of(Path(sys.prefix))
-    journal = None if own is None else own.journal()
-    if own is not None and journal is not None and journal.phase in UNFINISHED:
-        raise UpgradeError("an upgrade is under way", str(own.root), "`edgecore versions` shows it")
-    installation = Installation(changing(file.absolute()))
-    make_directories(installation.root, 0o700)
     installation.lead_to(Path(sys.prefix) if own is None else own.link)
     if not installation.program().exists():
         raise UpgradeError("cannot find the program edgecore", str(installation.program()))
-    return installation
 
 
 def _stage(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.processes.common.backup.archive import check_database, copy_database
-from modules.processes.edgecore.backup.node import forget_completeness
+from modules.processes.edgecore.database_copies import forget_completeness
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.updater import backup_of, read_json, schema_of, sync_directory, sync_file
 

@@ -56,7 +56,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -583,16 +583,18 @@ def read_json(text: bytes) -> Any:
 
 
 def decode_journal(text: bytes) -> UpgradeJournal:
-    """Return a journal. Raises ValueError if it is none."""
+    """Return a journal; what a later version has added to it is left out. Raises ValueError if it is none."""
     try:
-        fields: dict[str, Any] = read_json(text)
-        fields["node"] = NodeHandle(**fields["node"])
-        fields["before"] = NodeObservation(**fields["before"])
-        fields["limits"] = ProbationLimits(**fields["limits"])
-        fields["phase"] = Phase(fields["phase"])
-        return UpgradeJournal(**fields)
+        given: dict[str, Any] = read_json(text)
+        parts = {"node": NodeHandle, "before": NodeObservation, "limits": ProbationLimits}
+        made = {name: kind(**_known(kind, given[name])) for name, kind in parts.items()}
+        return UpgradeJournal(**{**_known(UpgradeJournal, given), **made, "phase": Phase(given["phase"])})
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no journal of an upgrade: {error}") from error
+
+
+def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {each.name: given[each.name] for each in fields(kind) if each.name in given}
 
 
 def backup_of(database: Path) -> Path:

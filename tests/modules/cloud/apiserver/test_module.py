@@ -12,8 +12,6 @@ import pykka
 import pytest
 from sqlalchemy import Connection
 
-from beehive.handlers import handles
-from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_called
@@ -41,7 +39,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.transactions import Transactions
-from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.changes import RecordedChanges
 from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, in_memory, node, pod
 
@@ -67,23 +65,8 @@ class Client(Module):
         self.client.close()
 
 
-class Watching(Module):
-    """In the place of module `control`."""
-
-    name = SOURCE
-    group = SOURCE
-
-    def __init__(self, told: list[ObjectChanges]) -> None:
-        super().__init__()
-        self._told = told
-
-    @handles(None, Verb.CHANGED, source=MODULE)
-    def on_changes(self, message: Message) -> None:
-        self._told.append(message.content_as(ObjectChanges))
-
-
 class Server:
-    """The API server, `control` and a client in its process."""
+    """The API server, and a client in its process."""
 
     def __init__(
         self, bee: Harness, database: Database | None = None, manifests: Path | None = None, *, collects: bool = True
@@ -93,17 +76,14 @@ class Server:
         self.database = database or in_memory()
         self.refusals = Refusals(bee.clock)
         self.api = EmbeddedKubeApi(bee.hive, bee.clock)
-        self.told: list[ObjectChanges] = []
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
         parts = self.cluster, self.database, directory, definitions(), self.refusals, self.api.subscriptions
         self.index = RbacIndex()
         bee.add(ApiServer, *parts, index=self.index, control_plane=ControlPlane(collects=collects))
-        bee.add(Watching, self.told)
         started: list[Client] = []
         bee.add(Client, self.api, started)
         bee.start()
         self._module = started[0]
-        self.told.clear()
 
     def call(self, verb: str, plural: str, name: str = "", **fields: Any) -> ApiResult:
         """A request of `control`."""
@@ -154,16 +134,18 @@ def shown(told: list[News]) -> list[tuple[str, str]]:
 
 
 def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
-    """The watches of `control`, and watches in the same process."""
+    """The watches of HTTP clients, and watches in the same process."""
     server = Server(bee)
+    of_client = server.api.subscriptions.subscribe("ConfigMap", of_client=True)
     server.apply(configmap("before"), "configmaps")
     told = server.watch("configmaps")
     assert [type(one) for one in told] == [Added, Synced]
-    server.told.clear()
+    of_client.drain()
     server.apply(configmap("after", a="1"), "configmaps")
     server.call("delete", "configmaps", "before")
     assert shown(told) == [("Added", "before"), ("Added", "after"), ("Deleted", "before")]
-    assert [change.change for each in server.told for change in each.changes] == ["ADDED", "DELETED"]
+    assert [change.change for change in of_client.drain()[0]] == ["ADDED", "DELETED"]
+    of_client.close()
 
 
 def test_a_list_in_parts_expires_after_some_minutes(bee: Harness) -> None:

@@ -11,7 +11,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import InvalidError
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.cloud.apiserver.cluster import Cluster
@@ -20,8 +20,9 @@ from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.verbs.patching import patch, shown_patch
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.client.calls import STRATEGIC, ApiCall
+from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
 from modules.cloud.refusals import Refusals
+from tests.modules.cloud.apiserver.updates.samples import sample
 from tests.modules.cloud.objects import node, pod
 
 KEYS = (ObjectKey("Pod", "default", "web"), ObjectKey("Node", "", "n1"))
@@ -130,6 +131,18 @@ def test_a_node_stores_no_status_that_keeps_others_from_patching_the_object(key:
         _patched(cluster, key, {"status": status})
     stored = cluster.storage.get(key).get("status", {})
     assert all(stored.get(name) != value for name, value in status.items())
+
+
+def test_an_approval_is_decoded_like_a_status() -> None:
+    cluster, _ = _cluster()
+    stored = cluster.create(sample("CertificateSigningRequest", "x"))
+    condition = {"type": "Approved", "status": "True", "reason": "known", "lastUpdateTime": "now"}
+    call = ApiCall(
+        verb="patch", api_version="certificates.k8s.io/v1", plural="certificatesigningrequests", name="x",
+        subresource="approval", patch_type=MERGE, body={"status": {"conditions": [condition]}},
+    )  # fmt: skip
+    with pytest.raises(InvalidError):
+        patch(cluster, call, key_of(stored))
 
 
 def test_what_a_patch_leaves_alone_stays_the_stored_object_s_own() -> None:

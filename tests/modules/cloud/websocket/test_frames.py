@@ -35,12 +35,19 @@ def frame(data: bytes, opcode: Opcode = Opcode.TEXT, *, fin: bool = True, mask: 
     return Frame(opcode, data, fin).serialize(mask=mask)
 
 
+def messages(connection: WebsocketConnection, sent: bytes) -> list[bytes]:
+    """The messages that are complete with these bytes."""
+    found: list[bytes] = []
+    connection._read_messages(sent, 0.0, lambda _connection, message, _now: found.append(message))
+    return found
+
+
 def read(connection: WebsocketConnection, sent: bytes, source: random.Random) -> list[bytes]:
     """The messages in bytes that come in parts of any size."""
     found: list[bytes] = []
     while sent:
         size = source.choice((1, 2, 3, 5, 8, 100, 16_384))
-        found += connection._messages(sent[:size])
+        found += messages(connection, sent[:size])
         sent = sent[size:]
     return found
 
@@ -105,13 +112,13 @@ def test_messages_are_as_the_library_reads_them(connection: WebsocketConnection,
 def test_what_is_no_message_fails_the_connection_at_once(
     connection: WebsocketConnection, sent: bytes, why: type[Exception]
 ) -> None:
-    assert list(connection._messages(REQUEST + frame(b"first") + sent)) == [b"first"]
+    assert messages(connection, REQUEST + frame(b"first") + sent) == [b"first"]
     assert isinstance(connection._protocol.parser_exc, why)
-    assert list(connection._messages(frame(b"later"))) == []
+    assert messages(connection, frame(b"later")) == []
 
 
 def test_the_bytes_of_an_unfinished_frame_are_counted(connection: WebsocketConnection) -> None:
-    assert list(connection._messages(REQUEST + frame(b"x" * 1000)[:600])) == []
+    assert messages(connection, REQUEST + frame(b"x" * 1000)[:600]) == []
     assert connection.unfinished_bytes == 600
 
 

@@ -53,7 +53,7 @@ def test_frames_wait_while_the_inboxes_are_full(connection: WebsocketConnection)
     full = False
     frames.dispatch()
     assert delivered == [b"one"]
-    assert not frames
+    assert not frames.waiting
 
 
 def test_the_frames_of_a_closed_connection_are_delivered_and_leave_the_budget(connection: WebsocketConnection) -> None:
@@ -68,7 +68,7 @@ def test_the_frames_of_a_closed_connection_are_delivered_and_leave_the_budget(co
     frames.end(connection)
     assert delivered == [b"one", large]
     assert frames._budget.counted_bytes == 0
-    assert not frames
+    assert not frames.waiting
 
 
 def test_nothing_of_a_link_that_cloudhub_has_closed_is_delivered(connection: WebsocketConnection) -> None:
@@ -97,7 +97,7 @@ def test_a_message_that_is_handled_before_the_server_waits_for_it_is_not_waited_
     for _ in range(_PASSED_FRAMES + 1):
         connection.keep(b"x")
     for _ in range(_PASSED_FRAMES):
-        connection.pass_next()
+        connection.pass_on()
     assert connection.has_to_pass
 
 
@@ -107,10 +107,10 @@ def test_only_a_connection_that_waits_is_woken(connection: WebsocketConnection) 
     for _ in range(_PASSED_FRAMES + 1):
         connection.keep(b"x")
     for _ in range(_PASSED_FRAMES):
-        connection.pass_next()
+        connection.pass_on()
     assert not connection.has_to_pass
     connection.link.handled(1)
     assert woken == [connection.link]
-    connection.pass_next()
+    connection.pass_on()
     connection.link.handled(1)
     assert woken == [connection.link]

@@ -23,7 +23,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
     assert running is not None
     control = running.ref._actor_weakref()
     assert isinstance(control, Control)
-    slow = control._subscriptions.subscribe("Pod")
+    slow = control._subscriptions.subscribe("Pod", of_client=True)
     for _ in range(WAITING + 1):
         control._subscriptions.publish(ObjectChanged("ADDED", {"kind": "Pod", "metadata": {"name": "web"}}))
     with socket.socket(socket.AF_UNIX) as silent:

@@ -14,22 +14,16 @@ import pytest
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import restart
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.socket_path import SOCKET
 from modules.processes.edgecore.upgrade.updater import (
-    Installation,
     NodeHandle,
-    NodeObservation,
-    Phase,
-    UpgradeJournal,
     observe_node,
     owner_of,
 )
 from tests.end_to_end.processes import run_program, wait_until
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 from tests.support.directories import short_directory
-from tests.support.own_node import write_node
 
 _NODE: Final = """\
 import fcntl, os, socket, sys
@@ -141,22 +135,6 @@ def test_a_wrong_configuration_leaves_the_node_as_it_is(node: Node) -> None:
     before = node.process
     (node.root / "edgecore.yaml").write_text("modules: 1\n")
     assert node.restart() == ExitCode.CONFIGURATION
-    assert node.process == before
-
-
-def test_while_a_setting_is_on_probation(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    """The updater would count the restart as an end of the node."""
-    file = node.root / "edgecore.yaml"
-    write_node(node.root)
-    with node.log.open("ab") as log:
-        node.start(log)
-    before, change = node.process, Installation(changing(file))
-    change.state.mkdir(parents=True)
-    seen = NodeObservation("1.2.3", connected=False, unready=[], containers={})
-    handle = NodeHandle(str(node.directory / LOCK_FILE), str(node.directory / SOCKET), [], [])
-    change.write(UpgradeJournal("1", "1", handle, seen, [], "", 0, 0, configuration=str(file)), Phase.PROBATION)
-    assert node.restart() == ExitCode.NOT_DONE
-    assert "the configuration is on probation" in capsys.readouterr().err
     assert node.process == before
 
 

@@ -68,6 +68,16 @@ def test_what_waits_is_taken_before_the_end() -> None:
     assert [([each.version for each in found], ended) for found, ended in taken] == [([0, 1], False), ([2, 3], True)]
 
 
+def test_the_watches_of_clients_end_without_those_of_modules() -> None:
+    """When `control` stops; edgecontroller would list all objects again."""
+    subscriptions = Subscriptions()
+    of_client, of_module = subscriptions.subscribe("Pod", of_client=True), subscriptions.subscribe("Pod")
+    subscriptions.end_clients()
+    subscriptions.publish(changed(1, "Pod"))
+    assert of_client.pop_some() == ([], True)
+    assert [[each.version for each in of_module.pop_some()[0]], of_module.pop_some()[1]] == [[1], False]
+
+
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_descriptor_that_is_asked_for_late_is_readable(has_ended: bool) -> None:
     """The subscription may end between a look at its changes and the wait for more."""

@@ -27,6 +27,7 @@ from modules.processes.edgecore.upgrade.updater import (
     backup_of,
 )
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
+from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 from tests.packaging.bundle import public_key
 from tests.support.full_disk import fill, small_file_system
 from tests.support.own_node import write_node
@@ -126,16 +127,16 @@ def test_a_disk_that_becomes_full_while_a_version_is_unpacked(
     assert refused > 3
 
 
-@pytest.mark.parametrize("phase", [Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK])
-def test_one_upgrade_at_a_time(phase: Phase, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle = make_bundle(here.directory / "b", "1.0.0")
-    here.installation.versions.mkdir(parents=True)
-    with here.installation.locked():
-        assert here.do("upgrade", bundle) == ExitCode.NOT_DONE
-    here.journal(phase)
-    for words in (("upgrade", bundle), ("rollback", "1.0.0")):
-        assert here.do(*words) == ExitCode.NOT_DONE
-    assert capsys.readouterr().err.count("another upgrade is under way") == 3
+def test_a_spoilt_journal_is_said_and_stops_nothing(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a card that wears out; the next upgrade writes another one."""
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.OK
+    (here.installation.state / "journal.json").write_bytes(b"\0" * 100)
+    assert here.do("versions") == ExitCode.OK
+    assert here.do("rollback") == ExitCode.NOT_DONE
+    assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.1")) == ExitCode.OK
+    said = capsys.readouterr().err
+    assert "no earlier version is known" in said
+    assert said.count("the last change of") >= 3
 
 
 def test_a_version_that_does_not_know_the_schema(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,3 +210,18 @@ def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
     (here.directory / "tried.db").unlink()
     with pytest.raises(UpgradeError, match="schema is not 4"):
         trial.check_database(database, here.directory, 4)
+
+
+@pytest.mark.parametrize("says", ["the database has a schema of mine", ""])
+def test_a_version_that_cannot_read_the_database(says: str, here: Here) -> None:
+    """It says so, or dies: it is refused before the switch, and the node's database is as it was."""
+    program = write_program(
+        here.directory / "bin" / "edgecore", f"import os, sys; {says!r} and sys.exit({says!r}); os.abort()"
+    )
+    database = here.directory / "edgecore.db"
+    with closing(open_file(database)) as opened:
+        opened.execute("INSERT INTO meta (key, type, value) VALUES ('default/pod/web', 'pod', '{}')")
+    before = database.read_bytes()
+    with pytest.raises(UpgradeError, match=f"`edgecore store`: {says}"):
+        VersionTrial(program.parents[1], "1.0.1").check_database(database, here.directory, 3)
+    assert database.read_bytes() == before

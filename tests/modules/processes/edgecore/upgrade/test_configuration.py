@@ -237,10 +237,3 @@ def test_a_change_of_the_root_directory_needs_a_stop(
     assert change(root, "modules.edgeHub.heartbeat", "20") == ExitCode.NOT_DONE
     assert "the node does not answer" in capsys.readouterr().err
     assert (root / "edgecore.yaml").read_text() == before
-
-
-def test_one_change_at_a_time(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    installation = Installation(changing(root / "edgecore.yaml"))
-    with installation.locked():
-        assert change(root, "modules.edgeHub.heartbeat", "20") == ExitCode.NOT_DONE
-    assert "another upgrade is under way" in capsys.readouterr().err

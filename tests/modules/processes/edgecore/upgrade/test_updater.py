@@ -1,13 +1,14 @@
 """The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
 
 import fcntl
+import json
 import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -402,6 +403,17 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert journal is not None
     installation.write(journal, Phase.PROBATION)
     assert installation.journal() == journal
+
+
+def test_a_journal_of_a_later_version_is_read(tmp_path: Path) -> None:
+    """After a way back, the earlier version has the journal that the later one has written."""
+    installation, _ = make(tmp_path / "n")
+    journal = installation.journal()
+    assert journal is not None
+    more = asdict(journal) | {"added": 1}
+    for part in ("node", "before", "limits"):
+        more[part] |= {"added": [1]}
+    assert decode_journal(json.dumps(more).encode()) == journal
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b'{"node": 1}', b"\xff", b"{", b"[" * 200_000])

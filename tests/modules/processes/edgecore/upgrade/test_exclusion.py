@@ -1,0 +1,149 @@
+"""Commands that change a node, while another change of it is under way: each is refused, and changes nothing."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore import restart
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.location import changing, located
+from modules.processes.edgecore.upgrade import exclusion, updater
+from modules.processes.edgecore.upgrade.commands import prepared
+from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
+from modules.processes.edgecore.upgrade.updater import (
+    Installation,
+    NodeHandle,
+    NodeObservation,
+    Phase,
+    UpgradeJournal,
+)
+from tests.support.own_node import write_node
+
+_COMMANDS: Final = {
+    "upgrade": ["1.0.1.bundle"],
+    "rollback": ["1.0.0"],
+    "config": ["set", "modules.edgeHub.heartbeat", "20"],
+    "restart": [],
+    "leave": ["--yes"],
+    "uninstall": ["--yes"],
+    "join": ["--cloud", "127.0.0.1:1", "--token", "t"],
+    "restore": ["--force", "node.backup"],
+}
+
+
+class Here:
+    """A node that is run from an installation, with a directory of its configuration's changes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.root = directory, directory / "n"
+        write_node(self.root)
+        self.file = self.root / "edgecore.yaml"
+        self.handle = NodeHandle(str(self.root / "edged" / "edgecore.lock"), "", [], [])
+        self.version, self.configuration = Installation(directory / "i"), Installation(changing(self.file))
+        self.prefix = self.version.versions / "1.0.0"
+        self.prefix.mkdir(parents=True)
+        self.version.activate("1.0.0")
+        for each in (self.version, self.configuration):
+            each.state.mkdir(parents=True)
+
+    def change(self, what: str) -> Installation:
+        """Return where this is changed."""
+        return self.version if what == "version" else self.configuration
+
+    def begin(self, what: str, phase: Phase) -> None:
+        """Let a change of this be in a phase."""
+        before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
+        target, file = ("1.0.1", "") if what == "version" else ("1.0.0", str(self.file))
+        journal = UpgradeJournal("1.0.0", target, self.handle, before, [], "", 0, 0, configuration=file)
+        self.change(what).write(journal, phase)
+
+    def do(self, command: str) -> int:
+        """Run a command; return its exit status."""
+        return main([command, *_COMMANDS[command], "--root", str(self.root)])
+
+    def files(self) -> dict[Path, bytes | Path]:
+        """Return all files and links but the locks."""
+        found = [each for each in self.directory.rglob("*") if each.name != "lock" and not each.is_dir()]
+        return {each: each.readlink() if each.is_symlink() else each.read_bytes() for each in found}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Return the node, whose own program does what follows, in its directory."""
+    made = Here(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["backup", "node.backup", "--root", str(made.root)]) == ExitCode.OK
+    monkeypatch.setattr(sys, "prefix", str(made.prefix))
+    monkeypatch.setattr(restart, "running_node", lambda *_: made.handle)
+    return made
+
+
+@pytest.mark.parametrize("how", ["locked", Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK])
+@pytest.mark.parametrize("what", ["version", "configuration"])
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_each_command_during_each_change(
+    command: str, what: str, how: str, here: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the change and where it is. `leave` would be undone by an updater that starts the node again, and a
+    configuration that `join` has written by one that puts the former back.
+    """
+    change, says = here.change(what), "another command changes this node"
+    with ExitStack() as stack:
+        if how == "locked":
+            assert stack.enter_context(change.locked())
+        else:
+            here.begin(what, Phase(how))
+            subject = "1.0.1" if what == "version" else "the configuration"
+            says = f"{subject} {'goes back' if how == Phase.ROLLING_BACK else 'is on probation'}"
+        before = here.files()
+        assert here.do(command) in (ExitCode.NOT_DONE, ExitCode.NOT_JOINED)
+        assert here.files() == before
+    assert f"{says}: {change.root} (wait for its end" in capsys.readouterr().err
+
+
+def test_one_of_two_commands_that_begin_at_once_is_refused(here: Here) -> None:
+    """Whoever is first, and also where one writes the path in another way."""
+    other = Installation(here.directory / "other")
+    other.root.symlink_to(here.version.root)
+    for first, second in ((here.version, here.configuration), (here.configuration, other)):
+        with prepared(first, [second]), pytest.raises(UpgradeError), prepared(second, [first]):
+            pass
+    with prepared(other, [here.version, here.configuration]):
+        pass
+
+
+@pytest.mark.parametrize("what", ["version", "configuration"])
+def test_what_is_staged_and_not_begun_is_over_for_another_command(what: str, here: Here) -> None:
+    """Its updater, which may come late, does nothing any more."""
+    here.begin(what, Phase.STAGED)
+    change = here.change(what)
+    (change.state / "configuration.following").write_text("secret")
+    before = here.version.current()
+    with held([here.version, here.configuration]):
+        journal = change.journal()
+        assert journal is not None
+        assert (journal.phase, journal.report) == (Phase.ROLLED_BACK, [exclusion._CANCELLED])
+    assert updater.main([str(change.root)]) == 0
+    assert here.version.current() == before
+    assert (change.state / "configuration.following").exists() is (what == "version"), "its secrets are gone"
+
+
+def test_a_command_replaces_what_it_has_staged_itself(here: Here) -> None:
+    here.begin("version", Phase.STAGED)
+    with prepared(here.version, [here.version, here.configuration]):
+        journal = here.version.journal()
+        assert journal is not None
+        assert journal.phase is Phase.STAGED
+
+
+def test_a_node_that_was_never_changed_has_nothing_to_lock(tmp_path: Path) -> None:
+    """And no directory is made for it."""
+    write_node(tmp_path / "n")
+    location = located(None, tmp_path / "n")
+    assert changes_of(location, location.load().config) == []
+    assert [each.name for each in (tmp_path / "n").iterdir()] == ["edgecore.yaml"]
