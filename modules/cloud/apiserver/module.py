@@ -97,7 +97,7 @@ class ApiServer(Module):
         self._definitions = definitions
         self._subscriptions = subscriptions
         self._namespaces = control_plane.namespaces
-        self._reconcilers = Reconcilers(reconcilers_of(cluster, control_plane))
+        self._reconcilers = Reconcilers(partial(reconcilers_of, cluster, control_plane))
         self._graph = NodeGraph(cluster.storage, self.clock)
         completeness = Completeness(database, manifests, cluster.storage)
         self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)
@@ -364,8 +364,7 @@ class ApiServer(Module):
 
     def _reconcile_overdue(self) -> None:
         """Carry out work that is due without a change: marking nodes that have fallen silent, for instance."""
-        for work in self._reconcilers.overdue():
-            self._transact(partial(self._transactions.attempt, work))
+        self._reconcilers.run_overdue(lambda work: self._transact(partial(self._transactions.attempt, work)))
 
     def object_changed(self, event: ObjectEvent) -> None:
         """Take note of a change, by this API server or another cloudcore's (`HandlesChanges`)."""

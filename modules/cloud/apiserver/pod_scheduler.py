@@ -216,6 +216,8 @@ class PodScheduler(Reconciler):
                 self.record_placement(pod, pod, self._storage.replace(self.placed(pod, placer)), placer)
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
+            except Exception:  # noqa: BLE001 - one bad pod must not keep the others waiting
+                _log.exception("pod %s cannot be given a node", key_of(pod))
 
     def _is_own(self, pod: JsonObject) -> bool:
         return self._is_enabled and has_default_scheduler(pod)

@@ -1,8 +1,9 @@
 """The reconcilers that an API server has, and their turns."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,10 +21,16 @@ from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
 from modules.cloud.apiserver.volume_protection import FINALIZERS, may_end_use
+from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import ObjectEvent
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 PERIOD: Final = 5.0
 """Seconds between two checks for work due without a change (kube-controller-manager's `--node-monitor-period`)."""
+_LONGEST_REST: Final = 64
+"""Periods for which a reconciler that fails again and again rests."""
 
 
 class ControlPlane(msgspec.Struct, frozen=True):
@@ -58,64 +65,90 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
     ]
 
 
-def _handlers_of(reconcilers: Sequence[Reconciler], kind: str) -> Iterator[tuple[Callable[[ObjectEvent], None], bool]]:
-    """Yield the handlers of changes of a kind that are more than nothing, in order, and whether each is for own changes
-    only.
+def _handlers_of(
+    reconcilers: Sequence[Reconciler], kind: str
+) -> Iterator[tuple[int, Callable[[ObjectEvent], None], bool]]:
+    """Yield the handlers of changes of a kind that are more than nothing, in order: the place of the reconciler, the
+    handler, and whether it is for own changes only.
     """
-    for each in reconcilers:
+    for place, each in enumerate(reconcilers):
         if each.kinds is not None and kind not in each.kinds:
             continue
         if type(each).handle_event is not Reconciler.handle_event:
-            yield each.handle_event, False
+            yield place, each.handle_event, False
         if type(each).handle_own is not Reconciler.handle_own:
-            yield each.handle_own, True
+            yield place, each.handle_own, True
 
 
 class Reconcilers:
     """The reconcilers and their turns.
 
+    One that fails stops neither the API server nor the others: it rests for some periods, each time for twice as many,
+    and then begins anew with all objects. An own change at which it fails is refused instead.
+
     Args:
-        reconcilers: in the order in which they write.
+        make: returns new reconcilers, in the order in which they write.
     """
 
-    def __init__(self, reconcilers: Sequence[Reconciler]) -> None:
-        self._all = reconcilers
-        self._handlers: dict[str, list[tuple[Callable[[ObjectEvent], None], bool]]] = {}
+    def __init__(self, make: Callable[[], Sequence[Reconciler]]) -> None:
+        self._make = make
+        self._all = list(make())
+        self._handlers: dict[str, list[tuple[int, Callable[[ObjectEvent], None], bool]]] = {}
         """By kind."""
+        self._resting: dict[int, int] = {}
+        """The periods that are left to a reconciler that has failed, by its place."""
+        self._rests: dict[int, int] = {}
+        """The periods of a reconciler's last rest; none if it has worked for a period since."""
         self._awaits_turn = False
         self._is_turn = False
         """Whether the next transaction is a turn."""
 
     def load(self) -> None:
         """Take over the objects when the API server starts."""
-        for each in self._all:
-            each.load()
+        self._each(lambda one: one.load())
 
     def handle_event(self, event: ObjectEvent, *, is_own: bool) -> None:
-        """Handle a change, by this cloudcore or another."""
+        """Handle a change, by this cloudcore or another.
+
+        Raises:
+            Exception: an own change is to be refused.
+        """
         kind = event.key.kind
         handlers = self._handlers.get(kind)
         if handlers is None:
             handlers = self._handlers[kind] = [*_handlers_of(self._all, kind)]
-        for handle, is_of_own in handlers:
-            if is_own or not is_of_own:
+        for place, handle, is_of_own in handlers:
+            if (is_of_own and not is_own) or place in self._resting:
+                continue
+            try:
                 handle(event)
+            except Exception:
+                if is_own:
+                    raise
+                self._rest(place)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Take a change back; the newest comes first."""
-        for each in self._all:
-            each.roll_back(event)
+        self._each(lambda one: one.roll_back(event))
 
     def reset(self) -> None:
         """Have all objects reconciled: a transaction was undone, as there was no room for it."""
-        for each in self._all:
-            each.reset()
+        self._each(lambda one: one.reset())
 
     def run(self, attempt: Attempt) -> bool:
         """Write what follows from the changes of a transaction; return whether a turn must be arranged for the rest."""
         is_turn, self._is_turn = self._is_turn, False
-        has_rest = [each.reconcile(attempt, is_turn=is_turn) for each in self._all]
-        if self._awaits_turn or not any(has_rest):
+        has_rest = False
+        for place, each in enumerate(self._all):
+            if place in self._resting:
+                continue
+            try:
+                has_rest = each.reconcile(attempt, is_turn=is_turn) or has_rest
+            except DatabaseError:
+                raise
+            except Exception:  # noqa: BLE001 - one bad object must not stop the API server
+                self._rest(place)
+        if self._awaits_turn or not has_rest:
             return False
         self._awaits_turn = True
         return True
@@ -124,8 +157,57 @@ class Reconcilers:
         """Let the next transaction be the turn of the remaining work."""
         self._awaits_turn, self._is_turn = False, True
 
-    def overdue(self) -> Iterator[Callable[[], None]]:
-        """Yield work that has become due without a change, each for a transaction of its own."""
-        for each in self._all:
-            if (work := each.overdue()) is not None:
-                yield work
+    def run_overdue(self, attempt: Attempt) -> None:
+        """Do the work that has become due without a change. It is called once in each period.
+
+        Args:
+            attempt: does work in a transaction of its own.
+        """
+        self._rests = {place: periods for place, periods in self._rests.items() if place in self._resting}
+        for place, left in [*self._resting.items()]:
+            self._resting[place] = left - 1
+            if left == 1:
+                self._begin_anew(place)
+                attempt(_nothing)
+
+        def work_of(one: Reconciler) -> None:
+            if (work := one.overdue()) is not None:
+                attempt(work)
+
+        self._each(work_of)
+
+    def _each(self, work: Callable[[Reconciler], None]) -> None:
+        """Do work of each reconciler that does not rest."""
+        for place, each in enumerate(self._all):
+            if place in self._resting:
+                continue
+            try:
+                work(each)
+            except DatabaseError:
+                raise
+            except Exception:  # noqa: BLE001 - as above
+                self._rest(place)
+
+    def _rest(self, place: int) -> None:
+        """Let a reconciler that has just raised an exception rest."""
+        periods = min(2 * self._rests.get(place, 0) or 1, _LONGEST_REST)
+        self._rests[place] = self._resting[place] = periods
+        what = type(self._all[place]).__name__
+        _log.exception("%s has failed, and reconciles no objects for %d s", what, periods * PERIOD)
+
+    def _begin_anew(self, place: int) -> None:
+        """Let a reconciler that has rested take over the objects, as at a start."""
+        del self._resting[place]
+        self._all[place] = self._make()[place]
+        self._handlers.clear()
+        try:
+            self._all[place].load()
+            self._all[place].reset()
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            self._rest(place)
+
+
+def _nothing() -> None:
+    """Have a transaction made, in which reconcilers run."""

@@ -1,6 +1,7 @@
 """Objects that lack a part, or have it empty, are refused or stored, and never stop the API server's own work."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_an_object_that_lacks_a_part_is_refused_or_reconciled(kind: Kind) -> Non
     cluster = Cluster(Simulation(1).clock, plugins=PLUGINS)
     make_system_objects(cluster, ())
     cluster.create({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}})
-    reconcilers = Reconcilers(reconcilers_of(cluster, ControlPlane(authority="PEM")))
+    reconcilers = Reconcilers(partial(reconcilers_of, cluster, ControlPlane(authority="PEM")))
     reconcilers.load()
     namespace = "default" if kind.namespaced else ""
     whole = sample(kind.key_name.partition(".")[0], "x")

@@ -1,6 +1,9 @@
 """When reconcilers write: in the transaction of a change, in turns after it, and once for any number of changes."""
 
 from collections.abc import Callable
+from functools import partial
+
+import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey, kind_named
@@ -8,6 +11,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
 from modules.cloud.apiserver.reconcilers import ControlPlane, Reconcilers, reconcilers_of
+from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import configmap, node, patch_status, pod
 
@@ -36,7 +40,7 @@ class InParts(Reconciler):
 def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() -> None:
     done: list[str] = []
     one = OwnChanges(["ConfigMap"], lambda event: event.key.name == "a", lambda: done.append("work"))
-    running = Reconcilers([one])
+    running = Reconcilers(lambda: [one])
     expected = 0
     for is_own, change, is_due in ((True, None, True), (False, CHANGE, False), (True, CHANGE, True)):
         for _ in range(2 if change else 0):
@@ -57,13 +61,98 @@ def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() 
 def test_what_is_left_asks_for_one_turn_at_a_time() -> None:
     """Transactions of other messages come in between; they arrange no second turn."""
     parts = InParts(4)
-    running = Reconcilers([parts, InParts(2)])
+    running = Reconcilers(lambda: [parts, InParts(2)])
     assert [running.run(attempt), running.run(attempt)] == [True, False]
     running.begin_turn()
     assert running.run(attempt)
     running.begin_turn()
     assert not running.run(attempt)
     assert parts.runs == [False, False, True, True]
+
+
+class Failing(Reconciler):
+    """Fails at one of its methods, and notes what is asked of it."""
+
+    def __init__(self, at: str, calls: list[str]) -> None:
+        self.at = at
+        self.calls = calls
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if name == self.at:
+            raise KeyError("spec")
+
+    def load(self) -> None:
+        """Fail, or note it."""
+        self._called("load")
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Fail, or note it."""
+        self._called("handle_event")
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Fail, or note it."""
+        self._called("roll_back")
+
+    def reset(self) -> None:
+        """Fail, or note it."""
+        self._called("reset")
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+        """Fail, or note it."""
+        attempt(lambda: self._called("reconcile"))
+        return False
+
+    def overdue(self) -> Callable[[], None]:
+        """Return work that fails, or notes it."""
+        return lambda: self._called("overdue")
+
+
+@pytest.mark.parametrize("at", ["load", "handle_event", "roll_back", "reset", "reconcile", "overdue"])
+def test_a_reconciler_that_fails_rests_and_the_others_go_on(at: str) -> None:
+    """A ResourceQuota without a spec stopped the whole API server, again and again."""
+    broken: list[str] = []
+    other: list[str] = []
+    is_mended: list[bool] = []
+    running = Reconcilers(lambda: [Failing("" if is_mended else at, broken), Failing("", other)])
+    running.load()
+    running.handle_event(CHANGE, is_own=False)
+    running.reset()
+    running.roll_back(CHANGE)
+    running.run(attempt)
+    running.run_overdue(attempt)
+    assert other == ["load", "handle_event", "reset", "roll_back", "reconcile", "overdue"]
+    assert broken.count(at) == 1 + (at in ("load", "reset")), "it begins anew at the end of a period"
+    for rest in (2, 4) if at == "load" else ():
+        seen = len(broken)
+        for _ in range(rest):
+            running.run_overdue(attempt)
+        assert len(broken) == seen + 1, "it rests for twice as long each time"
+    is_mended.append(True)
+    for _ in range(8):
+        running.run_overdue(attempt)
+        broken.clear()
+        running.run(attempt)
+    assert broken == ["reconcile"]
+
+
+def test_an_own_change_at_which_a_reconciler_fails_is_refused() -> None:
+    running = Reconcilers(lambda: [Failing("handle_event", [])])
+    with pytest.raises(KeyError):
+        running.handle_event(CHANGE, is_own=True)
+
+
+def test_a_lost_transaction_is_no_failure_of_a_reconciler() -> None:
+    calls: list[str] = []
+    running = Reconcilers(lambda: [Failing("", calls)])
+
+    def lost(work: Callable[[], None]) -> None:
+        raise DatabaseError("no database")
+
+    with pytest.raises(DatabaseError):
+        running.run(lost)
+    running.run(attempt)
+    assert calls == ["reconcile"]
 
 
 def test_a_round_of_pods_goes_on_in_its_turns_only() -> None:
@@ -113,7 +202,7 @@ def test_what_was_undone_for_want_of_room_is_written_again() -> None:
     under_pressure = {"status": {"conditions": [{"type": "MemoryPressure", "status": "True"}]}}
     patch_status(cluster, ObjectKey("Node", "", "n1"), under_pressure)
     plane, storage = ControlPlane(authority="PEM", service=service), cluster.storage
-    running = Reconcilers(reconcilers_of(cluster, plane))
+    running = Reconcilers(partial(reconcilers_of, cluster, plane))
     for event in storage.drain_events():
         running.handle_event(event, is_own=True)
 
