@@ -2,14 +2,14 @@
 
 import sys
 
-from modules.processes.common.start_collector import collect_rarely
+from modules.processes.common.start_collector import collect_new_rarely
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run the command in `sys.argv`; return the exit status."""
-    collect_rarely()
+    collect_new_rarely()
     from modules.processes.cloudcore import cli  # noqa: PLC0415 - after that
 
     return cli.main()

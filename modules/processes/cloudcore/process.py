@@ -71,7 +71,7 @@ from modules.processes.common.loopback import is_loopback
 from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.common.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.common.shutdown import Shutdown
-from modules.processes.common.start_collector import leave_out_what_exists
+from modules.processes.common.start_collector import collect_rarely
 from modules.processes.common.version import VERSION
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def run(options: RunOptions) -> int:
     watch = Watch(manager, cloud.hive.clock, lambda: _liveness(cloud))
     watch.begin()
     trimmer = MemoryTrimmer(cloud.hive.clock)
-    leave_out_what_exists()
+    collect_rarely()
     _log.info("stopping: %s", shutdown.wait().name)
     watch.close()
     trimmer.close()

@@ -10,6 +10,7 @@ are freed, and other free memory is given back to the kernel when the process ha
 """
 
 import ctypes
+import gc
 import logging
 import os
 from collections.abc import Callable
@@ -66,7 +67,7 @@ class MemoryTrimmer:
         self, clock: Clock, resident: Callable[[], int] | None = None, trim: Callable[[], None] | None = None
     ) -> None:
         self._resident = resident or resident_bytes
-        self._trim = trim or _malloc_trim
+        self._trim = trim or malloc_trim
         self._least = self._resident()
         self._looks = 0
         """Checks since the last trim."""
@@ -95,7 +96,19 @@ def resident_bytes() -> int:
         return 0
 
 
-def _malloc_trim() -> None:
+def collect_and_trim() -> None:
+    """Collect garbage, and give free memory back to the kernel.
+
+    For a process whose collector leaves out what its start made (`start_collector.collect_as_usual`): it takes
+    milliseconds there, and 0.6 s in a cloudcore with 5,000 nodes. Each actor that has ended, such as the worker of a
+    pod that has gone, leaves a class and 45 other objects that only the collector finds.
+    """
+    gc.collect()
+    malloc_trim()
+
+
+def malloc_trim() -> None:
+    """Give free memory of the C library back to the kernel."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError) as error:

@@ -2,7 +2,7 @@
 
 import sys
 
-from modules.processes.common.start_collector import collect_rarely
+from modules.processes.common.start_collector import collect_new_rarely
 from protos.postponed import import_without, postpone
 
 __all__ = ["main"]
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command in `sys.argv`; return the exit status."""
-    collect_rarely()
+    collect_new_rarely()
     leave_out()
     from modules.processes.edgecore import cli  # noqa: PLC0415 - after that
 

@@ -49,7 +49,7 @@ from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
 from modules.edge.taskmanager.pulls import DEADLINE as PULL_DEADLINE
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.memory import MemoryTrimmer, set_up_malloc
+from modules.processes.common.memory import MemoryTrimmer, collect_and_trim, set_up_malloc
 from modules.processes.common.process_metrics import ProcessCollector
 from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
@@ -163,7 +163,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         for left in other_kinds(config):
             _log.warning("%s: %s", left, left.remedy())
     starting.close()
-    stack.callback(MemoryTrimmer(hive.clock).close)
+    stack.callback(MemoryTrimmer(hive.clock, trim=collect_and_trim).close)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))
     tracing.attach(stack)

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 _PLUGIN_VARIABLE = "CNI_NETNS"
 """A plug-in that attaches a sandbox has its network namespace in it."""
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
 
 
 def unmount_unknown(containers: Path, known: set[str]) -> None:
@@ -22,11 +23,11 @@ def unmount_unknown(containers: Path, known: set[str]) -> None:
         containers: the directory of all containers' directories.
         known: ids of the containers that exist.
     """
-    top = containers.resolve()
-    for path in reversed(mount_points(Path("/proc/self/mountinfo").read_text())):
-        if top in path.parents and path.relative_to(top).parts[0] not in known:
+    top = f"{containers.resolve()}/"
+    for path in reversed(mount_points(Path("/proc/self/mountinfo").read_bytes())):
+        if path.startswith(top) and path[len(top) :].partition("/")[0] not in known:
             try:
-                kernel.unmount(str(path), kernel.MNT_DETACH)
+                kernel.unmount(path, kernel.MNT_DETACH)
             except OSError as error:
                 _log.warning("what a container has left stays mounted: %s", error)
 
@@ -50,7 +51,11 @@ def settle_network_processes(namespaces: Path) -> None:
     await_orphans(list(processes_with(_PLUGIN_VARIABLE, f"{namespaces}/")))
 
 
-def mount_points(mountinfo: str) -> list[Path]:
-    """Return the mount points in a text like /proc/self/mountinfo, in the order of mounting."""
-    fields = (line.split(" ", 5) for line in mountinfo.splitlines())
-    return [Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), each[4])) for each in fields if len(each) > 5]
+def mount_points(mountinfo: bytes) -> list[str]:
+    """Return the mount points in a text like /proc/self/mountinfo, in the order of mounting. Their names may have any
+    bytes; the kernel writes blanks, line ends and backslashes as octal numbers.
+    """
+    fields = (line.split(b" ", 5) for line in mountinfo.split(b"\n"))
+    return [
+        os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), each[4])) for each in fields if len(each) > 5
+    ]

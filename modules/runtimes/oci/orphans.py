@@ -13,15 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from beehive.files.reading import read_to_end
+
 _log = logging.getLogger(__name__)
 
-_PROC: Final = Path("/proc")
+_PROC: Final = "/proc"
 _SECONDS: Final = 60.0
 """After which a program is killed: as long as each of them may take for the edgecore that starts it."""
 _LOOK_MILLISECONDS: Final = 5
 _SHOWN: Final = 1000
 """Characters of a command line in the log: paths and ids, nothing of a pod's."""
 _KILLED_MILLISECONDS: Final = 10_000
+_LONGEST: Final = 16 * 1024 * 1024
+"""Bytes read of a command line or an environment. The kernel bounds both by the stack's limit, mostly 2 MB."""
 
 
 class Orphan(NamedTuple):
@@ -43,17 +47,16 @@ def commands_with(root: str, container: str = "") -> list[Orphan]:
         container: only this one's.
     """
     wanted = {os.fsencode(root), *([os.fsencode(container)] if container else [])}
-    return [
-        Orphan(pid, arguments, _pid_written(arguments)) for pid, arguments in _processes() if wanted <= set(arguments)
-    ]
+    found = ((pid, _words(text)) for pid, text in _command_lines() if all(each in text for each in wanted))
+    return [Orphan(pid, arguments, _pid_written(arguments)) for pid, arguments in found if wanted <= set(arguments)]
 
 
 def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
     """Yield the processes that have an environment variable with a value that begins like this."""
-    prefix = os.fsencode(f"{variable}={beginning}")
-    for pid, arguments in _processes():
-        if any(each.startswith(prefix) for each in _environment(pid)):
-            yield Orphan(pid, arguments)
+    prefix = b"\0" + os.fsencode(f"{variable}={beginning}")
+    for pid, text in _command_lines():
+        if prefix in b"\0" + _read(pid, "environ"):
+            yield Orphan(pid, _words(text))
 
 
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
@@ -94,21 +97,34 @@ def _pid_written(arguments: tuple[bytes, ...]) -> Callable[[], bool] | None:
     return lambda: path.exists() and path.stat().st_size > 0
 
 
-def _processes() -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    for entry in _PROC.iterdir():
-        if entry.name.isdecimal() and (arguments := _arguments(int(entry.name))):
-            yield int(entry.name), arguments
+def _command_lines() -> Iterator[tuple[int, bytes]]:
+    """Yield the processes that have a command line, with it. Kernel threads have none.
+
+    A node's start reads those of the whole machine, so they are read without a `Path` for each, and as they are.
+    """
+    with os.scandir(_PROC) as entries:
+        for entry in entries:
+            if entry.name.isdecimal() and (text := _read(int(entry.name), "cmdline")):
+                yield int(entry.name), text
 
 
 def _arguments(pid: int) -> tuple[bytes, ...]:
-    try:
-        return tuple((_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[:-1])
-    except OSError:
-        return ()
+    return _words(_read(pid, "cmdline"))
 
 
-def _environment(pid: int) -> list[bytes]:
+def _words(text: bytes) -> tuple[bytes, ...]:
+    return tuple(text.split(b"\0")[:-1])
+
+
+def _read(pid: int, file: str) -> bytes:
+    """Return a file of a process; empty if it has ended, or is another user's."""
     try:
-        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        descriptor = os.open(f"{_PROC}/{pid}/{file}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return []
+        return b""
+    try:
+        return read_to_end(descriptor, _LONGEST)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -188,12 +188,15 @@ def test_a_client_that_is_closed_has_no_timer_and_no_watch() -> None:
     clock, transport, counters = ManualClock(), Transport(), ApiCounters()
     for _ in range(2):
         ends: list[object] = []
-        client = KubeClient(HttpKubeApi(transport), Thread(clock), clock.random, counters)
+        thread = Thread(clock)
+        client = KubeClient(HttpKubeApi(transport), thread, clock.random, counters)
         for lane in (RequestLane.EVENT, RequestLane.QUERY):  # the second is to be over earlier
             client.call(lane, CALL, ends.append)
         client.watch(Selection(kind=kind_named("Pod")), ends.append, "pod")
         assert counters.watch("pod").heard_at == 0.0
         counters.watch("pod").heard_at = 5.0
+        transport.started[-1][1].on_error(OSError("cut"))  # to be listed again
+        thread.run()
         assert not clock.is_idle
         client.close()
         assert clock.is_idle

@@ -146,7 +146,10 @@ def test_changes_that_could_not_be_taken_over_come_with_the_next_transaction(
     news = RemoteChanges([], one.mirror.version, sessions=[("n2", Holder("other", 1))])
     monkeypatch.setattr(one.database, "changes_elsewhere", lambda _reader: news)
 
-    def claimed(_claims: object) -> None:
+    calls: list[object] = []
+
+    def claimed(claims: object) -> None:
+        calls.append(claims)
         one.database.put_object_sync("n2", "u1", SYNC)
         raise DatabaseError("read", "the database", "the disk has gone")
 
@@ -154,6 +157,7 @@ def test_changes_that_could_not_be_taken_over_come_with_the_next_transaction(
         failing.setattr(one, "nodes_claimed", claimed)
         with pytest.raises(DatabaseError):
             one.transactions.adopt()
+    assert len(calls) == 1
     one.transactions.abandon()
     assert not one.transactions.is_under_way
     one.turn(lambda: None)

@@ -19,6 +19,7 @@ from metamanager.sqlite_store import SqliteStore
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.types import Nanoseconds, PodStatus
 from modules.apimachinery.types.times import Time
+from modules.edge.metaserver import on_demand
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.on_demand import IDLE_SECONDS, ApiOnDemand, CommittedObjects
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
@@ -26,6 +27,7 @@ from modules.edge.metaserver.watching import WatchSource
 from tests.edged.node.test_status import REPORT
 from tests.modules.edge.metaserver.objects import key, obj, text
 from tests.modules.edge.metaserver.test_live_status import pod
+from tests.support.failing import Failing, left_by_repeating
 
 
 def put(store: SqliteStore, *objects: dict[str, Any]) -> None:
@@ -290,3 +292,33 @@ def test_invalid_text_is_not_quoted(tmp_path: Path, store: SqliteStore) -> None:
         objects.read_if_changed()
     assert "pass" not in str(error.value)
     objects.close()
+
+
+def test_after_a_read_that_failed_all_is_read(
+    tmp_path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed before the failure is news, and the connection that failed is closed."""
+    objects = CommittedObjects(tmp_path / "db")
+    for name in ("a", "b"):
+        put(store, obj(name))
+        failing = Failing(0, sqlite3.OperationalError("disk I/O error"))
+        with monkeypatch.context() as patched:
+            patched.setattr(on_demand, "_rows", failing.call(on_demand._rows))
+            with pytest.raises(ApiStatusError, match="disk I/O error"):
+                objects.read_if_changed()
+        assert objects._connection is None
+        found = objects.read_if_changed()
+        assert found is not None
+        assert key(name) in found
+        objects.close()
+
+
+def test_a_cache_that_was_dropped_leaves_nothing(owner: Owner, store: SqliteStore) -> None:
+    """Neither the database nor the timer that drops it."""
+    put(store, obj("web"))
+
+    def cycle() -> None:
+        assert owner.names("pods") == ["web"]
+        owner.service.close()
+
+    assert not left_by_repeating(cycle, owner.service)

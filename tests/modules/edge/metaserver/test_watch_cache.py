@@ -59,6 +59,9 @@ def test_the_history_is_bounded_with_a_note(limits: dict[str, int]) -> None:
         assert not cache.knows(revision)
         with pytest.raises(TooOldError):
             cache.since(revision, "pod")
+    known = [each for each in range(FIRST, cache.revision + 1) if cache.knows(each)]
+    assert len(known) > 1
+    assert [len(cache.since(each, "pod")[1]) for each in known] == [cache.revision - each for each in known]
 
 
 def test_a_listener_is_woken_until_it_has_taken_the_change() -> None:

@@ -1,14 +1,16 @@
 """glibc's malloc serves all threads of the agent from one arena once it was told so, and gives memory back."""
 
+import gc
 import os
 import platform
 import subprocess
 import sys
+import weakref
 
 import pytest
 
 from beehive.testing import Harness
-from modules.processes.common.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, resident_bytes
+from modules.processes.common.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, collect_and_trim, resident_bytes
 from tests.end_to_end.processes import REPOSITORY
 
 _THREADS = 4
@@ -41,7 +43,7 @@ def test_threads_share_an_arena(argument: str, *, one: bool) -> None:
 
 _HOLES = """
 import sys
-from modules.processes.common.memory import resident_bytes, set_up_malloc, _malloc_trim
+from modules.processes.common.memory import resident_bytes, malloc_trim, set_up_malloc
 if "told" in sys.argv:
     assert set_up_malloc()
 before = resident_bytes()
@@ -49,7 +51,7 @@ texts = [b"x" * 60_000 for _ in range(1000)]
 kept = texts[::20]
 del texts
 if "told" in sys.argv:
-    _malloc_trim()
+    malloc_trim()
 print(resident_bytes() - before)
 """
 
@@ -110,3 +112,21 @@ def test_memory_freed_after_a_trim_is_given_back_without_growth() -> None:
             bee.run_for(PERIOD)
         back.close()
     assert len(trimmed) == 2
+
+
+class _Knot:
+    """An object that refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_is_collected_before_memory_is_given_back() -> None:
+    gc.disable()
+    try:
+        knot = weakref.ref(_Knot())
+        assert knot() is not None
+        collect_and_trim()
+        assert knot() is None
+    finally:
+        gc.enable()

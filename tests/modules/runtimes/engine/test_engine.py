@@ -1,5 +1,6 @@
 """The engine with a driver in memory, over random lives: nothing of a pod is left, and none runs that was stopped."""
 
+import itertools
 import json
 import os
 import shutil
@@ -35,6 +36,8 @@ from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import BootId, ContainerId, ContainerRecord, Exit, PodAddresses, Run
 from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.failing import Failing, PlannedError, left_by_repeating
+from tests.support.patience import PATIENCE
 from tests.support.shortages import lack
 
 
@@ -511,7 +514,12 @@ def test_a_container_that_cannot_be_stored_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
     assert [each.name for each in (life.root / "containers").iterdir()] == [made]
+    assert [each.id for each in life.engine.registry.containers()] == [made], "its name is free"
     life.engine.close()
+    told = []
+    while (event := life.events._queue.get(timeout=PATIENCE)) is not None:
+        told.append(event.container_id)
+    assert set(told) == {made, sandbox}, "nobody has heard of it"
 
 
 def test_a_pod_is_stopped_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,6 +588,52 @@ def test_an_exited_container_has_no_limits_to_change(tmp_path: Path, monkeypatch
     with pytest.raises(WrongStateError):
         life.engine.containers.update(made, cri.LinuxContainerResources(cpu_shares=2))
     life.engine.close()
+
+
+def test_limits_that_the_machine_refuses_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would take them for those in force."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    resources = life.engine.registry.container(made).config.linux.resources
+    monkeypatch.setattr(MemoryDriver, "update", Failing(0).call(MemoryDriver.update))
+    with pytest.raises(PlannedError):
+        life.engine.containers.update(made, cri.LinuxContainerResources(cpu_shares=2))
+    assert resources == cri.LinuxContainerResources()
+    life.engine.close()
+
+
+def test_what_belongs_to_the_machine_is_let_go_before_another_edgecore_may_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state directory is unlocked last."""
+    ended: list[str] = []
+    release = StateDirectory.release
+    monkeypatch.setattr(MemoryDriver, "close", lambda _driver: ended.append("driver"))
+
+    def released(directory: StateDirectory) -> None:
+        ended.append("state")
+        release(directory)
+
+    monkeypatch.setattr(StateDirectory, "release", released)
+    Life(1, tmp_path / "state").engine.close()
+    assert ended == ["driver", "state"]
+
+
+def test_pods_that_are_over_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life, pods = Life(1, tmp_path / "state"), itertools.count()
+    engine = life.engine
+
+    def cycle() -> None:
+        made = created(life, monkeypatch, f"pod-{next(pods)}")
+        sandbox = engine.registry.container(made).sandbox_id
+        engine.containers.start(made)
+        life.machine.end(made, 0)
+        engine.settle()
+        engine.sandboxes.stop(sandbox)
+        engine.sandboxes.remove(sandbox)
+
+    assert not left_by_repeating(cycle, engine.registry, engine.watcher)
+    engine.close()
 
 
 def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

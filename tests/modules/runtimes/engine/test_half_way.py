@@ -1,16 +1,21 @@
 """What is left of the engine's work that fails half-way."""
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from beehive.clock import RealClock
 from beehive.simulation import Simulation
+from modules.runtimes.engine import command_output
+from modules.runtimes.engine.command_output import OWN_BYTES, CommandOutput
 from modules.runtimes.engine.engine import Engine, purge
 from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.engine.test_engine import Machine, MemoryDriver, MemorySettings
-from tests.support.failing import Failing, PlannedError, census
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 def test_a_purge_that_fails_lets_go_of_the_state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +42,25 @@ def test_a_reader_that_leaves_between_two_events_leaves_its_place() -> None:
         assert next(events).container_id == "c1"
         events.close()  # type: ignore[attr-defined]
     assert not hub.has_readers
+
+
+def test_a_command_leaves_no_descriptor_and_no_room() -> None:
+    """The room for output is shared by all commands of the process."""
+
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls(), ExitStack() as kept_open:
+                with ExitStack() as handed_on:
+                    output = CommandOutput(kept_open, handed_on, RealClock())
+                    for end in output.write_ends:
+                        os.write(end, b"x" * OWN_BYTES)
+                output.wake()
+                output.gather(None)
+                assert len(output.stdout) + len(output.stderr) == 2 * OWN_BYTES
+
+        return Attempt(run, left=lambda: command_output._SHARED._left)
+
+    assert fail_at_each_call(make) >= 8
+    left = command_output._SHARED._left
+    make(Failing(None)).operation()
+    assert command_output._SHARED._left == left

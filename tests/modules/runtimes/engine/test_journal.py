@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -10,6 +11,8 @@ import pytest
 
 from modules.runtimes.engine import journal as journal_module
 from modules.runtimes.engine.journal import NAME, Journal
+from tests.support.descriptors import open_descriptors
+from tests.support.failing import Attempt, Failing, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 
@@ -152,3 +155,40 @@ def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None
     _restored(tmp_path, "first")
     (tmp_path / "containers/a/record.json").write_bytes(b"")
     assert _restored(tmp_path, "second") == {"a/record.json": b"{}"}
+
+
+def test_a_removal_that_a_full_disk_has_refused_counts_when_the_journal_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each time that it is written anew, the former file is closed."""
+    journal = Journal(tmp_path, "first")
+    for name in ("a", "b"):
+        journal.write(_directory(tmp_path, name) / "record.json", b"1")
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", Failing(0).call(os.write))
+        journal.remove(tmp_path / "containers/a")
+    shutil.rmtree(tmp_path / "containers/a")
+    for _ in range(3):
+        journal.write(tmp_path / "containers/b/record.json", b"2")
+        journal._limit = 0
+        journal.flush()
+    of_journals = [target for _, target in open_descriptors() if target.startswith(str(tmp_path / NAME))]
+    assert len(of_journals) == 1
+    journal.close()
+    journal.close()
+    assert _restored(tmp_path, "second") == {"b/record.json": b"2"}
+
+
+def test_a_journal_that_cannot_be_read_is_closed(tmp_path: Path) -> None:
+    Journal(tmp_path, "first").write(_directory(tmp_path) / "record.json", b"1")
+
+    def make(failing: Failing) -> Attempt:
+        made: list[Journal] = []
+
+        def run() -> None:
+            with failing.kernel_calls():
+                made.append(Journal(tmp_path, "first"))
+
+        return Attempt(run, undo=lambda: made.pop().close())
+
+    assert fail_at_each_call(make) >= 3

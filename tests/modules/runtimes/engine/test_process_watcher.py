@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from modules.runtimes.engine.process_watcher import ProcessWatcher
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 
 
 class Ending:
@@ -97,3 +97,15 @@ def test_what_cannot_be_watched_is_closed_and_forgotten(
         return Attempt(run, (watcher,), is_repeatable=False)
 
     assert fail_at_each_call(make) == 1
+
+
+def test_a_watcher_that_stops_closes_what_it_has() -> None:
+    """The containers go on, and the next edgecore watches them."""
+    before, watcher = census(), ProcessWatcher()
+    endings = [Ending() for _ in range(2)]
+    for each in endings:
+        watcher.add(each)
+        each.end()
+    watcher.stop()
+    assert [each.calls for each in endings] == [0, 0]
+    assert not census().more_than(before)

@@ -35,14 +35,13 @@ def _make_machine(propagation: str) -> None:
         kernel.mount("", "/", "", kernel.MS_REC | _MS_SHARED)
 
 
-def _mounted(table: str, directory: Path) -> set[str]:
+def _mounted(table: bytes, directory: Path) -> set[str]:
     """Return the mount points of this test. Other tests' mounts vanish here, too, when they are removed."""
-    paths = map(str, mount_points(table))
-    return {path for path in paths if path.startswith((str(_CGROUPS), f"{directory}/"))}
+    return {path for path in mount_points(table) if path.startswith((str(_CGROUPS), f"{directory}/"))}
 
 
 def _mounted_here(directory: Path) -> set[str]:
-    return _mounted(Path("/proc/self/mountinfo").read_text(), directory)
+    return _mounted(Path("/proc/self/mountinfo").read_bytes(), directory)
 
 
 def _main(propagation: str, directory: Path) -> None:
@@ -58,7 +57,7 @@ def _main(propagation: str, directory: Path) -> None:
     assert program.stdout.readline() == b"mounted\n"
     during = _mounted_here(directory)
     kernel.mount("tmpfs", str(directory / "of-edgecore"), "tmpfs", 0)
-    theirs = _mounted(program.communicate(b"\n")[0].decode(), directory)
+    theirs = _mounted(program.communicate(b"\n")[0], directory)
     kernel.unmount(str(directory / "of-edgecore"), 0)
     seen = {
         "program": sorted(theirs),

@@ -18,7 +18,6 @@ from modules.runtimes.oci.crun.launching import Launcher, must_hide_unified
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
 from modules.runtimes.oci.driver import OciDriver
 from modules.runtimes.oci.images import ImageConfig, StoredImage
-from modules.runtimes.oci.leftovers import mount_points
 from modules.runtimes.oci.programs import ProgramMissingError, find_programs
 from modules.runtimes.oci.stats import control_group
 from protos.cri.v1 import api_pb2 as cri
@@ -177,12 +176,6 @@ def test_the_conmon_of_another_container_is_not_taken(tmp_path: Path) -> None:
     assert conmon.find_conmon(tmp_path) is None
     (tmp_path / conmon.BUNDLE / "conmon.pid").write_text("1")
     assert conmon.find_conmon(tmp_path) is None
-
-
-def test_mount_points_with_blanks() -> None:
-    """The kernel's table escapes them."""
-    text = "27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:5 / /a\\040b rw - tmpfs t rw\nbroken\n"
-    assert mount_points(text) == [Path("/"), Path("/a b")]
 
 
 def test_the_control_group_of_an_ended_container() -> None:

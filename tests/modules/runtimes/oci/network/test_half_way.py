@@ -1,13 +1,17 @@
-"""Namespaces of a pod with users of its own that cannot be made: nothing is left of the attempt."""
+"""What is left of pods' networks and namespaces that cannot be made."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from beehive.clock import RealClock
 from modules.runtimes.oci.network import user_namespaces
+from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping, pin_with_users
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call, left_by_repeating
 
 
 def test_no_descriptor_and_no_process_is_left_of_namespaces_that_cannot_be_made(
@@ -37,3 +41,37 @@ def test_no_descriptor_and_no_process_is_left_of_namespaces_that_cannot_be_made(
     for each in spawned:
         with pytest.raises(ProcessLookupError):
             os.kill(each, 0)
+
+
+@pytest.mark.parametrize("way", ["to_attach", "to_detach"])
+def test_a_sandbox_whose_turn_ends_with_an_error_gives_it_back(way: str) -> None:
+    """Otherwise no pod would get its network any more after the fourth failure."""
+    turns = Turns()
+
+    def cycle() -> None:
+        with pytest.raises(PlannedError), getattr(turns, way)("a"):
+            assert turns.concern("a")
+            raise PlannedError
+        assert not turns.concern("a")
+
+    for _ in range(MOST_CHAINS):
+        cycle()
+    assert not left_by_repeating(cycle, turns)
+
+
+def test_plugins_that_have_ended_leave_nothing(tmp_path: Path) -> None:
+    """One that succeeds, one that fails, and one that cannot be started."""
+    clock = RealClock()
+    runner = PluginRunner(clock)
+    programs = [tmp_path / name for name in ("true", "false", "missing")]
+    for program in programs[:2]:
+        program.symlink_to(f"/bin/{program.name}")
+
+    def cycle() -> None:
+        assert runner.run(programs[0], {"CNI_COMMAND": "ADD"}, {}) == {}
+        for program in programs[1:]:
+            with pytest.raises(PodNetworkError):
+                runner.run(program, {"CNI_COMMAND": "ADD"}, {})
+
+    assert not left_by_repeating(cycle, runner)
+    clock.close()
