@@ -10,7 +10,7 @@ from beehive.message import Message
 
 
 class DeliveryMode(StrEnum):
-    """How a message was sent to a module."""
+    """Way in which a message was sent to a module."""
 
     SEND = "send"
     REQUEST = "request"
@@ -30,7 +30,7 @@ class OverflowPolicy(Enum):
 
 
 class Outcome(StrEnum):
-    """How a delivery ended."""
+    """End of a delivery."""
 
     HANDLED = "handled"
     FAILED = "failed"

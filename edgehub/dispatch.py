@@ -14,7 +14,7 @@ from edgehub.counters import Rejection
 
 
 class Step(Enum):
-    """How a message is delivered."""
+    """Way of a message from the cloud to its receiver."""
 
     BROADCAST = "broadcast"
     SEND = "send"

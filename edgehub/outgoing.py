@@ -31,7 +31,7 @@ _EVENT, _REQUEST, _ANSWER = MessageClass.EVENT, MessageClass.REQUEST, MessageCla
 
 
 class OfferResult(Enum):
-    """Whether `Outgoing.offer` accepted an entry."""
+    """Answer of `Outgoing.offer` for an entry."""
 
     QUEUED = "queued"
     SUPERSEDED_OLDER = "took the place of an older state"

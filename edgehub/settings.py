@@ -9,7 +9,7 @@ DAY = 24 * 3600.0
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """How much of one class of messages is kept for the cloud."""
+    """Amount of one class of messages that is kept for the cloud."""
 
     messages: int
     size: int

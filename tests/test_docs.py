@@ -16,6 +16,10 @@ _WITH_DOCSTRINGS: Final = (
 """Directories with tracked files only: others come and go while tests run."""
 
 
+MOST_WORDS: Final = 78_100
+"""In the README and all pages."""
+
+
 def _name(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
 
@@ -77,3 +81,9 @@ def test_every_test_that_a_threat_names_is_there() -> None:
     wrong = [f"{path}::{name}" for path, _, name in named if absent(REPOSITORY / path, name)]
     assert not wrong, "\n".join(wrong)
     assert all(each.tests for each in threats())
+
+
+def test_the_pages_have_room_for_what_a_reader_can_act_on() -> None:
+    """A page that needs more takes it from another: what two pages say, what was, what nobody can act on."""
+    words = {page: len(page.read_text().split()) for page in [REPOSITORY / "README.md", *PAGES]}
+    assert sum(words.values()) <= MOST_WORDS, sorted(((number, page.name) for page, number in words.items()))[-5:]

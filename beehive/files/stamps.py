@@ -8,8 +8,8 @@ SETTLED_SECONDS: Final = 2.0
 
 
 class FileStamp(NamedTuple):
-    """What differs between two states of a file. It differs once more when a change is `SETTLED_SECONDS` ago, so that
-    the file is read again then: a change before the reading and one after it may have the same time.
+    """Stamp that differs between two states of a file. It differs once more when a change is `SETTLED_SECONDS` ago, so
+    that the file is read again then: a change before the reading and one after it may have the same time.
     """
 
     inode: int = 0

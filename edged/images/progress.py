@@ -23,7 +23,7 @@ _MEGABYTE: Final = 1e6
 
 
 class PulledLayer(NamedTuple):
-    """How far a layer is, in bytes of the layer as the registry has it."""
+    """Progress of a layer, in bytes of the layer as the registry has it."""
 
     name: str
     """The first hexadecimal digits of its digest."""
@@ -33,7 +33,7 @@ class PulledLayer(NamedTuple):
 
 
 class PullProgress(msgspec.Struct, frozen=True):
-    """How far a pull is."""
+    """Progress of a pull."""
 
     layers: tuple[PulledLayer, ...]
 

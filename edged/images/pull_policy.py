@@ -14,7 +14,7 @@ class PullPolicy(StrEnum):
 
 
 class PullDecision(Enum):
-    """Whether to pull an image, use the present one, or refuse it; REFUSE is reported as ErrImageNeverPull."""
+    """Decision to pull an image, use the present one, or refuse it; REFUSE is reported as ErrImageNeverPull."""
 
     PULL = "pull"
     USE = "use"

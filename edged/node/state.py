@@ -37,7 +37,7 @@ class NodeState(Struct, frozen=True):
 
 
 class _Facts(Struct, frozen=True):
-    """What follows from a state and devices; of nothing before the first report."""
+    """Facts that follow from a state and devices; of nothing before the first report."""
 
     state: NodeState | None
     devices: Mapping[str, DeviceCapacity]

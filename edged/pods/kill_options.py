@@ -13,8 +13,8 @@ EVICTED = "Evicted"
 
 
 class KillOptions(Struct, frozen=True, gc=False):
-    """How this node ends a pod for good, after kubelet's KillPodOptions: on eviction, after a deadline, when it is not
-    admitted, or when the machine shuts down.
+    """Way in which this node ends a pod for good, after kubelet's KillPodOptions: on eviction, after a deadline, when
+    it is not admitted, or when the machine shuts down.
 
     The cloud did not request the end, so the pod stays known: its containers are stopped, and once they have ended its
     status is `Failed` with the reason (not earlier: kubelet's status manager holds a final phase back while containers

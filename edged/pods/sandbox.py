@@ -7,7 +7,7 @@ from modules.apimachinery.types import Pod
 
 
 class SandboxCheck(Struct, frozen=True, gc=False):
-    """Whether a new sandbox is needed, its number (or the present one's), and the present sandbox."""
+    """Need for a new sandbox, its number (or the present one's), and the present sandbox."""
 
     changed: bool
     attempt: int

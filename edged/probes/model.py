@@ -39,7 +39,7 @@ ProbeCounts = dict[tuple[str, ProbeKind, ProbeOutcome], int]
 
 
 class ProbeTiming(Struct, frozen=True, gc=False):
-    """When and how often a probe is made. Zeros become Kubernetes' defaults (SetDefaults_Probe)."""
+    """Times at which a probe is made. Zeros become Kubernetes' defaults (SetDefaults_Probe)."""
 
     delay: int = 0
     """Seconds after the container's start (`initialDelaySeconds`)."""

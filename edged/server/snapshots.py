@@ -24,7 +24,7 @@ _STATUS = {
 
 
 class EdgedReports(Struct, frozen=True):
-    """What edged reports while it runs, on any thread."""
+    """Reports of edged while it runs, on any thread."""
 
     work: Callable[[], WorkFigures]
     """Returns the figures of the pod workers' queues."""

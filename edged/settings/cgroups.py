@@ -28,7 +28,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How this node uses control groups. Names in brackets are kubelet's."""
+    """Use of control groups by this node. Names in brackets are kubelet's."""
 
     per_qos: bool = True
     """Whether pods and classes have cgroups of their own (`cgroupsPerQOS`)."""

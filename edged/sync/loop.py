@@ -73,7 +73,7 @@ class NodeParts(msgspec.Struct, frozen=True):
 
 
 class PodSources(msgspec.Struct, frozen=True):
-    """Where pods come from, and what belongs to none of them."""
+    """Sources of pods, and parts that belong to none of them."""
 
     store: PodStore
     static_pods: StaticPodManager

@@ -41,7 +41,7 @@ class HistoryValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class ValueQuery(msgspec.Struct, frozen=True):
-    """Which values are wanted."""
+    """Choice of values."""
 
     namespace: str
     name: str

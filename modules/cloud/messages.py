@@ -129,7 +129,7 @@ JOURNAL_RESOURCE: Final = "journal/links"
 
 
 class LinkQuery(msgspec.Struct, frozen=True):
-    """Which connections of the link journal are wanted."""
+    """Choice of connections of the link journal."""
 
     node: str = ""
     """"": of all nodes."""

@@ -80,7 +80,7 @@ _Object = Mapping[str, Any]
 
 
 class ObjectWriter(msgspec.Struct, frozen=True):
-    """Who makes a request."""
+    """Maker of a request."""
 
     user: str = CLOUDCORE
     manager: str = ""
@@ -157,7 +157,7 @@ def access_entry(
 
 
 class WriteQuery(msgspec.Struct, frozen=True):
-    """Which writes are wanted, the newest first. Empty fields select nothing."""
+    """Choice of writes, the newest first. Empty fields select nothing."""
 
     kind: str = ""
     """In any case; of a custom kind, the part before the group is enough."""

@@ -78,8 +78,8 @@ def _kill_several(seed: int, kills: int) -> None:
 
 
 def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> None:
-    """As an ordinary user what a node without root consists of. As root with crun and conmon; a tenth of the kills each
-    with edgecore's shim in the place of conmon, and with runc. Then whole agents on this runtime.
+    """As an ordinary user what a node without root consists of. As root with crun and conmon; a tenth of the kills
+    with runc. Then whole agents on this runtime.
     """
     if os.geteuid():
         missing = rootless.reason_missing()

@@ -29,7 +29,7 @@ from tests.chaos.oci_model import (
     expected_traces,
 )
 from tests.chaos.oci_node import OWN, Death, KilledOciNode
-from tests.chaos.oci_server import CONMON, HOLDER, ROOTLESS, RUNC, SHIM, SLIRP, kill_helper
+from tests.chaos.oci_server import CONMON, HOLDER, ROOTLESS, RUNC, SLIRP, kill_helper
 from tests.chaos.oci_sessions import CutOffError
 from tests.modules.runtimes.process.node import eventually
 
@@ -54,7 +54,7 @@ _VICTIMS: Final = ("start", "exec", "update", "reopen", "stop", "remove", "exec 
 
 
 _PROGRAMS: Final = {
-    CONMON: "crun and conmon", SHIM: "crun and edgecore's shim", RUNC: "runc and conmon", ROOTLESS: "crun without root",
+    CONMON: "crun and conmon", RUNC: "runc and conmon", ROOTLESS: "crun without root",
 }  # fmt: skip
 _ALL: Final = "all"
 _HELPERS: Final = {HOLDER: 0.3, SLIRP: 0.6, _ALL: 0.7}
@@ -88,7 +88,7 @@ def run(directory: Path, seed: int, kills: int, conmons: int, *, network: bool =
         directory: with the archive of busybox, see `tests.modules.runtimes.oci.node.node_directory`.
         seed: of calls and points.
         kills: of the runtime.
-        conmons: kills of conmon, or the shim.
+        conmons: kills of conmon.
         network: whether some pods have a network of their own, which takes the CNI plug-ins.
         kind: of the runtime, see `tests.chaos.oci_server.KINDS`.
 

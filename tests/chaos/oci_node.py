@@ -265,7 +265,7 @@ class KilledOciNode(Node):
         """Look at the machine."""
         processes = _processes()
         below = [path for each in ("containers", "sandboxes") for path in (self.state / each).iterdir()]
-        points = mount_points(Path(f"/proc/{self.server}/mountinfo").read_text())
+        points = [Path(each) for each in mount_points(Path(f"/proc/{self.server}/mountinfo").read_bytes())]
         containers, name = self.state / "containers", self.directory.name
         pods = {path.parent.name for path in self._there(self.state / "namespaces").glob("*/init")}
         having = [each for process in processes for each in self._containers_of(process) - pods]

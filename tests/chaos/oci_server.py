@@ -41,9 +41,9 @@ reached; in the place of the digits, less than 0 once it has killed a conmon.
 DIGITS: Final = 15
 """Of an id, in a number of 8 bytes."""
 
-CONMON, SHIM, RUNC = "conmon", "shim", "runc"
-KINDS: Final = (CONMON, SHIM, RUNC)
-"""Of root's runtime: crun and conmon; crun and edgecore's shim, as without conmon; runc and conmon."""
+CONMON, RUNC = "conmon", "runc"
+KINDS: Final = (CONMON, RUNC)
+"""Of root's runtime: crun and conmon; runc and conmon."""
 ROOTLESS: Final = "rootless"
 """An ordinary user's, with crun and conmon."""
 SLIRP, HOLDER = "slirp4netns", "sleep"
@@ -57,7 +57,6 @@ NAMESPACES: Final = "namespaces"
 HELD: Final = "held"
 """File that holds up crun and the CNI plug-ins."""
 
-_SHIM_PROGRAM: Final = b"/modules/runtimes/oci/shim/__main__.py"
 _EDGECORE: Final = ("/modules/runtimes/", "/beehive/files/")
 _KERNEL: Final = frozenset({"posix", "select", "_socket", "_posixsubprocess", "fcntl", "_io", "_signal"})
 
@@ -91,8 +90,6 @@ def settings_of(directory: Path, clock: Clock, kind: str) -> OciSettings:
     programs = programs._replace(runtime=_holdable(directory, programs.runtime))
     if kind == ROOTLESS:
         return rootless_settings(programs, clock, (), directory / "certs.d", directory / "archives", keep_blobs=False)
-    if kind == SHIM:
-        programs = programs._replace(conmon=None)
     for plugin in _PLUGINS:
         if (PLUGINS / plugin).exists():
             _holdable(directory, PLUGINS / plugin)
@@ -150,12 +147,12 @@ class _Death:
 
 
 def is_parent(arguments: list[bytes]) -> bool:
-    """Whether a command line belongs to a conmon or a shim."""
-    return arguments[0].endswith(b"conmon") or any(each.endswith(_SHIM_PROGRAM) for each in arguments)
+    """Whether a command line belongs to a conmon."""
+    return arguments[0].endswith(b"conmon")
 
 
 def _kill_conmon(digits: str) -> int:
-    """Kill the conmon or shim of a container, and the processes that are on their way to become it; return how many."""
+    """Kill the conmon of a container, and the processes that are on their way to become it; return how many."""
     killed = 0
     for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
         if entry.isdecimal():

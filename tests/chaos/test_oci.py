@@ -14,7 +14,7 @@ from tests.modules.runtimes.oci.node import node_directory
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_oci_runtime_that_is_killed_again_and_again_loses_and_leaves_nothing(kind: str) -> None:
-    """Neither do kills of conmon, or of edgecore's shim in its place: each ends its container, and no other."""
+    """Neither do kills of conmon: each ends its container, and no other."""
     if kind == RUNC and shutil.which(RUNC) is None:
         pytest.skip("runc is not installed")
     with node_directory() as directory:

@@ -131,7 +131,6 @@ EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
     "oci": {},
     "oci-rootless": _ROOTLESS,
     "runc": _RUNC,
-    "shim": {},
     "docker": _DOCKER,
     "containerd": _CONTAINERD,
     "processes": _PROCESSES,

@@ -43,10 +43,6 @@ def _with_runc() -> Programs:
     return find_programs()._replace(runtime=Path(runc))
 
 
-def _with_shim() -> Programs:
-    return find_programs()._replace(conmon=None)
-
-
 @contextmanager
 def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Kind]:
     """`embedded://oci` with its own network on a bridge of the tests; nothing is left of it."""
@@ -124,9 +120,8 @@ KINDS: Final[dict[str, Callable[[], AbstractContextManager[Kind]]]] = {
     "oci": partial(_oci, "oci"),
     "oci-rootless": _oci_rootless,
     "runc": partial(_oci, "runc", _with_runc),
-    "shim": partial(_oci, "shim", _with_shim),
     "docker": _docker,
     "containerd": _containerd,
     "processes": _processes,
 }
-"""How each kind is started. All but the first two are slow. `runc` and `shim` are `oci` without crun, or conmon."""
+"""How each kind is started. All but the first two are slow. `runc` is `oci` without crun."""

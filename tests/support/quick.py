@@ -34,7 +34,6 @@ SLOW: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/modules/runtimes/oci/test_conmon.py",
         "tests/modules/runtimes/oci/network/test_firewall_reload.py",
     ),
-    "modules/runtimes/shim": ("tests/modules/runtimes/oci/test_shim.py",),
     "modules/runtimes/docker": ("tests/modules/runtimes/docker/test_survival.py",),
     "modules/lab/doubles": ("tests/edged/cri/test_contract.py",),
     "modules/lab/replay": ("tests/replay/test_simulated.py", "tests/replay/test_late.py"),

@@ -118,7 +118,7 @@ class VolumeAttachmentSpec(KubeStruct, frozen=True):
 
 
 class VolumeAttachmentStatus(KubeStruct, frozen=True):
-    """Whether the volume is attached, and the attacher's data for the driver's node service."""
+    """State of the attachment, and the attacher's data for the driver's node service."""
 
     attached: bool = field(default_factory=bool)
     attachment_metadata: dict[str, str] = field(default_factory=dict)

@@ -578,7 +578,7 @@ class Cluster:
 
 
 class _Tracked(NamedTuple):
-    """What `Tracking` has to know about an object."""
+    """Facts of an object that `Tracking` needs."""
 
     kind: str
     schema: JsonObject | None

@@ -25,7 +25,7 @@ _DOMAIN: Final = "cluster.local"
 
 
 class KubernetesService(NamedTuple):
-    """Where pods reach the API server."""
+    """Addresses at which pods reach the API server."""
 
     cluster_ip: str
     """The first address of the range of Services."""

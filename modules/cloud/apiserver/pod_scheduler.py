@@ -46,7 +46,7 @@ _PASSED_AS_LOOK: Final = 8
 
 
 class Scheduling(NamedTuple):
-    """How pods without a node get one."""
+    """Rules by which pods without a node get one."""
 
     default_node: str = ""
     """The node of all of them; "" means that one is looked for."""

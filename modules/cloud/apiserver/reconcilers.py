@@ -27,7 +27,7 @@ PERIOD: Final = 5.0
 
 
 class ControlPlane(msgspec.Struct, frozen=True):
-    """What an API server makes and keeps itself."""
+    """Objects that an API server makes and keeps itself."""
 
     namespaces: tuple[str, ...] = ()
     """Made at the start, beside the namespaces that every cluster has."""

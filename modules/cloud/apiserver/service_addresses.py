@@ -179,7 +179,7 @@ def with_addresses(
 
 
 class _Used:
-    """What a Service may not get: the addresses and ports of others, and what is reserved.
+    """Reservations that a Service may not get: the addresses and ports of others, and what is reserved.
 
     Args:
         known: of all Services.

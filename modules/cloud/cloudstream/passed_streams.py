@@ -86,7 +86,7 @@ def ask_cloudcores(hive: Hive, clock: Clock, node: str) -> Cloudcores:
 
 
 class PassedStream:
-    """What another cloudcore has taken over, as a relay wants it (`RelayedStream`).
+    """Stream that another cloudcore has taken over, as a relay wants it (`RelayedStream`).
 
     Args:
         connection: to that cloudcore.

@@ -26,7 +26,7 @@ _OF_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule
 
 
 class Belongs(NamedTuple):
-    """Whether a pod belongs onto a node."""
+    """Judgement whether a pod belongs onto a node."""
 
     is_made: bool
     is_kept: bool

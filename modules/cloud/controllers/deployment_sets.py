@@ -23,7 +23,7 @@ _LONGEST_HISTORY: Final = 2000
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How far a Deployment's pods may be away from the wanted number."""
+    """Distances that a Deployment's pods may have from the wanted number."""
 
     surge: int
     unavailable: int

@@ -44,7 +44,7 @@ from modules.cloud.taskmanager.waves import Waves, gate_of, stop_of
 
 _log = logging.getLogger(__name__)
 
-LOOK: Final = 10.0
+RECONCILE: Final = 10.0
 """Seconds between two looks at the time-outs (KubeEdge's)."""
 DELAY: Final = 0.5
 """Seconds in which the reports about a job are collected before its status is written."""
@@ -129,7 +129,7 @@ class CloudTaskManager(Module):
     def on_start(self) -> None:
         """Begin to watch jobs."""
         self._watch.start()
-        self.every(LOOK, self._look)
+        self.every(RECONCILE, self._reconcile_all)
 
     def on_stop(self) -> None:
         """End the watch."""
@@ -167,9 +167,9 @@ class CloudTaskManager(Module):
         if not self._is_loaded and len(self._early) < _MOST_EARLY:
             self._early.append((address, report))
         else:
-            self._take(address, report)
+            self._record_report(address, report)
 
-    def _take(self, address: JobAddress, report: ActionReport) -> None:
+    def _record_report(self, address: JobAddress, report: ActionReport) -> None:
         job, node = self._jobs.get(ObjectKey(JOBS[address.kind].key_name, "", address.name)), address.node
         if job is None or node not in job.nodes:
             self._refuse(node, "not a report about a job of this node", address.resource)
@@ -194,17 +194,17 @@ class CloudTaskManager(Module):
         self._is_loaded = True
         early, self._early = self._early, []
         for address, report in early:
-            self._take(address, report)
+            self._record_report(address, report)
 
         def seed(answer: Message | BeehiveError) -> None:
             for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
                 if one.node not in self._connected:
                     self._connect(one.node)
-            self._look()
+            self._reconcile_all()
 
         self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
 
-    def _look(self) -> None:
+    def _reconcile_all(self) -> None:
         for job in self._jobs.values():
             if not job.has_ended:
                 self._due(job)
@@ -257,7 +257,7 @@ class CloudTaskManager(Module):
                 job.is_busy = True
                 self._list_nodes(partial(self._pass_gate, job, limits, waves))
                 return
-        self._go_on(job, status, limits, waves)
+        self._advance(job, status, limits, waves)
 
     def _pass_gate(self, job: _Job, limits: JobLimits, waves: Waves, nodes: list[JsonObject] | None) -> None:
         """Begin the next wave if the nodes of those before it are well."""
@@ -268,9 +268,9 @@ class CloudTaskManager(Module):
             ready = frozenset(str(node["metadata"]["name"]) for node in nodes if is_ready(node))
             status = job.status
             job.deadlines.observe(status, limits, self.clock.monotonic())
-            self._go_on(job, status, limits, waves, ready)
+            self._advance(job, status, limits, waves, ready)
 
-    def _go_on(
+    def _advance(
         self,
         job: _Job,
         status: JobStatus,
@@ -278,7 +278,7 @@ class CloudTaskManager(Module):
         waves: Waves | None,
         ready: frozenset[str] | None = None,
     ) -> None:
-        """Go on with a job.
+        """Advance a job.
 
         Args:
             job: the job.
@@ -371,7 +371,7 @@ class CloudTaskManager(Module):
                 job.failures, before = 0, job.status
                 job.put(result.object)
                 self._send(job, nodes or [])
-                self._tell(job, before)
+                self._report_events(job, before)
                 self._due(job, DELAY)
                 return
             job.reports[:0] = reports or []
@@ -386,7 +386,7 @@ class CloudTaskManager(Module):
 
         ask(self, self._call(job, "updatestatus", body), written, _SECONDS)
 
-    def _tell(self, job: _Job, before: JobStatus) -> None:
+    def _report_events(self, job: _Job, before: JobStatus) -> None:
         """Store Events about what this cloudcore has written."""
         waves = None
         with suppress(ValueError):  # the status says it

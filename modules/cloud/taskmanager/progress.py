@@ -41,7 +41,7 @@ _LEAST_ROOM: Final = 100
 
 
 class JobLimits(NamedTuple):
-    """What a spec says about the order of a job, with its defaults."""
+    """Order of a job by its spec, with its defaults."""
 
     concurrency: int
     tolerance: float
@@ -118,7 +118,7 @@ def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) ->
     if action is Action.PULL:
         task.image_status = _within(read_images(report.extend), room)
     elif action in (Action.UPGRADE, Action.ROLL_BACK) and kind is JobKind.NODE_UPGRADE and "," in report.extend:
-        _take_versions(task, action, report)
+        _record_versions(task, action, report)
     if task.phase == TaskPhase.UNKNOWN:
         task.phase, task.reason = TaskPhase.IN_PROGRESS, ""
     following = flow[action]
@@ -146,7 +146,7 @@ def _time_of(text: str) -> str:
     return text if text.isascii() and text.isprintable() else ""
 
 
-def _take_versions(task: NodeTask, action: Action, report: ActionReport) -> None:
+def _record_versions(task: NodeTask, action: Action, report: ActionReport) -> None:
     before, _, after = (part[:64] for part in report.extend.partition(","))
     if action is Action.UPGRADE:
         task.historic_version, task.current_version = before, after if report.succ else before

@@ -68,10 +68,10 @@ class MessageBudget(Generic[T]):
             self.unfinished[member] = now
         counted = max(0, unfinished + waiting - self._free)
         growth = self._count(member, counted)
-        self._note(member)
+        self._update_membership(member)
         return growth <= _JUMP or self._bytes <= self._most or self._is_oldest(member)
 
-    def _note(self, member: T) -> None:
+    def _update_membership(self, member: T) -> None:
         if member in self._kept or member in self.unfinished or member in self._stopped:
             self.members.add(member)
         else:
@@ -81,7 +81,7 @@ class MessageBudget(Generic[T]):
         """Note that the unfinished message of a connection is complete."""
         if self.unfinished.pop(member, None) is not None:
             self._has_shrunk = True  # another is the oldest now
-            self._note(member)
+            self._update_membership(member)
 
     def forget(self, member: T) -> None:
         """Remove a connection."""
@@ -97,7 +97,7 @@ class MessageBudget(Generic[T]):
             self._stopped.pop(member, None)
         else:
             self._stopped[member] = None
-        self._note(member)
+        self._update_membership(member)
         return has_room
 
     def resumable(self) -> list[T]:

@@ -30,7 +30,7 @@ Models = Mapping[str, ModelProperty]
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """Where devicetwin can follow KubeEdge's rules or its own."""
+    """Rules of devicetwin that can be KubeEdge's or its own."""
 
     heartbeat: int = 60_000
     """Milliseconds that a repeated value does not count as a change."""

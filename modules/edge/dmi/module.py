@@ -77,7 +77,7 @@ class Dmi(Module):
     def ask(self, request: Any) -> "Future[Any]":
         """Take a mapper's call, on any thread; the future gets the answer, or MapperCallRefused."""
         future: Future[Any] = self.runtime.future()
-        self.call_soon(lambda: self._mappers().take(request, future))
+        self.call_soon(lambda: self._mappers().handle(request, future))
         return future
 
     def _read_mappers(self) -> None:

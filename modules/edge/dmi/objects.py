@@ -23,7 +23,7 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class Visitors(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How a mapper reaches a property."""
+    """Way of a mapper to a property."""
 
     protocol_name: str = ""
     config_data: dict[str, Any] | None = None
@@ -57,7 +57,7 @@ class Method(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class StateReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Whether and how often the mapper reports the device's state."""
+    """Reports of the device's state by the mapper."""
 
     report_to_cloud: bool = False
     report_cycle: Milliseconds = 0

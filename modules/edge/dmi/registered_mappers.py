@@ -79,8 +79,8 @@ class RegisteredMappers:
         if found:
             self._loader.when_loaded(lambda error: self._begin(found, error))
 
-    def take(self, request: Any, future: "Future[Any]") -> None:
-        """Take a call of a mapper; the future gets the answer, or MapperCallRefused."""
+    def handle(self, request: Any, future: "Future[Any]") -> None:
+        """Handle a call of a mapper; the future gets the answer, or MapperCallRefused."""
         try:
             if isinstance(request, dmi.MapperRegisterRequest):
                 self._register(request, future)

@@ -332,9 +332,9 @@ class EdgeMesh(Module):
     def _find_cloud(self) -> None:
         """Look the names of the cloud up, beside the module, once a minute: no Service takes their addresses."""
         if names := [host for host in self._settings.cloud if host and not endpoint_address(host)]:
-            self._finding.submit(partial(addresses_of_names, names), self._take_cloud)
+            self._finding.submit(partial(addresses_of_names, names), self._set_cloud)
 
-    def _take_cloud(self, found: frozenset[str]) -> None:
+    def _set_cloud(self, found: frozenset[str]) -> None:
         if found:
             self._cloud = found | frozenset(filter(None, map(endpoint_address, self._settings.cloud)))
             self._move(self._here)

@@ -51,7 +51,7 @@ class ServicePort(KubeStruct, frozen=True):
 
 
 class ClientIpConfig(KubeStruct, frozen=True):
-    """How long a client keeps its endpoint, in seconds."""
+    """Time for which a client keeps its endpoint, in seconds."""
 
     timeout_seconds: int | None = None
 

@@ -22,7 +22,7 @@ MOST_SHOWN: Final = 1000
 
 
 class ServicesRequest(Struct, frozen=True):
-    """Which Services are asked for."""
+    """Choice of Services."""
 
     namespace: str = ""
     """Empty for all."""
@@ -88,7 +88,7 @@ class ServicesAnswer(Struct, frozen=True, rename="camel"):
 
 
 class ResolveRequest(Struct, frozen=True):
-    """Which name is asked for."""
+    """Name to resolve."""
 
     name: str
     namespace: str = "default"

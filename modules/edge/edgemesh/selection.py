@@ -19,7 +19,7 @@ LOCAL: Final = "Local"
 
 
 class Prefer(StrEnum):
-    """Which endpoints come first where the Service does not say."""
+    """Preference among endpoints where the Service does not say."""
 
     NODE = "node"
     """Endpoints of this node, then of its group, of its zone, then all."""

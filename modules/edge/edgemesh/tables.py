@@ -32,7 +32,7 @@ Address = tuple[str, int]
 
 
 class MeshTarget(Struct, frozen=True, gc=False):
-    """Where new connections go: `target_to` makes one."""
+    """Target of new connections: `target_to` makes one."""
 
     packed: bytes = b""
     """The endpoints, in a tenth of the memory that they take as objects; empty for none."""

@@ -26,7 +26,7 @@ _MAX_HEAD: Final = 64 * 1024
 
 
 class _Reading(Protocol):
-    """How bytes of the node's server become bytes of the stream."""
+    """Reader of the node's server for the stream."""
 
     @property
     def done(self) -> bool:

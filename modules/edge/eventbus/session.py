@@ -42,7 +42,7 @@ _TICK: Final = 10.0
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """How a broker is reached, and how to publish there."""
+    """Way to a broker, and rules for publishing there."""
 
     host: str
     """Name or address; with port 0 the path of a Unix socket."""

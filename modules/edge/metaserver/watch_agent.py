@@ -44,7 +44,7 @@ _SECONDS: Final = 10.0
 
 
 class ClientWatches:
-    """What clients have read in this process, as watches by id. It outlives a restart of the module, as clients do not
+    """Reads of clients in this process, as watches by id. It outlives a restart of the module, as clients do not
     read again for it.
     """
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class ActionEnd(NamedTuple):
-    """How an action has ended."""
+    """End of an action."""
 
     reason: str = ""
     """Why it has failed; empty if it has succeeded."""

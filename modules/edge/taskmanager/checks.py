@@ -10,7 +10,7 @@ MOST_USED: Final = 0.8
 
 
 class MachineReading(NamedTuple):
-    """What of a machine is used, at one time."""
+    """Used parts of a machine, at one time."""
 
     at: float
     """Monotonic seconds."""

@@ -167,7 +167,7 @@ class TaskManager(Module):
             self._report(address.resource, operation[:32], ActionEnd(why))
             return
         _log.info("%s %s begins", address.kind, address.name)
-        self._go_on(JobRecord(address.resource, content, Action.CHECK))
+        self._run_action(JobRecord(address.resource, content, Action.CHECK))
 
     def _fault_of(self, kind: JobKind, message: Message, content: object) -> str:
         """Return why a job cannot begin; empty if it can."""
@@ -187,7 +187,7 @@ class TaskManager(Module):
             return ""
         return f"this node's owner does not allow {kind}s (modules.taskManager.allowedJobs)"
 
-    def _go_on(self, job: JobRecord) -> None:
+    def _run_action(self, job: JobRecord) -> None:
         """Store how far a job is, and run its action then."""
         self._job = job
 
@@ -255,7 +255,7 @@ class TaskManager(Module):
         report = self._report(job.resource, job.action, ActionEnd())
         following = FLOWS[job.address.kind][job.action].succeeded or job.action
         changed = msgspec.structs.replace(job, action=following, reports=(*job.reports, report), is_waiting=True)
-        self._go_on(changed)
+        self._run_action(changed)
 
     @handles(None, OwnerVerb.SHOW, source=OWNER)
     def on_show(self, message: Message) -> None:
@@ -270,7 +270,7 @@ class TaskManager(Module):
             self.reply(message, JobShown())
             return
         self.reply(message, JobShown.of(job))
-        self._go_on(msgspec.structs.replace(job, is_waiting=False))
+        self._run_action(msgspec.structs.replace(job, is_waiting=False))
 
     def _check(self, spec: JobSpec, done: Done) -> None:
         """Look at processors, memory and disks."""
@@ -307,7 +307,7 @@ class TaskManager(Module):
             self._finish(end)
             return
         report = self._report(job.resource, job.action, end)
-        self._go_on(msgspec.structs.replace(job, action=action, reports=(*job.reports, report)))
+        self._run_action(msgspec.structs.replace(job, action=action, reports=(*job.reports, report)))
 
     def _finish(self, end: ActionEnd) -> None:
         """Report the last action of a job, and forget the job."""

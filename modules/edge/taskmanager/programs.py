@@ -12,7 +12,7 @@ EVERY: Final = 2.0
 
 
 class ProgramEnd(NamedTuple):
-    """How a program has ended."""
+    """End of a program."""
 
     status: int
     said: str
@@ -37,11 +37,11 @@ def run_program(
         done(ActionEnd(f"`{name}` does not start: {error}"[:LONGEST_REASON]))
         return
 
-    def look() -> None:
+    def poll() -> None:
         found = end()
         if found is None:
-            module.after(EVERY, look)
+            module.after(EVERY, poll)
         else:
             done(ActionEnd("" if found.status == 0 else found.said or f"exit status {found.status}"))
 
-    look()
+    poll()

@@ -31,7 +31,7 @@ OpenRuntime = Callable[[], ContainerRuntime]
 
 
 class PullOutcome(NamedTuple):
-    """How a job's pulls have ended."""
+    """End of a job's pulls."""
 
     reason: str
     """Why not all are here; empty if they are."""

@@ -45,7 +45,7 @@ class SettingsCommands(Protocol):
 
 
 class SettingsUpdates:
-    """The updates of settings: the actions, carried out on the module's thread, with looks at what is under way.
+    """The updates of settings: the actions, carried out on the module's thread, which poll what is under way.
 
     Args:
         module: taskmanager.
@@ -59,7 +59,7 @@ class SettingsUpdates:
         self._allowed = frozenset(key.lower() for key in allowed)
 
     def check(self, spec: ConfigSpec, done: Done) -> None:
-        """Look at the keys, and let the program check the values."""
+        """Check the keys, and let the program check the values."""
         settings = spec.update_fields or {}
         fault = self._fault_of(settings)
         if fault:
@@ -73,12 +73,12 @@ class SettingsUpdates:
         """Run the program, or follow a change that an edgecore before this one has begun."""
         settings = spec.update_fields or {}
 
-        def look() -> None:
+        def poll() -> None:
             state, fault = self._commands.state(settings), self._fault_of(settings)
             if state is None:
                 done(ActionEnd(NO_FILE))
             elif state.is_under_way:
-                self._module.after(EVERY, look)
+                self._module.after(EVERY, poll)
             elif state.is_set:
                 done(ActionEnd())
             elif is_resumed or fault:
@@ -86,20 +86,20 @@ class SettingsUpdates:
             else:
                 self._run(settings, done, only_check=False)
 
-        look()
+        poll()
 
     def roll_back(self, spec: ConfigSpec, done: Done) -> None:
         """Say whether the former settings are there after a failed change: the updater has gone back by itself."""
         settings = spec.update_fields or {}
 
-        def look() -> None:
+        def poll() -> None:
             state = self._commands.state(settings)
             if state is not None and state.is_under_way:
-                self._module.after(EVERY, look)
+                self._module.after(EVERY, poll)
             else:
                 done(ActionEnd("the node has the new settings" if state is not None and state.is_set else ""))
 
-        look()
+        poll()
 
     def _fault_of(self, settings: Mapping[str, str]) -> str:
         """Return why the keys are not for a job; empty if they are."""

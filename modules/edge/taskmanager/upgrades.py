@@ -44,7 +44,7 @@ class UpgradeCommands(Protocol):
 
 
 class NodeUpgrades:
-    """The upgrades of the node: the actions, carried out on the module's thread, with looks at what is under way.
+    """The upgrades of the node: the actions, carried out on the module's thread, which poll what is under way.
 
     Args:
         module: taskmanager.
@@ -77,12 +77,12 @@ class NodeUpgrades:
         """Run the program, or follow an upgrade that an edgecore before this one has begun."""
         version = version_of(spec)
 
-        def look() -> None:
+        def poll() -> None:
             state = self._commands.state()
             if state is None:
                 done(ActionEnd(NOT_INSTALLED, f",{version}"))
             elif state.is_under_way:
-                self._module.after(EVERY, look)
+                self._module.after(EVERY, poll)
             elif state.current == version:
                 done(ActionEnd("", f"{state.origin or version},{version}"))
             elif not is_resumed:
@@ -91,22 +91,22 @@ class NodeUpgrades:
                 why = state.report if state.target == version else INTERRUPTED
                 done(ActionEnd(why or INTERRUPTED, f"{state.current},{version}"))
 
-        look()
+        poll()
 
     def roll_back(self, spec: UpgradeSpec, done: Done) -> None:
         """Say what runs after a failed upgrade: the updater has gone back by itself, or had not switched."""
         version = version_of(spec)
 
-        def look() -> None:
+        def poll() -> None:
             state = self._commands.state()
             if state is not None and state.is_under_way:
-                self._module.after(EVERY, look)
+                self._module.after(EVERY, poll)
             elif state is None or state.current == version:
                 done(ActionEnd(f"{version} is current", f"{version},"))
             else:
                 done(ActionEnd("", f"{version},{state.current}"))
 
-        look()
+        poll()
 
     def _run(self, version: str, done: Done, *, only_check: bool = False) -> None:
         run_program(

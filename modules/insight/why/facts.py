@@ -26,7 +26,7 @@ class NodeChain(msgspec.Struct, frozen=True):
 
 
 class StoredCount(msgspec.Struct, frozen=True):
-    """How many nodes are to have an object, and how many have stored it; -1 if that is not known."""
+    """Number of nodes that are to have an object, and of those that have stored it; -1 if that is not known."""
 
     holders: int = 0
     acknowledged: int = 0

@@ -24,7 +24,7 @@ _BROKEN: Final = (OSError, ConnectionClosed)
 
 
 class LoadPlan(NamedTuple):
-    """What a load is."""
+    """Size and course of a load."""
 
     pods: int
     """Of each node."""

@@ -32,7 +32,7 @@ class StatusRefusedError(BeehiveError):
 
 
 class Address(NamedTuple):
-    """Where nodes connect."""
+    """Place where nodes connect."""
 
     host: str
     port: int

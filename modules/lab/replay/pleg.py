@@ -42,7 +42,7 @@ class _Inspect(NamedTuple):
 
 
 class RecordedInspections:
-    """When the PLEG inspected pods, and when edged took the results.
+    """Times at which the PLEG inspected pods, and edged took the results.
 
     Args:
         calls: calls of the recorded run, in the order of their beginnings.

@@ -46,7 +46,7 @@ class MetricName(NamedTuple):
 
 
 class MetricAdvice(NamedTuple):
-    """What `docs/metrics.toml` says about a metric."""
+    """Entry of a metric in `docs/metrics.toml`."""
 
     labels: tuple[str, ...]
     meaning: str

@@ -52,7 +52,7 @@ _KUBEEDGE_OPTIONS: Final = {
 
 
 class LogLevel(StrEnum):
-    """How much `run` logs."""
+    """Amount that `run` logs."""
 
     DEBUG = "debug"
     INFO = "info"

@@ -46,7 +46,7 @@ def lock_root_directory(root: Path, stack: ExitStack) -> None:
         raise RootDirectoryError("cannot use the root directory", str(root), hint) from error
     stack.callback(os.close, lock)
     try:
-        _take(lock)
+        _acquire(lock)
     except OSError as error:
         owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
         hint = f"process {owner or 'unknown'} has it; stop that one first, or give this one another directory"
@@ -55,7 +55,7 @@ def lock_root_directory(root: Path, stack: ExitStack) -> None:
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
 
 
-def _take(lock: int) -> None:
+def _acquire(lock: int) -> None:
     """Lock a file, also while others look whether it is locked, which holds a shared lock for a moment.
 
     Raises:

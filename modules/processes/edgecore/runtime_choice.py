@@ -24,20 +24,18 @@ RECORD: Final = "container-runtime"
 """File in the node's directory."""
 
 _SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PROGRAMS: Final = {"crun": "crun", "iptables": "iptables"}
+_PROGRAMS: Final = {"crun": "crun", "conmon": "conmon", "iptables": "iptables"}
 _WITHOUT_ROOT: Final = {"newuidmap": "uidmap", "slirp4netns": "slirp4netns"}
 """Packages of Debian and Ubuntu, by program."""
 _PLUG_INS: Final = ("bridge", "host-local", "portmap")
 _PLUG_INS_PACKAGE: Final = "containernetworking-plugins"
-_BESIDE: Final = "conmon"
-"""Saves memory, and is installed together with others that are missing."""
 _NEEDED: Final = {12: "NET_ADMIN", 21: "SYS_ADMIN"}
 """Capabilities of root, by number."""
 _LONGEST: Final = 100
 
 
 class Shortfall(NamedTuple):
-    """What a machine lacks for isolated containers."""
+    """Lack of a machine for isolated containers."""
 
     reason: str
     remedy: str
@@ -107,8 +105,6 @@ def missing_for_isolation(searched: str = _SEARCHED, plug_ins: Sequence[Path] | 
         missing.append("CNI plug-ins")
         packages.append(_PLUG_INS_PACKAGE)
     if missing:
-        if shutil.which(_BESIDE, path=searched) is None:
-            packages.append(_BESIDE)
         return Shortfall(f"not installed: {', '.join(missing)}", f"apt-get install {' '.join(packages)}")
     return next(_root_lacks() if is_root else _user_lacks(), None)
 

@@ -54,7 +54,7 @@ _SHARED: Final = OutputRoom()
 
 
 class CommandRoom:
-    """How much of one command's output may be kept. `close` returns what it took of the shared room."""
+    """Room for one command's output. `close` returns what it took of the shared room."""
 
     def __init__(self, shared: OutputRoom = _SHARED) -> None:
         self._shared = shared

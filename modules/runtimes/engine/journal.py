@@ -164,7 +164,7 @@ class Journal:
         except FileNotFoundError:
             return
         for frame, place in _frames(content):
-            self._note(frame, place.length)
+            self._record_place(frame, place.length)
             if not frame.name:
                 self._earlier.pop(frame.directory, None)
             elif frame.boot != self._boot:
@@ -189,11 +189,11 @@ class Journal:
                     os.ftruncate(self._descriptor, self._size)
                 raise
             for frame, each in zip(frames, packed, strict=True):
-                self._note(frame, len(each))
+                self._record_place(frame, len(each))
             self._appended += 1
 
-    def _note(self, frame: Frame, length: int) -> None:
-        """Note the place of the frame that follows."""
+    def _record_place(self, frame: Frame, length: int) -> None:
+        """Record the place of the frame that follows."""
         if frame.name:
             self._live.setdefault(frame.directory, {})[frame.name] = _Place(self._size, length)
         else:
@@ -216,7 +216,7 @@ class Journal:
             os.close(self._descriptor)
             self._descriptor, self._size, self._live = descriptor, 0, {}
             for frame, place in _frames(content):
-                self._note(frame, place.length)
+                self._record_place(frame, place.length)
             self._limit = max(_LARGEST, 2 * self._size)
             return True
 

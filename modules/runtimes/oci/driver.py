@@ -1,4 +1,4 @@
-"""The driver whose containers crun or runc isolates, under conmon or a shim.
+"""The driver whose containers crun or runc isolates, under conmon.
 
 ROOT/lock, sandboxes/, containers/, damaged/    see `engine.state`
 ROOT/images/                                    see `oci.images`
@@ -122,7 +122,7 @@ class OciDriver(Driver[OciContainer]):
                 raise StateDirectoryError("start the OCI runtime without root", reason, hint)
             self._namespaces = PodNamespaces(root / _NAMESPACES)
             self._boot = BootDirectory(root)
-            self._parent = "shim" if programs.conmon is None else str(programs.conmon)
+            self._parent = str(programs.conmon)
             moves = GroupMoves()
             closing.callback(moves.close)
             launcher = Launcher(hides_unified=programs.is_crun and must_hide_unified(), moves=moves)
@@ -139,7 +139,7 @@ class OciDriver(Driver[OciContainer]):
             filters = SeccompPrograms(self._boot.states)
             places = Places(self._roots, self._mapped, self._boot)
             self._bundles = Bundles(registry, self._images, places, self._namespaces, self._machine, filters)
-            conmon = Conmon(launcher, programs.parent, self._runtime)
+            conmon = Conmon(launcher, programs.conmon, self._runtime)
             self._processes = ContainerProcesses(self._runtime, conmon, self._bundles, parts)
             self._resources = SandboxResources(self._namespaces, settings.network)
             self._executor = Executor(launcher, self._runtime, clock)

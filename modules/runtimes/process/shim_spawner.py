@@ -17,7 +17,7 @@ _ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 
 
 class MountAbility(NamedTuple):
-    """How containers get mounts of their own on this machine; if not at all, the reason."""
+    """Way in which containers get mounts of their own on this machine; if not at all, the reason."""
 
     namespacing: Namespacing
     reason: str

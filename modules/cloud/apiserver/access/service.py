@@ -82,7 +82,7 @@ class NodeCaller:
 
 
 class UserAccess(msgspec.Struct, frozen=True):
-    """How the requests of users are served; nodes have handlers of their own."""
+    """Way in which requests of users are served; nodes have handlers of their own."""
 
     rbac: RbacIndex
     """The roles and bindings."""

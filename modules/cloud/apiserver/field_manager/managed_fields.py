@@ -21,7 +21,7 @@ _MOST_ENTRIES: Final = 100
 
 
 class Manager(msgspec.Struct, frozen=True):
-    """Who sets fields, and how."""
+    """Setter of fields, and its way of setting them."""
 
     name: str
     operation: str = UPDATE

@@ -23,7 +23,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 
 class MergeForm(Enum):
-    """How a value is merged."""
+    """Way in which a value is merged."""
 
     LEAF = auto()
     """As a whole."""
@@ -36,7 +36,7 @@ class MergeForm(Enum):
 
 
 class FieldShape(Protocol):
-    """How one field is merged."""
+    """Way in which one field is merged."""
 
     @property
     def keys(self) -> tuple[str, ...]:

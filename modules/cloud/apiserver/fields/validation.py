@@ -37,7 +37,7 @@ _DIGITS: Final = 3
 
 
 class Merge(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """How a field is merged: the tags of Kubernetes' OpenAPI, without their prefix `x-kubernetes-`."""
+    """Way in which a field is merged: the tags of Kubernetes' OpenAPI, without their prefix `x-kubernetes-`."""
 
     list_map_keys: tuple[str, ...] = ()
     list_type: str = ""

@@ -33,7 +33,7 @@ class _Counted(NamedTuple):
 
 
 class SpreadRules:
-    """How many matching pods each topology has.
+    """Numbers of matching pods in each topology.
 
     Args:
         pod: the new pod.

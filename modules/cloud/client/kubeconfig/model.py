@@ -6,7 +6,7 @@ import msgspec
 
 
 class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
-    """How an API server is reached."""
+    """Way to an API server."""
 
     server: str = ""
     tls_server_name: str = ""

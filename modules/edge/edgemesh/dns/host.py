@@ -90,7 +90,7 @@ class HostServers:
 
 
 class Clients:
-    """Who may ask: pods and the node itself. A neighbour can send to any address of the machine.
+    """Clients that may ask: pods and the node itself. A neighbour can send to any address of the machine.
 
     Programs of the node need no range: a connection to an address of the node comes from this address.
 

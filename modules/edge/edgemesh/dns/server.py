@@ -47,7 +47,7 @@ OpenSockets = Callable[[], "tuple[socket.socket, socket.socket]"]
 
 
 class Limiter:
-    """How much each client may ask. Only the server's thread uses it.
+    """Limits of the queries of each client. Only the server's thread uses it.
 
     Args:
         clock: for times.

@@ -325,12 +325,7 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
         hint = f"`{OCI_PROGRAMS}` (Debian, Ubuntu)"
         yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
     else:
-        yield ok("programs", "crun or runc is installed")
-    if needs.conmon:
-        yield ok("conmon", "it is the parent of containers")
-    else:
-        what = "it is not installed: a shim of edgecore's own is the parent of containers, with ten times its memory"
-        yield warning("conmon", what, "`apt-get install conmon`; containers that run keep their parents")
+        yield ok("programs", "crun or runc, and conmon are installed")
     if not needs.overlay:
         what = "the kernel has no overlayfs: each container copies its image, and hostUsers: false is refused"
         yield warning("overlayfs", what, "`modprobe overlay`, or a kernel with it")

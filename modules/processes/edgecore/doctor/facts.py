@@ -97,7 +97,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a connection to one of the cloud's servers gets."""
+    """Reach of a connection to one of the cloud's servers."""
 
     purpose: str
     host: str
@@ -155,8 +155,6 @@ class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
     missing: tuple[str, ...] = ()
     """Programs that are not installed."""
-    conmon: bool = True
-    """Whether conmon is installed; otherwise edgecore's own shim is the parent of containers."""
     overlay: bool = True
     """Whether the kernel has overlayfs, or can load it."""
     old: str = ""
@@ -184,7 +182,7 @@ class RootlessNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """What isolated containers lack on this machine; empty texts if nothing."""
+    """Lacks of this machine for isolated containers; empty texts if nothing."""
 
     missing: str = ""
     remedy: str = ""

@@ -25,9 +25,9 @@ def needs(searched: str = SEARCHED, proc: Path = Path("/proc")) -> OciNeeds:
     """
     crun = shutil.which("crun", path=searched)
     has_runtime = crun is not None or shutil.which("runc", path=searched) is not None
+    present = {"crun (or runc)": has_runtime, "conmon": shutil.which("conmon", path=searched) is not None}
     return OciNeeds(
-        missing=() if has_runtime else ("crun (or runc)",),
-        conmon=shutil.which("conmon", path=searched) is not None,
+        missing=tuple(name for name, is_there in present.items() if not is_there),
         overlay=_has_overlay(proc),
         old=_old(crun) if crun else "",
     )

@@ -23,7 +23,7 @@ _NOT_YET: Final = "?"
 
 
 class _Detail(IntEnum):
-    """How much is shown of a resource: as much as fits."""
+    """Detail of a resource: as much as fits."""
 
     SHARE = 0
     BAR = 1

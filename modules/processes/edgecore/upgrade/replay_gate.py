@@ -28,7 +28,7 @@ _LARGEST_OUTPUT: Final = 1024 * 1024
 
 
 class GateResult(NamedTuple):
-    """What replays have shown."""
+    """Result of replays."""
 
     replayed: int
     """Recordings that the new version has replayed."""

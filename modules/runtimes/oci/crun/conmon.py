@@ -9,7 +9,6 @@ import errno
 import os
 import select
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,11 +61,11 @@ class Conmon:
 
     Args:
         launcher: starts it.
-        program: conmon, or a command with its arguments.
+        program: the path of conmon.
         runtime: the OCI runtime that conmon calls.
     """
 
-    def __init__(self, launcher: Launcher, program: Sequence[str], runtime: RuntimeCommand) -> None:
+    def __init__(self, launcher: Launcher, program: Path, runtime: RuntimeCommand) -> None:
         self._launcher = launcher
         self._program = program
         self._runtime = runtime
@@ -96,7 +95,7 @@ class Conmon:
         bundle = directory / BUNDLE
         switches = {"-t": standard.terminal, "-i": standard.stdin, "--leave-stdin-open": not standard.stdin_once}
         return [
-            *self._program,
+            str(self._program),
             *("--api-version", "1", "-c", container, "-u", container, "-n", container),
             *("-r", str(self._runtime.executable), "-b", str(bundle)),
             *(f"--runtime-arg={option}" for option in self._runtime.options),

@@ -53,7 +53,7 @@ class StoredImage(Struct, frozen=True):
 
 
 class PullSettings(Struct, frozen=True):
-    """How pulls wait for registries."""
+    """Limits of the wait of pulls for registries."""
 
     attempts: int = 5
     """Attempts of one request, while the server may still answer."""

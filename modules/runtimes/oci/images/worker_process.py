@@ -34,7 +34,7 @@ class Needs(Struct, frozen=True):
 
 
 class LayerProgress(Struct, frozen=True):
-    """How far a layer of a pull is, in bytes of the layer as the registry has it."""
+    """Progress of a layer of a pull, in bytes of the layer as the registry has it."""
 
     digest: str
     size: int

@@ -116,10 +116,10 @@ class RuleWatch:
         with self._lock:
             if self._closed or not self._watched or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self._look, name=_THREAD, daemon=True)
+            self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
             self._thread.start()
 
-    def _look(self) -> None:
+    def _run(self) -> None:
         if self._namespace is None:
             self.check()
         else:

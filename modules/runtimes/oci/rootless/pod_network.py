@@ -61,7 +61,7 @@ class RootlessPodNetwork(PodNetwork):
     def attach(self, sandbox_id: str, directory: Path, netns: Path, config: cri.PodSandboxConfig) -> PodAddresses:
         """As root's, and let the machine's ports lead to the sandbox."""
         self._forward()
-        wanted = self._take_ports(sandbox_id, config)
+        wanted = self._reserve_ports(sandbox_id, config)
         try:
             addresses = self._within(super().attach, sandbox_id, directory, netns, config)
         except BaseException:
@@ -112,7 +112,7 @@ class RootlessPodNetwork(PodNetwork):
             mapping.pop("hostIP", None)
         return demands
 
-    def _take_ports(self, sandbox_id: str, config: cri.PodSandboxConfig) -> tuple[Forward, ...]:
+    def _reserve_ports(self, sandbox_id: str, config: cri.PodSandboxConfig) -> tuple[Forward, ...]:
         """Reserve ports of the node's network for a sandbox: two may have one port of two addresses of the machine.
 
         Raises PodNetworkError.

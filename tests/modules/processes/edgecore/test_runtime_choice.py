@@ -19,7 +19,7 @@ from modules.processes.edgecore.runtime_choice import (
     missing_for_isolation,
 )
 
-_ALL = ("crun", "iptables", "newuidmap", "slirp4netns", "conmon")
+_ALL = ("crun", "conmon", "iptables", "newuidmap", "slirp4netns")
 _PLUG_INS = ("bridge", "host-local", "portmap")
 _NO_CRUN = Shortfall("not installed: crun", "apt-get install crun")
 
@@ -37,21 +37,21 @@ def _machine(directory: Path, *lacking: str) -> Path:
     ("user", "lacking", "reason", "remedy"),
     [
         (0, ("crun",), "not installed: crun", "apt-get install crun"),
-        (0, ("crun", "conmon"), "not installed: crun", "apt-get install crun conmon"),
+        (0, ("crun", "conmon"), "not installed: crun, conmon", "apt-get install crun conmon"),
         (0, ("bridge",), "not installed: CNI plug-ins", "apt-get install containernetworking-plugins"),
         (1000, ("newuidmap",), "not installed: newuidmap", "apt-get install uidmap"),
         (
             1000,
             (*_ALL, *_PLUG_INS),
-            "not installed: crun, iptables, newuidmap, slirp4netns, CNI plug-ins",
-            "apt-get install crun iptables uidmap slirp4netns containernetworking-plugins conmon",
+            "not installed: crun, conmon, iptables, newuidmap, slirp4netns, CNI plug-ins",
+            "apt-get install crun conmon iptables uidmap slirp4netns containernetworking-plugins",
         ),
     ],
 )
 def test_programs_that_are_missing_are_named_with_one_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, lacking: tuple[str, ...], reason: str, remedy: str
 ) -> None:
-    """Root needs fewer of them; conmon is not missed, and installed together with others."""
+    """Root needs fewer of them."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
     programs = _machine(tmp_path / "bin", *lacking)
     assert missing_for_isolation(str(programs), [programs]) == Shortfall(reason, remedy)
@@ -61,7 +61,7 @@ def test_root_of_a_container_has_no_rights(tmp_path: Path, monkeypatch: pytest.M
     """The programs alone do not help."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(runtime_choice, "_NEEDED", {63: "SOMETHING"})
-    programs = _machine(tmp_path / "bin", "conmon")
+    programs = _machine(tmp_path / "bin")
     found = missing_for_isolation(str(programs), [programs])
     assert found is not None
     assert str(found) == "root of this container has no capability SOMETHING"

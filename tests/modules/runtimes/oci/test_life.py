@@ -16,7 +16,7 @@ from modules.runtimes.oci.crun.container_log import FileId, has_open, log_at, ma
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
 from tests.modules.runtimes.oci.node import OciNode
-from tests.modules.runtimes.process.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
+from tests.modules.runtimes.process.node import alive, eventually, wait_for_death
 from tests.support.leftovers import cgroups_named
 
 _LOOP = "exec sleep 1000"
@@ -202,20 +202,6 @@ def test_without_a_log(node: OciNode) -> None:
     container = node.shell("echo lost; exit 6", pod=pod)
     assert node.ended(container).exit_code == 6
     assert node.status(container).log_path == ""
-
-
-def test_a_log_that_was_rotated(node: OciNode) -> None:
-    """When the call returns, the new file is there; the old one grows no more."""
-    container = node.shell("while :; do echo line; sleep 0.01; done")
-    node.logged(container, "line")
-    log = Path(node.status(container).log_path)
-    old = log.rename(log.with_name("old"))
-    node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=container))
-    assert log.exists()
-    eventually(lambda: log.stat().st_size)
-    size = old.stat().st_size
-    node.logged(container, "line")
-    assert old.stat().st_size == size
 
 
 def test_a_log_is_made_through_no_link(node: OciNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,24 +448,3 @@ def test_a_command_right_after_the_start(node: OciNode) -> None:
     for _ in range(10):
         container = node.shell(_LOOP)
         assert node.execute(container, "echo", "hello").stdout == b"hello\n"
-
-
-def test_events_of_a_life(node: OciNode) -> None:
-    """Each step of a pod's life is one event, in order."""
-    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=DEADLINE_SECONDS)
-    events.initial_metadata()
-    pod = node.pod()
-    container = node.shell("exit 3", pod=pod)
-    node.ended(container)
-    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
-    told = [next(events) for _ in range(8)]
-    assert [(each.container_id == pod, each.container_event_type) for each in told] == [
-        (True, cri.CONTAINER_CREATED_EVENT),
-        (True, cri.CONTAINER_STARTED_EVENT),
-        (False, cri.CONTAINER_CREATED_EVENT),
-        (False, cri.CONTAINER_STARTED_EVENT),
-        (False, cri.CONTAINER_STOPPED_EVENT),
-        (True, cri.CONTAINER_STOPPED_EVENT),
-        (False, cri.CONTAINER_DELETED_EVENT),
-        (True, cri.CONTAINER_DELETED_EVENT),
-    ]

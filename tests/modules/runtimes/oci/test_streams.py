@@ -90,6 +90,35 @@ def test_an_attached_shell(node: OciNode) -> None:
     assert [text for *_, text in node.log(container)] == ["42", "oops"]
 
 
+def test_an_attached_terminal(node: OciNode) -> None:
+    """It has the size that a client sets; input and output pass; the container's log has the output."""
+    container = node.shell("stty size; read line; echo got $line; tty", cri.ContainerConfig(tty=True, stdin=True))
+    url = node.cri.Attach(cri.AttachRequest(container_id=container, stdin=True, stdout=True, tty=True)).url
+    with streaming_session(url) as session:
+        session.send(RESIZE, b'{"Width":100,"Height":30}')
+        session.send(STDIN, b"text\n")
+        session.until(STDOUT, b"got text\r\n")
+    assert node.ended(container).exit_code == 0
+    said = [text.rstrip("\r") for _, _, text in node.log(container)]
+    assert {"text", "got text"} <= set(said)
+    assert any(line.startswith("/dev/") for line in said)
+
+
+@pytest.mark.slow
+def test_much_output_and_input_that_is_not_taken(node: OciNode) -> None:
+    """A container that reads late gets all, a writing one is not held up, and its log is whole."""
+    container = node.shell("seq 1 20000; cat | wc -c", cri.ContainerConfig(stdin=True, stdin_once=True))
+    url = node.cri.Attach(cri.AttachRequest(container_id=container, stdin=True, stdout=True)).url
+    with streaming_session(url) as session:
+        for _ in range(40):
+            session.send(STDIN, bytes(10_000))
+        session.send(CLOSE, bytes([STDIN]))
+        session.until(STDOUT, b"400000")
+    assert node.ended(container).exit_code == 0
+    written = "".join(text + "\n" * (tag == "F") for _, tag, text in node.log(container))
+    assert written.split() == [*map(str, range(1, 20_001)), "400000"]
+
+
 def test_a_port_of_the_machine(node: OciNode) -> None:
     """A pod on the machine's network has the machine's ports."""
     pod = node.pod()

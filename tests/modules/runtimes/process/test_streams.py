@@ -127,7 +127,7 @@ def test_an_attached_terminal(node: LocalNode) -> None:
         session.send(STDIN, b"exit 4\n")
         session.status()
     assert node.ended(container).exit_code == 4
-    assert b" stdout F 33 91\r\n" in Path(node.status(container).log_path).read_bytes()
+    assert b"33 91\r\n" in Path(node.status(container).log_path).read_bytes()
 
 
 def test_input_without_a_client_waits(node: LocalNode) -> None:

@@ -11,7 +11,7 @@ _TELL_EVERY: Final = 2 * 1024 * 1024
 
 
 class LayerReport(NamedTuple):
-    """How far a layer is. All numbers are bytes of the layer as the registry has it, none is above `size`."""
+    """Progress of a layer. All numbers are bytes of the layer as the registry has it, none is above `size`."""
 
     digest: str
     size: int

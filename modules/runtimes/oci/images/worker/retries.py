@@ -13,7 +13,7 @@ _LONGEST_WAIT: Final = 60.0
 
 
 class RetryPolicy(NamedTuple):
-    """How a pull waits. Real time: sockets cannot wait in another."""
+    """Waits of a pull. Real time: sockets cannot wait in another."""
 
     attempts: int = 5
     first_delay: float = 0.5

@@ -1,4 +1,6 @@
-"""What differs on purpose between cloudcore's API server and a kube-apiserver 1.32; docs/cloud-api.md says the same."""
+"""What differs on purpose between cloudcore's API server and a kube-apiserver 1.32; docs/cloud-api.md has those that
+clients may notice.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

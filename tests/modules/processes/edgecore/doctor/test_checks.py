@@ -144,7 +144,6 @@ BROKEN = {
         Level.WARNING,
     ),
     "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
-    "no conmon": Broken({"oci": OciNeeds(conmon=False)}, "conmon", "a shim of edgecore's own", Level.WARNING),
     "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),
     "no overlayfs": Broken({"oci": OciNeeds(overlay=False)}, "overlayfs", "the kernel has no overlayfs", Level.WARNING),
     "old crun": Broken({"oci": OciNeeds(old="crun 1.8 lacks fixes")}, "crun", "crun 1.8 lacks", Level.WARNING),

@@ -151,9 +151,11 @@ def test_programs_are_found_in_fixed_directories(tmp_path: Path) -> None:
     assert (found.runtime.name, found.is_crun) == ("runc", False)
     (tmp_path / "crun").touch(mode=0o755)
     assert find_programs(str(tmp_path)).is_crun
-    assert find_programs(str(tmp_path)).parent == (str(tmp_path / "conmon"),)
+    assert find_programs(str(tmp_path)).conmon == tmp_path / "conmon"
     (tmp_path / "conmon").unlink()
-    assert find_programs(str(tmp_path)).parent[0] == sys.executable
+    with pytest.raises(ProgramMissingError, match=r"conmon not found .*apt-get install crun conmon"):
+        find_programs(str(tmp_path))
+    (tmp_path / "conmon").touch(mode=0o755)
     for name in ("crun", "runc"):
         (tmp_path / name).unlink()
     with pytest.raises(ProgramMissingError, match=r"crun \(or runc\) not found .*apt-get install crun conmon"):

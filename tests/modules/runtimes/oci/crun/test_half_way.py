@@ -105,7 +105,8 @@ def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:
     before = census()
     for error in (RuntimeError("of this test"), PlannedError()):
         launcher = SimpleNamespace(expect_move=lambda: None, start=Failing(0, error).call(lambda *_, **__: None))
-        conmon = Conmon(cast("Any", launcher), ["conmon"], cast("Any", SimpleNamespace(executable="crun", options=())))
+        runtime = SimpleNamespace(executable="crun", options=())
+        conmon = Conmon(cast("Any", launcher), Path("conmon"), cast("Any", runtime))
         with pytest.raises(Exception, match=r"of this test|Input/output error") as caught:
             conmon.create("c1", tmp_path, "")
         assert not census().more_than(before)

@@ -91,7 +91,7 @@ def _conmon(tmp_path: Path, script: str) -> Conmon:
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     launcher = Launcher(hides_unified=False)
-    return Conmon(launcher, [str(program)], RuntimeCommand(launcher, Path("/bin/crun"), tmp_path))
+    return Conmon(launcher, program, RuntimeCommand(launcher, Path("/bin/crun"), tmp_path))
 
 
 @pytest.mark.parametrize(
