@@ -341,12 +341,19 @@ class StreamSite:
 
     def disagreements(self, nodes: "list[SimulatedNode]") -> Iterator[str]:
         """Let each cloudcore find each node; yield the failures, and then the things that have not ended."""
-        for cloudcore in self._running():
-            for node in nodes:
-                if self._found.get((cloudcore.known.own, node.name), -1.0) < self._calm_since:
-                    if not any((each.cloudcore, each.node) == (cloudcore, node.name) for each in self.logs.values()):
-                        self._ask(cloudcore, node.name)
-                    yield f"{cloudcore.known.own} has not found the log of {node.name}"
+        running = self._running()
+        missing = [
+            (cloudcore, node.name)
+            for cloudcore in running
+            for node in nodes
+            if self._found.get((cloudcore.known.own, node.name), -1.0) < self._calm_since
+        ]
+        asked = {(each.cloudcore, each.node) for each in self.logs.values()}
+        for cloudcore, name in missing:
+            if (cloudcore, name) not in asked:
+                self._ask(cloudcore, name)
+        yield from (f"{cloudcore.known.own} has not found the log of {name}" for cloudcore, name in missing)
+        for cloudcore in running:
             yield from (f"{cloudcore.known.own} has {number} {name}" for name, number in cloudcore.left() if number)
         for node in nodes:
             left = node.streams.left() if node.streams is not None else ()

@@ -13,6 +13,11 @@ from typing import Final, NamedTuple
 WATCHDOG_SECONDS: Final = 120
 """Seconds without a sign of life after which systemd kills and restarts the process."""
 
+START_SECONDS: Final = 600
+"""Seconds after which systemd kills a process that does not become ready: it may wait 300 for an updater, or give a
+large database another schema. systemd's own 90 are few for a slow machine, too.
+"""
+
 STOP_SECONDS: Final = 60
 """Seconds after which systemd kills a process that does not stop; the modules have 20."""
 
@@ -58,6 +63,7 @@ def text_of(unit: Unit) -> str:
         "RestartSec=5",
         "# a wrong command line or configuration: a restart without a change is useless",
         f"RestartPreventExitStatus={USELESS}",
+        f"TimeoutStartSec={START_SECONDS}",
         f"TimeoutStopSec={STOP_SECONDS}",
         *unit.service,
         *([] if unit.user else [f"LimitNOFILE={_OPEN_FILES}", "LimitNPROC=infinity"]),

@@ -115,7 +115,8 @@ class OciDriver(Driver[OciContainer]):
             self._archives = ImageArchives(settings.archives, self._images)
             self._roots = RootFilesystems(self._images)
             if unlimited := [each for each in _LIMITED if not self._machine.can_limit(each)]:
-                _log.info("limits of %s are not enforced: `edgecore doctor` says why", ", ".join(unlimited))
+                why = "`edgecore doctor` says why; a unit has to be one of `edgecore unit --user`"
+                _log.info("limits of %s are not enforced: %s", ", ".join(unlimited), why)
             if settings.rootless and not self._roots.has_overlays:
                 reason = f'overlays do not work in "{root}"'
                 hint = "take a directory on a local disk, such as ext4, and Linux 5.11 or later"

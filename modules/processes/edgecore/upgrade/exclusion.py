@@ -54,7 +54,8 @@ def words_of(process: int) -> list[str]:
 
 @contextmanager
 def held(changes: Iterable[Installation], own: Installation | None = None) -> Iterator[None]:
-    """Let no other command, and no updater, change the node.
+    """Let no other command, and no updater, change the node. Another user's installation, from which the node is run,
+    is left alone: this node's version is changed there by nobody.
 
     Args:
         changes: the directories where it may be changed.
@@ -69,7 +70,13 @@ def held(changes: Iterable[Installation], own: Installation | None = None) -> It
         if own is not None:
             places[own.root.resolve()] = own
         for each in places.values():
-            if not stack.enter_context(each.locked()):
+            try:
+                is_free = stack.enter_context(each.locked())
+            except PermissionError:
+                if each is own:
+                    raise
+                continue
+            if not is_free:
                 raise UpgradeError("another command changes this node", str(each.root), "wait for its end")
             journal = journal_of(each)
             if journal is not None and journal.phase in UNFINISHED:

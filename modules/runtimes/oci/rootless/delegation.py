@@ -7,7 +7,8 @@ lives as long as a process is in it, at least its keeper, a `sleep`. In the node
 mounted at /sys/fs/cgroup.
 
 A process may move others between two groups only if it may write to their nearest common parent. So an edgecore that
-does not run below the user's systemd, as one that is started in a shell, is moved into the scope, too.
+does not run below the user's systemd, as one that is started in a shell, is moved into the scope, too. A service of the
+system stays in its unit, and has no such groups.
 """
 
 import os
@@ -95,13 +96,18 @@ def delegated_group(record: Path, *, anew: bool) -> Path | None:
             name = record.read_text()[:_LONGEST]
         except FileNotFoundError:
             return None
-    group = _manager(GROUPS) / _SLICE / name
+    group, own, keeper = _manager(GROUPS) / _SLICE / name, _own_group(), 0
+    reaches = _may_move(own, group)
+    if not reaches and own.endswith(".service"):
+        return None
     try:
         if not _is_populated(group):
-            _start_keeper(name, group)
-        if not _may_move_to(group):
+            keeper = _start_keeper(name, group)
+        if not reaches:
             _move_into(name, group)
     except (OSError, subprocess.SubprocessError):
+        if keeper:
+            _end(keeper)
         return None
     if anew:
         record.write_text(name)
@@ -150,8 +156,8 @@ def _is_populated(group: Path) -> bool:
         return False
 
 
-def _start_keeper(name: str, group: Path) -> None:
-    """Start a process that is the first of a new scope, and outlives this one. Raises OSError."""
+def _start_keeper(name: str, group: Path) -> int:
+    """Start a process that is the first of a new scope, and outlives this one; return its id. Raises OSError."""
     run = [
         "systemd-run", "--user", "--scope", "--quiet", "--collect", f"--unit={name}", f"--slice={_SLICE}",
         "--description=Pods of edgecore", "--property=Delegate=yes", "sh", "-c", "echo; exec sleep infinity >/dev/null",
@@ -168,16 +174,30 @@ def _start_keeper(name: str, group: Path) -> None:
         if ready and answer.read(1):
             (group / _KEEPER).mkdir(exist_ok=True)
             (group / _KEEPER / _PROCESSES).write_text(str(keeper))
-            return
-    with suppress(ProcessLookupError):
-        os.kill(keeper, signal.SIGKILL)
-    os.waitpid(keeper, 0)
+            return keeper
+    _end(keeper)
     raise TimeoutError("systemd has not begun a scope")
 
 
-def _may_move_to(group: Path) -> bool:
-    """Return whether this process may move a child of its own to a group (cgroups(7), "Cgroups delegation")."""
-    own = Path("/proc/self/cgroup").read_text().rpartition("0::")[2].strip()
+def _end(child: int) -> None:
+    """Kill a child."""
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _own_group() -> str:
+    """Return this process's control group (v2), as the kernel names it."""
+    return Path("/proc/self/cgroup").read_text().rpartition("0::")[2].strip()
+
+
+def _may_move(own: str, group: Path) -> bool:
+    """Return whether a process may move a child of its own to a group (cgroups(7), "Cgroups delegation").
+
+    Args:
+        own: the process's control group.
+        group: directory of the other one; it need not exist.
+    """
     common = os.path.commonpath((group, f"{GROUPS}{own}"))
     return os.access(f"{common}/{_PROCESSES}", os.W_OK)
 

@@ -65,6 +65,7 @@ def test_the_node_of_the_options(
     assert f"run --root {tmp_path}/node --allow-unisolated-root\n" in said.out
     assert "Type=notify\nNotifyAccess=main\nWatchdogSec=" in said.out
     assert "KillMode=process" in said.out
+    assert "TimeoutStartSec=600\nTimeoutStopSec=60\n" in said.out, "a start may wait 300 s for an updater"
     assert "Delegate=yes" in said.out
     assert "OOMScoreAdjust" not in said.out
     assert said.err == ""

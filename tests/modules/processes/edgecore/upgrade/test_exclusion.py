@@ -1,7 +1,9 @@
 """Commands that change a node, while another change of it is under way: each is refused, and changes nothing."""
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from errno import EACCES
 from pathlib import Path
 from typing import Final
 
@@ -131,6 +133,25 @@ def test_what_is_staged_and_not_begun_is_over_for_another_command(what: str, her
     assert updater.main([str(change.root)]) == 0
     assert here.version.current() == before
     assert (change.state / "configuration.following").exists() is (what == "version"), "its secrets are gone"
+
+
+def test_another_users_installation_keeps_nobody_from_changing_their_own_node(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = Installation.locked
+
+    @contextmanager
+    def locked_by_its_owner(installation: Installation) -> Iterator[bool]:
+        if installation.root == here.version.root:
+            raise PermissionError(EACCES, "Permission denied", str(installation.root))
+        with locked(installation) as is_free:
+            yield is_free
+
+    monkeypatch.setattr(Installation, "locked", locked_by_its_owner)
+    with held([here.version, here.configuration]):
+        assert here.configuration.is_locked()
+    with pytest.raises(PermissionError), held([here.configuration], here.version):
+        pass
 
 
 def test_a_command_replaces_what_it_has_staged_itself(here: Here) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modules.runtimes.oci.rootless import delegation
 from modules.runtimes.oci.rootless.delegation import WANTED, delegated_group, undelegated
 
 _PROGRAMS = ("systemd-run", "busctl")
@@ -85,3 +86,51 @@ def test_a_node_that_has_begun_without_groups_goes_on_without(tmp_path: Path) ->
     """Its containers are in none, and crun would look for theirs."""
     assert delegated_group(tmp_path / "oci-scope", anew=False) is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "is_begun"),
+    [
+        ("/system.slice/edgecore.service", False),
+        ("/user.slice/user-{0}.slice/session-3.scope", True),
+        ("/user.slice/user-{0}.slice/user@{0}.service/app.slice/edgecore.service", True),
+    ],
+)
+def test_a_service_of_the_system_stays_in_its_unit(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, is_begun: bool
+) -> None:
+    """A unit with `User=`: systemd would find its main process in another one. Other processes get a scope; when
+    systemd refuses it, nothing is left, and the node goes on without.
+    """
+    begun: list[str] = []
+
+    def refuse(name: str, _group: Path) -> int:
+        begun.append(name)
+        raise TimeoutError
+
+    (machine.manager / "app.slice").mkdir()
+    (machine.manager / "app.slice/cgroup.procs").touch()
+    monkeypatch.setattr(delegation, "GROUPS", machine.groups)
+    monkeypatch.setattr(delegation, "undelegated", lambda: None)
+    monkeypatch.setattr(delegation, "_own_group", lambda: own.format(os.getuid()))
+    monkeypatch.setattr(delegation, "_start_keeper", refuse)
+    assert delegated_group(tmp_path / "oci-scope", anew=True) is None
+    assert len(begun) == is_begun
+    assert not (tmp_path / "oci-scope").exists()
+
+
+def test_a_keeper_that_is_of_no_use_is_ended(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scope is there, and edgecore is not let into it."""
+    ended: list[int] = []
+
+    def refuse(_name: str, _group: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(delegation, "GROUPS", machine.groups)
+    monkeypatch.setattr(delegation, "undelegated", lambda: None)
+    monkeypatch.setattr(delegation, "_own_group", lambda: "/user.slice/session-3.scope")
+    monkeypatch.setattr(delegation, "_start_keeper", lambda *_: 77)
+    monkeypatch.setattr(delegation, "_move_into", refuse)
+    monkeypatch.setattr(delegation, "_end", ended.append)
+    assert delegated_group(tmp_path / "oci-scope", anew=True) is None
+    assert ended == [77]
