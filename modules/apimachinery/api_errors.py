@@ -115,14 +115,30 @@ class ForbiddenError(ApiError):
 
 
 class AlreadyExistsError(ApiError):
-    """An object of that name exists."""
+    """An object of that name exists.
+
+    Args:
+        resource: the plural of its kind.
+        name: its name.
+        group: the API group of its kind.
+        is_generated: whether the new object has a `generateName`; then its creation may be tried again.
+        is_being_deleted: whether the object that exists is going.
+    """
 
     code = 409
     reason = "AlreadyExists"
 
-    def __init__(self, resource: str, name: str, group: str = "") -> None:
+    def __init__(
+        self, resource: str, name: str, group: str = "", *, is_generated: bool = False, is_being_deleted: bool = False
+    ) -> None:
         message = f'{_qualified(resource, group)} "{name}" already exists'
-        super().__init__("cannot create an object", message, _details(name, resource, group))
+        details = _details(name, resource, group)
+        if is_generated:
+            message += ", the server was not able to generate a unique name for the object"
+            details["retryAfterSeconds"] = 1
+        if is_being_deleted:
+            message = f"object is being deleted: {message}"
+        super().__init__("cannot create an object", message, details)
 
 
 class ConflictError(ApiError):

@@ -54,9 +54,18 @@ def int64_error(text: str) -> str:
 
 def uint16_error(text: str) -> str:
     """Return Go's words for a text that is no port; "" for one that is."""
+    return _unsigned_error(text, 2**16)
+
+
+def uint64_error(text: str) -> str:
+    """Return Go's words for a text that is no resourceVersion; "" for one that is."""
+    return _unsigned_error(text, 2**64)
+
+
+def _unsigned_error(text: str, end: int) -> str:
     if not (text.isascii() and text.isdecimal()):
         return number_error(text, "ParseUint")
-    is_small = len(text) <= _LONGEST_INT64 and int(text) < 2**16
+    is_small = len(text) <= _LONGEST_INT64 and int(text) < end
     return "" if is_small else f'strconv.ParseUint: parsing "{text[:_SHOWN]}": value out of range'
 
 

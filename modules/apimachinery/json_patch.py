@@ -78,7 +78,7 @@ def _remove(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _pointer(operation, "path")
     parent = _parent(holder, path)
-    parent[_existing(parent, path)] = _bounded(path, _value(operation))
+    parent[_member(parent, path)] = _bounded(path, _value(operation))
 
 
 def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     source = _pointer(operation, "from")
     parent = _parent(holder, source)
-    value = parent[_existing(parent, source)]
+    value = _value_at(parent, source)
     size, values = holder[_COPIED]
     size, values = holder[_COPIED] = size + len(msgspec.json.encode(value)), values + number_of_values(value)
     if size > COPIED_BYTES or values > COPIED_VALUES:
@@ -109,7 +109,7 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _pointer(operation, "path")
     parent = _parent(holder, path)
-    if not _is_equal(parent[_existing(parent, path)], _value(operation)):
+    if not _is_equal(_value_at(parent, path), _value(operation)):
         raise UnprocessableError(f"testing value {_text(path)} failed")
 
 
@@ -149,6 +149,20 @@ def _existing(place: Any, path: Sequence[str], whole: Sequence[str] = ()) -> Any
     raise UnprocessableError(f"there is nothing at {_text(whole or path)}")
 
 
+def _member(place: Any, path: Sequence[str]) -> Any:
+    """Return the key of a member of an object, or the index of an existing element.
+
+    The member may be missing, unlike in RFC 6902: in Kubernetes (evanphx/json-patch 4) `replace` adds it, and for
+    `test` and `copy` it is null.
+    """
+    return path[-1] if isinstance(place, dict) and len(path) > 1 else _existing(place, path)
+
+
+def _value_at(place: Any, path: Sequence[str]) -> Any:
+    member = _member(place, path)
+    return place.get(member) if isinstance(place, dict) else place[member]
+
+
 def _insert(holder: dict[str, Any], path: Sequence[str], value: Any) -> None:
     parent = _parent(holder, path)
     _bounded(path, value)
@@ -178,9 +192,12 @@ def _pop(holder: dict[str, Any], path: Sequence[str]) -> Any:
 
 
 def _index(part: str, most: int) -> int | None:
-    if not (part.isascii() and part.isdecimal() and len(part) < 10) or (part != "0" and part.startswith("0")):
+    """Return an index of at most so much; one below zero counts from the end, as in Kubernetes."""
+    digits = part.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10) or (digits != "0" and digits.startswith("0")):
         return None
-    return int(part) if int(part) <= most else None
+    index = int(part) + (most + 1 if part.startswith("-") else 0)
+    return index if 0 <= index <= most else None
 
 
 def _is_equal(one: Any, other: Any) -> bool:

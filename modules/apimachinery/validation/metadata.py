@@ -81,11 +81,11 @@ def finalizers(value: Any, path: str, found: Causes) -> None:
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             found.append(invalid(f"{path}[{index}]", name, why))
-    custom_finalizers(value, path, found)
+    lenient_finalizers(value, path, found)
 
 
-def custom_finalizers(value: Any, path: str, found: Causes) -> None:
-    """Check the finalizers of an object of apiextensions-apiserver, which need no domain."""
+def lenient_finalizers(value: Any, path: str, found: Causes) -> None:
+    """Check finalizers that need no domain."""
     for name in value:
         for why in faults_of_label_key(name):
             found.append(invalid(path, name, why))
@@ -93,16 +93,16 @@ def custom_finalizers(value: Any, path: str, found: Causes) -> None:
         found.append(invalid(path, value, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"))
 
 
-_METADATA, _OF_CUSTOM = (
+_METADATA, _LENIENT = (
     Fields({"labels": labels, "annotations": annotations, "ownerReferences": _owner_references, "finalizers": rule})
-    for rule in (finalizers, custom_finalizers)
+    for rule in (finalizers, lenient_finalizers)
 )
 template_metadata = Fields({"labels": labels, "annotations": annotations})
 """The metadata of a template, such as a Deployment's pod template."""
 
 
 def check_metadata(
-    metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool, is_custom: bool = False
+    metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool, is_lenient: bool = False
 ) -> None:
     """Check the metadata of an object.
 
@@ -111,7 +111,7 @@ def check_metadata(
         name: the rule of names of its kind.
         found: the list of causes to append to.
         is_namespaced: whether its kind is.
-        is_custom: whether its kind is one of a CustomResourceDefinition, or that itself.
+        is_lenient: whether finalizers of its kind need no domain.
     """
     if prefix := metadata.get("generateName"):
         _generate_name(prefix, name, found)
@@ -121,7 +121,7 @@ def check_metadata(
         found.append(required("metadata.name", "name or generateName is required"))
     if is_namespaced:
         namespace_name(metadata.get("namespace") or "default", "metadata.namespace", found)
-    (_OF_CUSTOM if is_custom else _METADATA)(metadata, "metadata", found)
+    (_LENIENT if is_lenient else _METADATA)(metadata, "metadata", found)
 
 
 def _generate_name(prefix: str, name: Rule, found: Causes) -> None:

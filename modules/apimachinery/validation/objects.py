@@ -14,6 +14,8 @@ from modules.apimachinery.validation.statuses import STATUS_RULES, StatusRule
 _SHOWN: Final = 253
 """Characters of a name in a refusal."""
 _NO_RULES: Final = KindRules()
+_LENIENT: Final = ("CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass")
+"""Kinds whose finalizers need no domain, as those of custom ones."""
 
 
 def check_shape(obj: Any, kind: Kind | None = None) -> JsonObject:
@@ -51,8 +53,7 @@ def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
     checked = check_shape(obj, kind)
     kind = kind or kind_named(checked["kind"])
     found = Causes()
-    is_namespaced, is_custom = kind.namespaced, kind.is_custom
-    check_metadata(checked["metadata"], _rules(kind).name, found, is_namespaced=is_namespaced, is_custom=is_custom)
+    _check_metadata(checked, kind, found)
     _refuse(checked, kind, found)
     return checked
 
@@ -132,8 +133,8 @@ def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:
 
 
 def _check_metadata(obj: JsonObject, kind: Kind, found: Causes) -> None:
-    is_custom = kind.api_group == "apiextensions.k8s.io"
-    check_metadata(obj["metadata"], _rules(kind).name, found, is_namespaced=kind.namespaced, is_custom=is_custom)
+    is_lenient = kind.is_custom or kind.name in _LENIENT
+    check_metadata(obj["metadata"], _rules(kind).name, found, is_namespaced=kind.namespaced, is_lenient=is_lenient)
 
 
 def _rules(kind: Kind) -> KindRules:

@@ -6,21 +6,23 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.api_errors import BadRequestError, InvalidError
+from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.go_json import number_error
+from modules.apimachinery.go_json import uint64_error
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.selectors import Selector, parse_selector
+from modules.apimachinery.validation.causes import Causes, forbidden, unsupported
+from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiextensions.calls import resource_in
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.past_states import ForgottenError
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a part of a list after which no further object is added, however many the client allows."""
+_MATCH: Final = "resourceVersionMatch"
 _EXACT: Final = "Exact"
-_DIGITS: Final = 20
-"""Digits of a resourceVersion, and one more."""
+_NOT_OLDER: Final = "NotOlderThan"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -63,7 +65,7 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
 
     Raises:
         BadRequestError: the continue parameter or the limit cannot be read.
-        InvalidError: `resourceVersionMatch` does not fit the other options.
+        InvalidFieldsError: `resourceVersionMatch` does not fit the other options.
         ApiStatusError: 410 for an earlier version that is forgotten, 504 for a future one.
         ApiStatusError: a selector cannot be read.
     """
@@ -100,21 +102,14 @@ def exact_version(options: JsonObject, present: int) -> int:
     """Return the version of the wanted list, 0 for the present one.
 
     Raises:
-        InvalidError: `resourceVersionMatch` does not fit the other options, or is unknown.
+        InvalidFieldsError: `resourceVersionMatch` does not fit the other options, or is unknown.
         BadRequestError: the version is no number.
         ApiStatusError: 504 for a version that is still to come.
     """
-    match, text = (str(options.get(name) or "") for name in ("resourceVersionMatch", "resourceVersion"))
-    if match and not text:
-        raise _match_error("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if match and match not in (_EXACT, "NotOlderThan"):
-        raise _match_error(f'Unsupported value: "{match[:40]}": supported values: "Exact", "NotOlderThan", ""')
-    if match and options.get("continue"):
-        raise _match_error("Forbidden: resourceVersionMatch is forbidden when continue is provided")
-    if match == _EXACT and text == "0":
-        raise _match_error('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-    if text and not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
-        why = number_error(text, "ParseUint")
+    match, text = (str(options.get(name) or "") for name in (_MATCH, "resourceVersion"))
+    if match and (causes := _match_faults(match, text, has_token=bool(options.get("continue")))):
+        raise InvalidFieldsError("ListOptions", "meta.k8s.io", "", causes)
+    if text and (why := uint64_error(text)):
         raise BadRequestError(f'invalid resource version: resourceVersion: Invalid value: "{text[:40]}": {why}')
     version = int(text or 0)
     if version and options.get("continue"):
@@ -128,8 +123,18 @@ def exact_version(options: JsonObject, present: int) -> int:
     return version if match == _EXACT or (not match and options.get("limit")) else 0
 
 
-def _match_error(why: str) -> InvalidError:
-    return InvalidError("ListOptions", "", "resourceVersionMatch", why, "meta.k8s.io")
+def _match_faults(match: str, version: str, *, has_token: bool) -> Causes:
+    """Return why a `resourceVersionMatch` does not fit the other options (ValidateListOptions)."""
+    found = Causes()
+    if not version:
+        found.append(forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if has_token:
+        found.append(forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
+    if match not in (_EXACT, _NOT_OLDER):
+        found.append(unsupported(_MATCH, match, [_EXACT, _NOT_OLDER, ""]))
+    if match == _EXACT and version == "0":
+        found.append(forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return found
 
 
 def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> list[JsonObject]:

@@ -52,6 +52,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_e
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.fields.types import with_stored_quantities
+from modules.cloud.apiserver.garbage_collector.owners import with_distinct_owners
 from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
@@ -365,7 +366,7 @@ class Cluster:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
             obj = computed(shaped, obj)
-        return self._custom.prepared(obj, live)
+        return with_distinct_owners(self._custom.prepared(obj, live))
 
     def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:
         """Store a new state of an object without validation; see `Storage.replace`.

@@ -26,6 +26,7 @@ from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
+    is_being_deleted,
     key_of,
     metadata_of,
     uid_of,
@@ -374,8 +375,12 @@ class Storage:
         """
         validate_schema(obj)
         key, kind = key_of(obj), self.kinds.of_object(obj)
-        if key in self._objects:
-            raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
+        if (live := self._objects.get(key)) is not None:
+            is_generated = bool(obj["metadata"].get("generateName"))
+            raise AlreadyExistsError(
+                kind.plural, key.name, kind.api_group,
+                is_generated=is_generated, is_being_deleted=is_being_deleted(live),
+            )  # fmt: skip
         new = prepared_for_create(obj, key, kind, uid or self._clock.new_id(), self._clock.now())
         return self._store(EventType.ADDED, key, new, None)
 

@@ -1,4 +1,4 @@
-"""JSON patches, with the examples of RFC 6902's appendix."""
+"""JSON patches, with the examples of RFC 6902's appendix, and what Kubernetes does otherwise."""
 
 from copy import deepcopy
 from typing import Any
@@ -33,6 +33,13 @@ from modules.apimachinery.json_patch import MOVED_VALUES, OPERATIONS, apply_json
         ({"a": {"b": 1, "c": {}}}, [{"op": "move", "from": "/a/b", "path": "/a/c/d"}], {"a": {"c": {"d": 1}}}),
         ({}, [{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": 1}], {"a": {"b": 1}}),
         ({"foo": None}, [{"op": "replace", "path": "/foo", "value": "truthy", "more": 1}], {"foo": "truthy"}),
+        ({}, [{"op": "replace", "path": "/foo", "value": 1}], {"foo": 1}),
+        ({}, [{"op": "test", "path": "/foo", "value": None}], {}),
+        ({}, [{"op": "copy", "from": "/foo", "path": "/bar"}], {"bar": None}),
+        ({"foo": [1, 2]}, [{"op": "replace", "path": "/foo/-1", "value": 3}], {"foo": [1, 3]}),
+        ({"foo": [1, 2]}, [{"op": "remove", "path": "/foo/-2"}], {"foo": [2]}),
+        ({"foo": [1, 2]}, [{"op": "add", "path": "/foo/-1", "value": 3}], {"foo": [1, 2, 3]}),
+        ({"foo": [1, 2]}, [{"op": "add", "path": "/foo/-3", "value": 3}], {"foo": [3, 1, 2]}),
     ],
 )  # fmt: skip
 def test_an_operation(document: Any, operations: Any, result: Any) -> None:
@@ -50,11 +57,17 @@ def test_an_operation(document: Any, operations: Any, result: Any) -> None:
         {"op": "remove", "path": "/nothing"},
         {"op": "remove", "path": "/list/-"},
         {"op": "remove", "path": ""},
-        {"op": "replace", "path": "/nothing", "value": 1},
+        {"op": "replace", "path": "/nothing/x", "value": 1},
+        {"op": "replace", "path": "/text/x", "value": 1},
+        {"op": "replace", "path": "/list/-2", "value": 1},
+        {"op": "add", "path": "/list/-3", "value": 1},
         {"op": "replace", "path": "/list/1", "value": 1},
         {"op": "remove", "path": "/list/1"},
         {"op": "move", "from": "/list", "path": "/list/0"},
-        {"op": "copy", "from": "/nothing", "path": "/x"},
+        {"op": "copy", "from": "/nothing/x", "path": "/x"},
+        {"op": "move", "from": "/nothing", "path": "/x"},
+        {"op": "test", "path": "/nothing", "value": 1},
+        {"op": "test", "path": "/list/1", "value": None},
         {"op": "test", "path": "/list/0", "value": True},
         {"op": "add", "path": "/text/0", "value": "x"},
         {"op": "walk", "path": "/a"},

@@ -58,6 +58,7 @@ _CONVERTIBLE: Final = {"int64": (_TEXT, "int32", "int64"), "float64": ("int32", 
 _QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _VERSION: Final = re.compile(r"^(?:Core)?V\d+(?:alpha\d+|beta\d+)?")
 _LONGEST: Final = 40
+_METADATA: Final = "V1ObjectMeta"
 _MANAGED: Final = "managedFields"
 """Kept in a form of the API server's own."""
 _REVISION_DATA: Final = "V1ControllerRevision.data"
@@ -74,11 +75,26 @@ def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
         DecodingError: a field has another type, or a time, a quantity or base64 cannot be read.
     """
     of = known_fields().kinds.get(kind.key_name)
-    if of is None:
+    return obj if of is None else _decoded(kind, of, obj)
+
+
+def decoded_custom(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Return a custom object with its metadata as Go's decoder reads them; its other members have a schema.
+
+    Raises:
+        DecodingError: as for other objects.
+    """
+    given = obj.get("metadata")
+    if given is None:
         return obj
+    metadata = _decoded(kind, _METADATA, given)
+    return obj if metadata is given else {**obj, "metadata": metadata}
+
+
+def _decoded(kind: Kind, of: str, value: Any) -> JsonObject:
     decoder = _Decoder()
     try:
-        found: JsonObject = decoder.struct(of, obj, "", "")
+        found: JsonObject = decoder.struct(of, value, "", "")
     except _UnreadableError as error:
         decoder.fault = error.fault
     if decoder.fault is None:
@@ -353,7 +369,8 @@ def _unreadable(value: Any, owner: str, path: str, wanted: str) -> _UnreadableEr
 
 
 def _described(value: Any, owner: str, path: str, wanted: str) -> str:
-    return f"json: cannot unmarshal {_given(value, wanted)} into Go struct field {owner}.{path} of type {wanted}"
+    place = f"struct field {owner}.{path}" if owner else "value"
+    return f"json: cannot unmarshal {_given(value, wanted)} into Go {place} of type {wanted}"
 
 
 def _given(value: Any, wanted: str) -> str:

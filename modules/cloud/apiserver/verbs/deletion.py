@@ -69,12 +69,15 @@ def collection_to_delete(cluster: Cluster, request: ApiCall) -> list[JsonObject]
 
 
 def delete_collection(cluster: Cluster, kind: Kind, request: ApiCall, chosen: Sequence[JsonObject]) -> JsonObject:
-    """Delete objects of a collection, unless they were deleted or replaced in the meantime."""
+    """Delete objects of a collection, unless they were deleted or replaced in the meantime; return a list of them, as
+    they were selected.
+    """
     gone = []
     for obj in chosen:
         live = cluster.storage.find(key_of(obj))
         if live is not None and uid_of(live) == uid_of(obj):
-            gone.append(_deleted(cluster, request, key_of(obj)))
+            _deleted(cluster, request, key_of(obj))
+            gone.append(obj)
     version = str(cluster.storage.version)
     metadata = {"resourceVersion": version}
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}

@@ -10,7 +10,7 @@ from modules.apimachinery.event_versions import EVENTS_VERSION, core_selector, i
 from modules.apimachinery.go_json import type_error
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, kind_named
 from modules.cloud.apiextensions.kinds import ServedKinds
-from modules.cloud.apiserver.fields.types import decoded
+from modules.cloud.apiserver.fields.types import decoded, decoded_custom
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
 from modules.cloud.client.calls import APPLY, JSON_PATCH, ApiCall
@@ -114,12 +114,8 @@ def patch_of(request: ApiCall, before: str) -> JsonObject:
 def named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     """Return the object with kind, namespace and name of the request's path."""
     _check_type(obj, kind)
-    if not kind.is_custom:
-        obj = computed(decoded, kind, obj)
-    given = obj.get("metadata")
-    if not isinstance(given or {}, dict):
-        raise BadRequestError("metadata is missing")
-    metadata = dict(given or {})
+    obj = computed(decoded_custom if kind.is_custom else decoded, kind, obj)
+    metadata = dict(obj.get("metadata") or {})
     if not kind.namespaced:
         metadata.pop("namespace", None)
     if request.verb == "update" and not metadata.get("name"):

@@ -528,6 +528,15 @@ def test_a_wrong_external_address_is_one_fault_and_a_wrong_endpoint_two() -> Non
     assert len(causes_of(with_kind("Endpoints", subsets=[{"addresses": [{"ip": "x"}]}]))) == 2
 
 
+@pytest.mark.parametrize("kind", ["Lease", "PodDisruptionBudget", "Event", "RuntimeClass", "ConfigMap"])
+def test_finalizers_of_a_few_kinds_need_no_domain(kind: str) -> None:
+    """As measured at kube-apiserver 1.32."""
+    fields = {field for field, _ in causes_of(with_kind(kind, metadata={"finalizers": ["a"]}))}
+    assert ("metadata.finalizers[0]" in fields) is (kind == "ConfigMap")
+    fields = {field for field, _ in causes_of(with_kind(kind, metadata={"finalizers": ["a b/"]}))}
+    assert "metadata.finalizers" in fields
+
+
 def test_a_node_is_chosen_by_any_value() -> None:
     """No label has a bad one, and kube-apiserver does not look (ValidateNodeSelectorRequirement)."""
     term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}

@@ -397,6 +397,31 @@ def test_a_null_in_the_metadata_is_nothing(serving: Serving) -> None:
     assert {"labels", "annotations"}.isdisjoint(answer(serving, "POST", DEVICES, made)["metadata"])
 
 
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"name": {"x": None}}, "object into Go struct field ObjectMeta.name of type string"),
+        ({"name": ["a"]}, "array into Go struct field ObjectMeta.name of type string"),
+        ({"name": "a", "namespace": {}}, "object into Go struct field ObjectMeta.namespace of type string"),
+        ({"name": "a", "labels": []}, "array into Go struct field ObjectMeta.labels of type map[string]string"),
+        ({"name": "a", "labels": {"b": 1}}, "number into Go struct field ObjectMeta.labels of type string"),
+        (
+            {"name": "a", "ownerReferences": [1]},
+            "number into Go struct field ObjectMeta.ownerReferences of type v1.OwnerReference",
+        ),
+        ({"name": "a", "generation": "x"}, "string into Go struct field ObjectMeta.generation of type int64"),
+        ([], "array into Go value of type v1.ObjectMeta"),
+        (1, "number into Go value of type v1.ObjectMeta"),
+    ],
+)
+def test_metadata_of_other_types(serving: Serving, metadata: Any, why: str) -> None:
+    """As measured at kube-apiserver 1.32. A name that is an object was answered 500."""
+    made = device() | {"metadata": metadata}
+    refused = answer(serving, "POST", DEVICES, made)
+    wanted = f'Device in version "v1" cannot be handled as a Device: json: cannot unmarshal {why}'
+    assert (refused["code"], refused["message"]) == (400, wanted)
+
+
 def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:
     """Discovery and OpenAPI have a custom kind right after its definition."""
     groups = answer(serving, "GET", "/apis")["groups"]

@@ -198,6 +198,39 @@ def test_errors_are_worded_as_kubernetes_words_them(cluster: Cluster) -> None:
     assert exists.value.status()["code"] == 409
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "metadata", "is_going"),
+    [
+        ("", "", {}, False),
+        ("object is being deleted: ", "", {}, True),
+        ("", ", the server was not able to generate a unique name for the object", {"generateName": "s-"}, False),
+    ],
+)
+def test_what_exists_is_said_to_be_going(
+    cluster: Cluster, before: str, after: str, metadata: JsonObject, *, is_going: bool
+) -> None:
+    """Controllers that make an object anew wait for the end of the old one. As measured at kube-apiserver 1.32."""
+    made, key = configmap(), ObjectKey("ConfigMap", "default", "settings")
+    cluster.create({**made, "metadata": {**made["metadata"], "finalizers": ["example.org/a"]}})
+    if is_going:
+        cluster.delete(key)
+    with pytest.raises(AlreadyExistsError) as exists:
+        cluster.create({**made, "metadata": {**made["metadata"], **metadata}})
+    assert exists.value.message == f'{before}configmaps "settings" already exists{after}'
+    assert exists.value.details.get("retryAfterSeconds") == (1 if metadata else None)
+
+
+def test_an_owner_is_named_once(cluster: Cluster) -> None:
+    """By a new object, and by an update; another reference to the same uid stays (dedupOwnerReferences)."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
+    other, manifest = {**owner, "kind": "Secret"}, configmap()
+    manifest["metadata"]["ownerReferences"] = [owner, other, owner, dict(reversed(owner.items()))]
+    made = cluster.create(manifest)
+    assert made["metadata"]["ownerReferences"] == [owner, other]
+    changed = {**made, "metadata": {**made["metadata"], "ownerReferences": [other, other]}}
+    assert cluster.update(changed)["metadata"]["ownerReferences"] == [other]
+
+
 def test_replacing_another_version_or_another_object_is_a_conflict(cluster: Cluster) -> None:
     stored, _ = cluster.apply(configmap(a="1"))
     cluster.apply(configmap(a="2"))

@@ -42,6 +42,48 @@ def _cluster(*names: str) -> Cluster:
     return cluster
 
 
+_MATCH = "resourceVersionMatch"
+_NO_VERSION = f"Forbidden: {_MATCH} is forbidden unless resourceVersion is provided"
+_TOKEN = f"Forbidden: {_MATCH} is forbidden when continue is provided"
+_EXACT = f'Forbidden: {_MATCH} "exact" is forbidden for resourceVersion "0"'
+_UNKNOWN = 'Unsupported value: "Bad": supported values: "Exact", "NotOlderThan", ""'
+
+
+@pytest.mark.parametrize(
+    ("options", "causes"),
+    [
+        ({_MATCH: "Exact"}, [_NO_VERSION]),
+        ({_MATCH: "Bad"}, [_NO_VERSION, _UNKNOWN]),
+        ({_MATCH: "Bad", "continue": "x"}, [_NO_VERSION, _TOKEN, _UNKNOWN]),
+        ({_MATCH: "Bad", "continue": "x", "resourceVersion": "1"}, [_TOKEN, _UNKNOWN]),
+        ({_MATCH: "Exact", "resourceVersion": "0"}, [_EXACT]),
+    ],
+)  # fmt: skip
+def test_all_faults_of_the_options_are_told(options: dict[str, str], causes: list[str]) -> None:
+    refused = _refused(_cluster(), **options)
+    assert (refused["code"], [each["message"] for each in refused["details"]["causes"]]) == (422, causes)
+
+
+@pytest.mark.parametrize(
+    ("version", "why"), [("bad", "invalid syntax"), ("-1", "invalid syntax"), ("9" * 20, "value out of range")]
+)
+def test_a_version_that_is_no_number(version: str, why: str) -> None:
+    said = f'invalid resource version: resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing '
+    assert _refused(_cluster(), resourceVersion=version)["message"] == f'{said}"{version}": {why}'
+
+
+def test_a_deleted_collection_is_shown_as_it_was() -> None:
+    """Also objects that stay for their finalizers, as at kube-apiserver."""
+    cluster = Cluster(Simulation().clock)
+    made = configmap("a")
+    before = cluster.create({**made, "metadata": {**made["metadata"], "finalizers": ["example.org/a"]}})
+    call = ApiCall(verb="deletecollection", api_version="v1", plural="configmaps", namespace="default")
+    gone = serve(cluster, call).object
+    assert gone is not None
+    assert gone["items"] == [before]
+    assert cluster.storage.get(ObjectKey("ConfigMap", "default", "a"))["metadata"]["deletionTimestamp"]
+
+
 def test_parts_of_a_list_are_in_order_and_say_how_many_objects_follow() -> None:
     """The last part has no token, also when it is full."""
     cluster = _cluster("d", "a", "c", "b")
