@@ -7,6 +7,8 @@ labels of a node that registered itself. The last manifest is stored in kubectl'
 import json
 from typing import Any
 
+import msgspec
+
 from beehive.nesting import read_json
 from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, is_custom, key_kind, kind_named
@@ -30,6 +32,17 @@ def shaped(document: Any) -> JsonObject:
     if isinstance(document, dict) and isinstance(document.get("kind"), str) and not is_custom(document):
         document = decoded(kind_named(document["kind"]), document)
     return check_shape(document)
+
+
+def with_distinct_owners(obj: JsonObject) -> JsonObject:
+    """Return an object with each of its owner references once (dedupOwnerReferences in apiserver's handlers)."""
+    given = obj["metadata"].get("ownerReferences")
+    if not given or len(given) == 1:
+        return obj
+    distinct = {msgspec.json.encode(one, order="sorted"): one for one in given}
+    if len(distinct) == len(given):
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [*distinct.values()]}}
 
 
 def from_manifest(document: Any) -> JsonObject:

@@ -44,7 +44,7 @@ from modules.cloud.apiextensions.objects import with_new_status
 from modules.cloud.apiserver import volume_binder
 from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.admission.namespace_room import check_room
-from modules.cloud.apiserver.apply import applied, from_manifest, shaped
+from modules.cloud.apiserver.apply import applied, from_manifest, shaped, with_distinct_owners
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
@@ -52,7 +52,6 @@ from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_e
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.fields.types import with_stored_quantities
-from modules.cloud.apiserver.garbage_collector.owners import with_distinct_owners
 from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,

@@ -38,17 +38,6 @@ def _reference(element: JsonObject) -> OwnerReference:
     return OwnerReference(version, kind, name, uid, blocks=element.get("blockOwnerDeletion") is True)
 
 
-def with_distinct_owners(obj: JsonObject) -> JsonObject:
-    """Return an object with each of its owner references once (dedupOwnerReferences in apiserver's handlers)."""
-    given = obj["metadata"].get("ownerReferences")
-    if not given or len(given) == 1:
-        return obj
-    distinct = {msgspec.json.encode(one, order="sorted"): one for one in given}
-    if len(distinct) == len(given):
-        return obj
-    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [*distinct.values()]}}
-
-
 def without_owners(obj: JsonObject, uids: Iterable[str]) -> JsonObject:
     """Return an object without its references to some owners."""
     gone, metadata = set(uids), dict(obj["metadata"])
