@@ -87,7 +87,7 @@ HOSTILE: list[tuple[str, Any]] = [
     (JSON_PATCH, [{"op": "replace", "path": "/metadata", "value": 1}]),
     (JSON_PATCH, [{"op": "replace", "path": "/metadata", "value": {"name": "n2"}}]),
     (JSON_PATCH, [{"op": "replace", "path": "", "value": 7}]),
-    (JSON_PATCH, [{"op": "remove", "path": "/spec/taints/-1"}]),
+    (JSON_PATCH, [{"op": "remove", "path": "/spec/taints/-9"}]),
     (JSON_PATCH, [{"op": "remove", "path": "spec/spec/taints"}]),
     (JSON_PATCH, [{"op": "remove", "path": "/spec/taints/00"}]),
 ]
