@@ -156,7 +156,8 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
         _check_identity(request, live, merged)
     if request.subresource in ("status", _APPROVAL) and merged.get("status") is not live.get("status"):
         # with a status that cannot be read, any other patch of the object would be refused
-        merged = {**merged, **decoded(kind_of(cluster.storage.kinds, request), {"status": merged.get("status")})}
+        kind = kind_of(cluster.storage.kinds, request)
+        merged = {**merged, **computed(decoded, kind, {"status": merged.get("status")})}
     if request.subresource == "status":
         return cluster.update_status(key, computed(without_empty_members, merged, live), live)
     if request.subresource == _EPHEMERAL:
