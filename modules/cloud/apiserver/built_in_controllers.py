@@ -51,6 +51,8 @@ class OrphanedPods(Reconciler):
         cluster: the objects.
     """
 
+    name = "pod-garbage-collector-controller"
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 

@@ -96,7 +96,7 @@ class KubernetesServiceReconciler(OwnChanges):
     """
 
     def __init__(self, cluster: Cluster, service: KubernetesService | None) -> None:
-        super().__init__([key.kind for key in _KEYS], _may_lack_service, self._keep)
+        super().__init__("kubernetes-service", [key.kind for key in _KEYS], _may_lack_service, self._keep)
         self._cluster = cluster
         self._service = service
         self._repairs = True

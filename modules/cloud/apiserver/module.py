@@ -1,5 +1,6 @@
 """The module apiserver."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -69,6 +70,7 @@ class ApiServer(Module):
         manifests: a watched directory, or None.
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
+        failures: counts failures of reconcilers, by name.
         subscriptions: the watches; told each change.
         index: gets the roles and bindings, which authorize users; None: its own.
         control_plane: what it does beside that.
@@ -86,6 +88,7 @@ class ApiServer(Module):
         refusals: Refusals,
         subscriptions: Subscriptions,
         *,
+        failures: Counter[str] | None = None,
         index: RbacIndex | None = None,
         control_plane: ControlPlane = _DEFAULTS,
     ) -> None:
@@ -97,7 +100,7 @@ class ApiServer(Module):
         self._definitions = definitions
         self._subscriptions = subscriptions
         self._namespaces = control_plane.namespaces
-        self._reconcilers = Reconcilers(partial(reconcilers_of, cluster, control_plane))
+        self._reconcilers = Reconcilers(partial(reconcilers_of, cluster, control_plane), failures)
         self._graph = NodeGraph(cluster.storage, self.clock)
         completeness = Completeness(database, manifests, cluster.storage)
         self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)

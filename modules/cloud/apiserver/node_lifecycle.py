@@ -72,6 +72,7 @@ class NodeLifecycle(Reconciler):
         clock: the present time.
     """
 
+    name = "node-lifecycle-controller"
     kinds = (_NODE.key_name,)
 
     def __init__(self, storage: Storage, events: EventRegistry, clock: "Clock") -> None:

@@ -67,6 +67,7 @@ class PodScheduler(Reconciler):
         delete: deletes a pod as a person does.
     """
 
+    name = "scheduler"
     kinds = MAKE_ROOM
 
     def __init__(

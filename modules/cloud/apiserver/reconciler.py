@@ -17,6 +17,8 @@ Attempt = Callable[[Callable[[], None]], None]
 class Reconciler:
     """A writer of what follows from changes, at the end of their transaction. All methods are called on one thread."""
 
+    name: str
+    """In logs and metrics: kube-controller-manager's, where it has such a controller."""
     kinds: Collection[str] | None = None
     """The kinds whose changes it handles; None: all."""
 
@@ -55,14 +57,16 @@ class OwnChanges(Reconciler):
     """A reconciler that does its work again after a change of this cloudcore that it depends on, and at the start.
 
     Args:
+        name: in logs and metrics.
         kinds: whose changes may concern it.
         concerns: returns whether a change makes the work due.
         work: writes the missing parts, of all objects.
     """
 
     def __init__(
-        self, kinds: Collection[str], concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]
+        self, name: str, kinds: Collection[str], concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]
     ) -> None:
+        self.name = name
         self.kinds = kinds
         self._concerns = concerns
         self._work = work

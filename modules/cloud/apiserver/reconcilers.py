@@ -1,6 +1,7 @@
 """The reconcilers that an API server has, and their turns."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -50,13 +51,33 @@ class ControlPlane(msgspec.Struct, frozen=True):
 def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
     """Return the reconcilers in their order: a node has its taints before pods are placed on it."""
     authority, collects = control_plane.authority, control_plane.collects
-    certificates = partial(keep_root_certificates, cluster, authority, repairs=collects)
+    accounts = OwnChanges(
+        "serviceaccount-controller",
+        ("Namespace", "ServiceAccount"),
+        may_lack_account,
+        partial(make_default_accounts, cluster),
+    )
+    certificates = OwnChanges(
+        "root-ca-certificate-publisher-controller",
+        ("Namespace", "ConfigMap"),
+        may_lack_certificate,
+        partial(keep_root_certificates, cluster, authority, repairs=collects),
+    )
+    phases = OwnChanges(
+        "persistentvolume-binder-controller", volume_binder.KINDS, lambda _: True, cluster.update_volume_phases
+    )
+    protection = OwnChanges(
+        "persistentvolumeclaim-protection-controller",
+        ("Pod", *FINALIZERS),
+        may_end_use,
+        partial(release_volumes, cluster),
+    )
     return [
-        OwnChanges(("Namespace", "ServiceAccount"), may_lack_account, partial(make_default_accounts, cluster)),
-        *([OwnChanges(("Namespace", "ConfigMap"), may_lack_certificate, certificates)] if authority else []),
+        accounts,
+        *([certificates] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
-        OwnChanges(volume_binder.KINDS, lambda _: True, cluster.update_volume_phases),
-        *([OwnChanges(("Pod", *FINALIZERS), may_end_use, partial(release_volumes, cluster))] if collects else []),
+        phases,
+        *([protection] if collects else []),
         cluster.node_lifecycle,
         OrphanedPods(cluster),
         cluster.scheduler,
@@ -88,10 +109,12 @@ class Reconcilers:
 
     Args:
         make: returns new reconcilers, in the order in which they write.
+        failures: counts the failures by name.
     """
 
-    def __init__(self, make: Callable[[], Sequence[Reconciler]]) -> None:
+    def __init__(self, make: Callable[[], Sequence[Reconciler]], failures: Counter[str] | None = None) -> None:
         self._make = make
+        self._failures = Counter() if failures is None else failures
         self._all = list(make())
         self._handlers: dict[str, list[tuple[int, Callable[[ObjectEvent], None], bool]]] = {}
         """By kind."""
@@ -192,8 +215,9 @@ class Reconcilers:
         """Let a reconciler that has just raised an exception rest."""
         periods = min(2 * self._rests.get(place, 0) or 1, _LONGEST_REST)
         self._rests[place] = self._resting[place] = periods
-        what = type(self._all[place]).__name__
-        _log.exception("%s has failed, and reconciles no objects for %d s", what, periods * PERIOD)
+        name = self._all[place].name
+        self._failures[name] += 1
+        _log.exception("%s has failed, and reconciles no objects for %d s", name, periods * PERIOD)
 
     def _begin_anew(self, place: int) -> None:
         """Let a reconciler that has rested take over the objects, as at a start."""

@@ -1,5 +1,7 @@
 """The counters of cloudcore's modules, for metrics."""
 
+from collections import Counter
+
 from beehive.clock import Clock
 from modules.cloud.audit.log_file import AuditLog
 from modules.cloud.client.counters import ApiCounters
@@ -32,6 +34,8 @@ class Counters:
         self.api = ApiCounters()
         self.node_states = NodeStateCounters()
         self.work = WorkMeter()
+        self.reconcilers: Counter[str] = Counter()
+        """Failures of the embedded API server's reconcilers, by name."""
         self.meters: dict[str, TransactionMeter] = {}
         """By the module whose transactions they measure."""
 

@@ -1,5 +1,7 @@
 """The metrics of cloudcore in Prometheus' text format. No label names a node or a pod, so their number is bounded."""
 
+from collections import Counter
+
 from beehive.exposition import (
     Collector,
     CollectorRegistry,
@@ -271,10 +273,12 @@ class WorkCollector(Collector):
 
     Args:
         meter: of the controllers.
+        failures: of the API server's reconcilers, by name.
     """
 
-    def __init__(self, meter: WorkMeter) -> None:
+    def __init__(self, meter: WorkMeter, failures: Counter[str]) -> None:
         self._meter = meter
+        self._failures = failures
 
     def collect(self) -> list[MetricFamily]:
         """Return the present counters."""
@@ -294,7 +298,12 @@ class WorkCollector(Collector):
             depth.add_metric((name,), depths.get(kind, 0))
             retries.add_metric((name,), self._meter.retries[kind])
             work.add_metric((name,), durations.buckets(), durations.total)
-        return [depth, retries, work]
+        failures = CounterFamily(
+            "cloudcore_reconciler_failures", "Times that a part of the embedded API server failed.", labels=labels
+        )
+        for name, count in list(self._failures.items()):
+            failures.add_metric((name,), count)
+        return [depth, retries, work, failures]
 
 
 def exposition(hive: Hive, counters: Counters) -> str:
@@ -310,7 +319,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
     registry.register(ApiCollector(counters.api, now))
     registry.register(DatabaseCollector(counters.meters))
     registry.register(NodeStateCollector(counters.node_states))
-    registry.register(WorkCollector(counters.work))
+    registry.register(WorkCollector(counters.work, counters.reconcilers))
     return registry.text()
 
 

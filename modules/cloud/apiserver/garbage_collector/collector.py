@@ -144,6 +144,8 @@ class GarbageCollector(Reconciler):
         cluster: the objects.
     """
 
+    name = "garbage-collector-controller"
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._owners = OwnerIndex()

@@ -66,6 +66,8 @@ class QuotaLedger(Reconciler):
         clock: the present time.
     """
 
+    name = "resourcequota-controller"
+
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock

@@ -1,5 +1,6 @@
 """When reconcilers write: in the transaction of a change, in turns after it, and once for any number of changes."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -39,7 +40,7 @@ class InParts(Reconciler):
 
 def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() -> None:
     done: list[str] = []
-    one = OwnChanges(["ConfigMap"], lambda event: event.key.name == "a", lambda: done.append("work"))
+    one = OwnChanges("c", ["ConfigMap"], lambda event: event.key.name == "a", lambda: done.append("work"))
     running = Reconcilers(lambda: [one])
     expected = 0
     for is_own, change, is_due in ((True, None, True), (False, CHANGE, False), (True, CHANGE, True)):
@@ -72,6 +73,8 @@ def test_what_is_left_asks_for_one_turn_at_a_time() -> None:
 
 class Failing(Reconciler):
     """Fails at one of its methods, and notes what is asked of it."""
+
+    name = "failing"
 
     def __init__(self, at: str, calls: list[str]) -> None:
         self.at = at
@@ -114,7 +117,8 @@ def test_a_reconciler_that_fails_rests_and_the_others_go_on(at: str) -> None:
     broken: list[str] = []
     other: list[str] = []
     is_mended: list[bool] = []
-    running = Reconcilers(lambda: [Failing("" if is_mended else at, broken), Failing("", other)])
+    failures: Counter[str] = Counter()
+    running = Reconcilers(lambda: [Failing("" if is_mended else at, broken), Failing("", other)], failures)
     running.load()
     running.handle_event(CHANGE, is_own=False)
     running.reset()
@@ -123,6 +127,7 @@ def test_a_reconciler_that_fails_rests_and_the_others_go_on(at: str) -> None:
     running.run_overdue(attempt)
     assert other == ["load", "handle_event", "reset", "roll_back", "reconcile", "overdue"]
     assert broken.count(at) == 1 + (at in ("load", "reset")), "it begins anew at the end of a period"
+    assert failures == {"failing": broken.count(at)}
     for rest in (2, 4) if at == "load" else ():
         seen = len(broken)
         for _ in range(rest):

@@ -76,6 +76,7 @@ def made(hive: Hive) -> Counters:
     counters.work.ended("Deployment", 0.0)
     counters.work.retries["Deployment"] += 1
     counters.work.depths = {"Deployment": 3}
+    counters.reconcilers["scheduler"] += 2
     return counters
 
 
@@ -134,6 +135,7 @@ def test_the_counters_are_shown(hive: Hive) -> None:
     assert found['workqueue_depth{name="deployment"}'] == 3
     assert found['workqueue_retries_total{name="deployment"}'] == 1
     assert found['workqueue_work_duration_seconds_count{name="deployment"}'] == 1
+    assert found['cloudcore_reconciler_failures_total{name="scheduler"}'] == 2
 
 
 def test_a_kind_without_news_has_no_age(hive: Hive) -> None:
