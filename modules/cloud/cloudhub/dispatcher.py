@@ -61,7 +61,7 @@ class Dispatcher:
             while self._events:
                 self._events.popleft().link.close()  # without cloudhub its transport ends, too
 
-    def take(self) -> list[LinkEvent]:
+    def next_events(self) -> list[LinkEvent]:
         """Return some of the events, in order, on cloudhub's thread; the others come with another item."""
         self._is_announced = False
         taken = [self._events.popleft() for _ in range(min(len(self._events), AT_ONCE))]

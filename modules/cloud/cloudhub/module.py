@@ -173,7 +173,7 @@ class CloudHub(Module):
     def on_receive(self, message: Any) -> None:
         """Handle link events."""
         if isinstance(message, Dispatcher):
-            for event in message.take():
+            for event in message.next_events():
                 self._handle_event(event)
         else:
             self._handle_event(message)

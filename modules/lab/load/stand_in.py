@@ -197,9 +197,9 @@ class StandIn:
                     waiting.set_result(message)
                 continue
             await self._connection.send(encode(message.reply(_CLOCK)), text=True)
-            self._take(message)
+            self._handle(message)
 
-    def _take(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         namespace, _, rest = message.route.resource.partition("/pod/")
         if not rest:
             self.on_object(message)

@@ -60,7 +60,7 @@ class LatencyWatch:
             behind: seconds during which cloudcore may not know of a change after a fault.
         """
         now = self._world.now()
-        self._note(pods, now)
+        self._observe_pods(pods, now)
         if not is_calm:
             self._calm_since = None
             return
@@ -70,8 +70,8 @@ class LatencyWatch:
         self._check_deletions(pods, now, since)
         self._check_arrivals(pods, stored, now, since)
 
-    def _note(self, pods: Mapping[str, JsonObject], now: float) -> None:
-        """Note the pods that the node is to have; a mirror is the node's own."""
+    def _observe_pods(self, pods: Mapping[str, JsonObject], now: float) -> None:
+        """Remember the pods that the node is to have; a mirror is the node's own."""
         found = {
             (uid, pod["metadata"].get("generation", 1)): (now, int(version_of(pod)))
             for uid, pod in pods.items()

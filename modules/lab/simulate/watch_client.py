@@ -80,7 +80,7 @@ class WatchClient:
         if self._is_watch and self._status == HTTPStatus.OK:
             *lines, self._body = self._body.split(b"\n")
             for line in lines:
-                self._take(decode_json(line, dict))
+                self._handle_event(decode_json(line, dict))
 
     def on_end(self) -> None:
         """Take the end of a response."""
@@ -96,7 +96,7 @@ class WatchClient:
         """Take the end of a connection."""
         self._later()
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _handle_event(self, event: dict[str, Any]) -> None:
         what, obj = event["type"], event["object"]
         if what == "ERROR":
             if obj.get("code") == HTTPStatus.GONE:

@@ -36,8 +36,8 @@ class OutputRoom:
         self._lock = threading.Lock()
         self._left = SHARED_LIMIT
 
-    def take(self, size: int) -> int:
-        """Return how many bytes of `size` there is room for; they are taken."""
+    def reserve(self, size: int) -> int:
+        """Return how many bytes of `size` there is room for; they are reserved."""
         with self._lock:
             taken = min(size, self._left)
             self._left -= taken
@@ -64,7 +64,7 @@ class CommandRoom:
         """Return how many of the next `size` bytes may be kept; they count as kept."""
         wanted = min(size, OUTPUT_LIMIT - self._kept)
         own = min(wanted, max(0, OWN_BYTES - self._kept))
-        shared = self._shared.take(wanted - own)
+        shared = self._shared.reserve(wanted - own)
         self._taken += shared
         self._kept += own + shared
         return own + shared

@@ -254,7 +254,7 @@ class Database:
             return None
         try:
             with self.engine.connect() as connection:
-                revision, compacted, schema = self._beginning.look(connection)
+                revision, compacted, schema = self._beginning.begin_reading(connection)
                 if compacted > self._seen or schema != SCHEMA_VERSION:
                     return None
                 if revision == self._seen:

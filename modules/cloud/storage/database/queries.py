@@ -23,7 +23,7 @@ class Beginning:
 
     def __init__(self, dialect: Dialect) -> None:
         query = select(state.c.revision, state.c.compacted, state.c.schema_version)
-        self._look = str(query.compile(dialect=dialect))
+        self._state = str(query.compile(dialect=dialect))
         self._query = str(query.with_for_update().compile(dialect=dialect))
         self._begins_itself = dialect.name == "sqlite"
         self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, dialect.loaded_dbapi.Error)
@@ -37,13 +37,13 @@ class Beginning:
         revision, compacted, schema = driver.execute(self._query).fetchone()
         return revision, compacted, schema
 
-    def look(self, connection: Connection) -> tuple[int, int, int]:
+    def begin_reading(self, connection: Connection) -> tuple[int, int, int]:
         """Let a connection to PostgreSQL see the database as it is now until its transaction ends, without the lock;
         return the same.
         """
         driver: Any = connection.connection.driver_connection
         driver.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        revision, compacted, schema = driver.execute(self._look).fetchone()
+        revision, compacted, schema = driver.execute(self._state).fetchone()
         return revision, compacted, schema
 
     def lock(self, driver: Any) -> None:

@@ -215,7 +215,7 @@ class StartLock:
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
-    def take(self) -> int:
+    def acquire(self) -> int:
         """Take it, unless another process has it; return that process, else 0.
 
         Raises:
@@ -231,7 +231,7 @@ class StartLock:
                 return 0
 
     def holder(self) -> int:
-        """Return the other process that has it; 0 if none has. Raises OSError, as `take`."""
+        """Return the other process that has it; 0 if none has. Raises OSError, as `acquire`."""
         found = fcntl.fcntl(self._file, fcntl.F_GETLK, self._RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         kind, _, _, _, process = self._RECORD.unpack(found)
         if kind == fcntl.F_UNLCK:
@@ -248,10 +248,10 @@ class StartLock:
 
         Raises:
             StartError: another process has it for too long.
-            OSError: as `take`.
+            OSError: as `acquire`.
         """
         deadline = time.monotonic() + _START_SECONDS
-        while process := self.take():
+        while process := self.acquire():
             if is_running(process):
                 return False
             if time.monotonic() > deadline:
@@ -776,9 +776,9 @@ class LocalNodeControl:
         if self._node.unit:
             self._systemctl("stop", self._node.unit)
         with self._start_lock() as lock:
-            while (starter := lock.take()) or is_held(self._lock):
+            while (starter := lock.acquire()) or is_held(self._lock):
                 if starter:
-                    end_process(starter, partial(_is, starter, lock.take))
+                    end_process(starter, partial(_is, starter, lock.acquire))
                 if owner := owner_of(self._lock):
                     self._remember(owner)
                     end_process(owner, partial(_is, owner, partial(owner_of, self._lock)))
@@ -946,7 +946,7 @@ def hold_start(installation: Installation) -> StartLock:
     """
     lock = StartLock(installation.starting)
     is_held = lock.wait(partial(_runs, installation))
-    go_on(installation)
+    resume(installation)
     if not is_held:
         raise StartError(f"process {lock.holder()} runs it")
     return lock
@@ -960,7 +960,7 @@ def _runs(installation: Installation, process: int) -> bool:
     return False
 
 
-def go_on(installation: Installation) -> None:
+def resume(installation: Installation) -> None:
     """See to an upgrade that is unfinished, before a node starts; whatever fails there is said."""
     try:
         with installation.locked() as is_free:

@@ -149,7 +149,7 @@ def test_an_event_that_cloudhub_does_not_take_ends_its_connection(error: Excepti
     dispatcher(LinkOpened("n1", link))
     assert link.closed is (error is not None)
     tell.assert_called_once_with(dispatcher)
-    assert dispatcher.take() == ([] if error else [LinkOpened("n1", link)])
+    assert dispatcher.next_events() == ([] if error else [LinkOpened("n1", link)])
 
 
 def test_events_that_wait_share_an_item_in_order() -> None:
@@ -162,9 +162,9 @@ def test_events_that_wait_share_an_item_in_order() -> None:
     for event in events:
         dispatcher(event)
     assert tell.call_count == 1
-    assert dispatcher.take() == events[:AT_ONCE]
+    assert dispatcher.next_events() == events[:AT_ONCE]
     assert tell.call_count == 2
-    assert dispatcher.take() == events[AT_ONCE:]
+    assert dispatcher.next_events() == events[AT_ONCE:]
     dispatcher(events[0])
     assert tell.call_count == 3
 

@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, {repository!r})
 from modules.processes.edgecore.upgrade.updater import StartLock
 lock = StartLock(Path(sys.argv[1]))
-print(lock.take(), flush=True)
+print(lock.acquire(), flush=True)
 lock.pass_on()
 os.execv(sys.executable, [sys.executable, "-c", {then!r}, sys.argv[1]])
 """
@@ -111,12 +111,12 @@ def test_it_outlives_an_exec_and_no_child_has_it(
     assert process.stdout is not None
     child = int(process.stdout.readline())
     lock = StartLock(installation.starting)
-    assert (lock.take(), lock.holder()) == (process.pid, process.pid)
+    assert (lock.acquire(), lock.holder()) == (process.pid, process.pid)
     process.kill()
     process.wait()
     files = [path.readlink() for path in Path(f"/proc/{child}/fd").iterdir()]
     assert installation.starting in files
-    assert (lock.take(), lock.holder()) == (0, 0)
+    assert (lock.acquire(), lock.holder()) == (0, 0)
     lock.leave()
 
 
