@@ -309,24 +309,6 @@ def test_mistyped_frames_are_a_message_or_a_frame_error(value: Any) -> None:
     _decode_or_refuse(json.dumps(value))
 
 
-@given(MESSAGES, st.data())
-def test_mutated_frames_are_a_message_or_a_frame_error(message: Message, data: st.DataObject) -> None:
-    """Law: bytes cut off, changed, doubled or put in."""
-    frame = bytearray(encode(message))
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(frame) - 1))
-        match data.draw(st.sampled_from(["cut", "change", "insert", "double"])):
-            case "cut":
-                del frame[max(1, at) :]
-            case "change":
-                frame[at] = data.draw(st.integers(0, 255))
-            case "insert":
-                frame.insert(at, data.draw(st.integers(0, 255)))
-            case _:
-                frame[at:at] = frame[at : at + 16]
-    _decode_or_refuse(bytes(frame))
-
-
 def _decode_or_refuse(frame: bytes | str) -> None:
     try:
         message = decode(frame)

@@ -2,7 +2,11 @@
 may answer who were asked.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 import beehive
 import edged
@@ -11,6 +15,7 @@ import metamanager
 import modules
 from beehive import Message, Module, handles
 from beehive.delivery import DropReason
+from beehive.runtime import Future
 from beehive.testing import Harness
 
 
@@ -52,50 +57,53 @@ class _Other(Module):
         self.respond(forged)
 
 
-def test_a_module_that_was_not_asked_cannot_answer() -> None:
+class Asked(NamedTuple):
+    """A question that waits for an answer."""
+
+    bee: Harness
+    question: Message
+    future: Future[Message]
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    with Harness() as bee:
+        bee.add(_Asked)
+        bee.add(_Other)
+        bee.start()
+        question = bee.message("default/secret/s", "query")
+        yield Asked(bee, question, bee.future("asked", question))
+
+
+def test_a_module_that_was_not_asked_cannot_answer(asked: Asked) -> None:
     """Knowing a request's id is not enough: the forged answer becomes a dead letter, and the sender keeps waiting."""
-    with Harness() as bee:
-        bee.add(_Asked)
-        bee.add(_Other)
-        bee.start()
-        question = bee.message("default/secret/s", "query")
-        future = bee.future("asked", question)
-        bee.send("other", bee.message("a/b/c", "forge", question.id))
-        assert not future.settled
-        assert [(letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
-            ("other", DropReason.FOREIGN_ANSWER)
-        ]
-        assert bee.hive.pending_requests.unmatched == {DropReason.FOREIGN_ANSWER: 1}
-        assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
-        assert future.get().content == "honest"
+    bee, question, future = asked
+    bee.send("other", bee.message("a/b/c", "forge", question.id))
+    assert not future.settled
+    assert [(letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
+        ("other", DropReason.FOREIGN_ANSWER)
+    ]
+    assert bee.hive.pending_requests.unmatched == {DropReason.FOREIGN_ANSWER: 1}
+    assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
+    assert future.get().content == "honest"
 
 
-def test_a_module_that_was_asked_may_delegate_the_request() -> None:
+def test_a_module_that_was_asked_may_delegate_the_request(asked: Asked) -> None:
     """Then the delegate answers; a module that was not asked can delegate neither to itself nor to others."""
-    with Harness() as bee:
-        bee.add(_Asked)
-        bee.add(_Other)
-        bee.start()
-        question = bee.message("default/secret/s", "query")
-        future = bee.future("asked", question)
-        bee.hive.pending_requests.delegate(question.id, "other", ["other"])
-        assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
-        bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
-        assert bee.hive.respond(question.reply(bee.clock, "honest"), "other")
-        assert future.get().content == "honest"
+    bee, question, future = asked
+    bee.hive.pending_requests.delegate(question.id, "other", ["other"])
+    assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
+    bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
+    assert bee.hive.respond(question.reply(bee.clock, "honest"), "other")
+    assert future.get().content == "honest"
 
 
-def test_who_has_delegated_a_request_may_still_answer_it() -> None:
+def test_who_has_delegated_a_request_may_still_answer_it(asked: Asked) -> None:
     """With an error, when the delegate cannot."""
-    with Harness() as bee:
-        bee.add(_Asked)
-        bee.add(_Other)
-        bee.start()
-        question = bee.message("default/secret/s", "query")
-        future = bee.future("asked", question)
-        bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
-        assert bee.hive.respond(question.reply(bee.clock, "not now"), "asked")
-        assert future.get().content == "not now"
+    bee, question, future = asked
+    bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
+    assert bee.hive.respond(question.reply(bee.clock, "not now"), "asked")
+    assert future.get().content == "not now"
 
 
 def test_modules_say_who_answers() -> None:

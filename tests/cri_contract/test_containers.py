@@ -38,11 +38,30 @@ def test_start(client: Client) -> None:
     assert status.started_at >= status.created_at > 0
 
 
+def test_a_program_that_is_not_there(client: Client) -> None:
+    """The start fails, and the container has ended with 128 and the reason StartError, as containerd has it."""
+    container = client.create("/bin/nosuch")
+    refused(client.runtime.StartContainer, cri.StartContainerRequest(container_id=container))
+    status = client.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
+
+
 def test_stop(client: Client) -> None:
     """critest: Container: runtime should support stopping container."""
     container = client.start(*LOOP)
     client.stop(container)
     assert client.status(container).state == cri.CONTAINER_EXITED
+
+
+@pytest.mark.parametrize(
+    ("on_signal", "grace_seconds", "code"), [("exit 5", 30, 5), ("", 1, 137)], ids=["ends", "stays"]
+)
+def test_stop_with_a_grace_period(client: Client, on_signal: str, grace_seconds: int, code: int) -> None:
+    """A container may end by the stop signal; one that ignores it is killed after the grace period."""
+    container = client.start("sh", "-c", f"trap '{on_signal}' TERM; echo up; while :; do sleep 0.01; done")
+    eventually(lambda: client.log(container, "stdout") == "up\n")
+    client.stop(container, grace_seconds)
+    assert client.status(container).exit_code == code
 
 
 @pytest.mark.parametrize("state", ["created", "running", "stopped"])
@@ -62,10 +81,13 @@ def test_exec_sync(client: Client) -> None:
 
 
 def test_exec_sync_failures(client: Client) -> None:
-    """A command's own code and errors are in the answer; a command that is not there is an error of the call or 127."""
-    container = client.start(*LOOP)
-    answer = client.execute(container, "sh", "-c", "echo oops >&2; exit 7")
-    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"", b"oops\n", 7)
+    """A command's own code and errors are in the answer; a command that is not there is an error of the call or 127.
+
+    It has the variables of its container.
+    """
+    container = client.start(*LOOP, envs=[cri.KeyValue(key="NAME", value=b"value")])
+    answer = client.execute(container, "sh", "-c", "echo $NAME; echo oops >&2; exit 7")
+    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"value\n", b"oops\n", 7)
     assert refused(client.execute, container, "nosuch").code() is not grpc.StatusCode.OK
 
 
@@ -156,9 +178,14 @@ def test_volume(client: Client, tmp_path: Path, is_link: bool) -> None:
 
 
 def test_log(client: Client) -> None:
-    """critest: Container: runtime should support starting container with log; each line has time, stream and tag."""
-    container = client.start("sh", "-c", "echo hello World; echo error >&2; printf 'no end'")
-    ended = client.ended(container)
+    """critest: Container: runtime should support starting container with log; each line has time, stream and tag.
+
+    The status says how and when it ended.
+    """
+    ended = client.run("echo hello World; echo error >&2; printf 'no end'; exit 3")
+    assert (ended.status.exit_code, ended.status.reason) == (3, "Error")
+    assert 0 < ended.status.created_at <= ended.status.started_at <= ended.status.finished_at
+    assert client.run("true").status.reason == "Completed"
     assert (ended.stdout, ended.stderr) == ("hello World\nno end", "error\n")
     first = Path(ended.status.log_path).read_text().split(" ")
     assert "T" in first[0]

@@ -88,7 +88,7 @@ def test_the_behaviours_are_the_names_and_docstrings_of_tests() -> None:
     assert own.file == "documentation/test_site.py"
     assert own.text.endswith(r"docstrings of tests: A bar, as in `a \| b`, does not end a cell.")
     page = behaviour_page("behaviours-pods")
-    for text in ("a deadline ends a pod", "a path that leads out is refused until an annotation mends it"):
+    for text in ("a missing key is named", "a path that leads out is refused until an annotation mends it"):
         assert f"| {text} |" in page
     assert "\n## edged/probes\n" in page
 

@@ -1,7 +1,7 @@
 """Frames, held against the `websockets` package and against the tables of RFC 6455."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from websockets.frames import Frame
 from websockets.frames import Opcode as TheirOpcode
@@ -156,17 +156,6 @@ def test_empty_fragments_are_counted_in_one_message() -> None:
     """A cloud may send any number of messages that have a few."""
     message = b"\x01\x01a" + b"\x00\x00" * 900 + b"\x80\x00"
     assert read(message * 3) == [Received(Opcode.TEXT, b"a")] * 3
-
-
-@settings(max_examples=300)
-@given(st.binary(max_size=300), st.lists(st.integers(0, 20), max_size=20))
-def test_arbitrary_bytes_are_events_or_a_protocol_error(data: bytes, sizes: list[int]) -> None:
-    """Nothing else may come out of a reader."""
-    try:
-        events = read(data, 100, sizes)
-    except ProtocolError:
-        return
-    assert all(isinstance(event, Received | Skipped) for event in events)
 
 
 @given(st.binary(max_size=2000))

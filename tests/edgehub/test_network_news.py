@@ -1,7 +1,8 @@
 """edgehub's reaction to network changes: it pings a live link, and dials the cloud without one."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -42,6 +43,17 @@ class Network:
         assert self.changed is not None
         self.changed(what)
         bed.bee.settle()
+
+
+@contextmanager
+def hanging() -> Iterator[tuple[Bed, Network]]:
+    """A node whose first dial hangs."""
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    bed.cloud.hanging = True
+    with bed.bee:
+        bed.bee.start()
+        yield bed, network
 
 
 def test_a_change_has_a_live_link_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +163,7 @@ def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on(monkeypatch: pyt
 
 def test_a_dial_that_hangs_in_the_old_network_is_restarted() -> None:
     """It may wait half a minute for an answer that cannot come."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
+    with hanging() as (bed, network):
         bed.bee.run_for(5)
         assert bed.counters.connections == 0
         bed.cloud.hanging = False
@@ -168,11 +176,7 @@ def test_a_dial_that_hangs_in_the_old_network_is_restarted() -> None:
 
 def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later() -> None:
     """First the device is up, then it gets its address; the try in between hangs."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
+    with hanging() as (bed, network):
         network.change(bed)
         bed.bee.run_for(1)
         assert len(bed.cloud.dialled) == 2
@@ -189,11 +193,7 @@ def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later()
 
 def test_devices_of_pods_break_off_no_dial() -> None:
     """They come and go all the time; one of them may be the way to a cloud nearby, so it is dialled if nothing is."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
+    with hanging() as (bed, network):
         for _ in range(10):
             network.change(bed, "another device is up, another address has come")
             bed.bee.run_for(1)
@@ -204,11 +204,7 @@ def test_devices_of_pods_break_off_no_dial() -> None:
 
 def test_a_dial_comes_to_its_end_however_often_the_network_changes() -> None:
     """Each dial gets twice the time of the one before, until one has come through."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
+    with hanging() as (bed, network):
         for _ in range(400):
             network.change(bed, "an address has come")
             bed.bee.run_for(0.5)

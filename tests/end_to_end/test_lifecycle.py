@@ -107,19 +107,6 @@ def test_a_container_that_will_not_end_is_killed(machine: Machine) -> None:
     _nothing_is_left_of(made, machine)
 
 
-def test_the_same_name_again_is_another_pod(machine: Machine) -> None:
-    """Deleted and applied again immediately: the new pod starts, with another uid and other containers."""
-    machine.cloud.apply(pod("p"))
-    first = machine.cloud.pods.wait("p", is_ready)
-    machine.cloud.delete("Pod", "p")
-    machine.cloud.pods.wait_gone("p")
-    machine.cloud.apply(pod("p"))
-    second = machine.cloud.pods.wait("p", is_ready)
-    assert second["metadata"]["uid"] != first["metadata"]["uid"]
-    assert status_of(second)["containerID"] != status_of(first)["containerID"]
-    assert restarts_of(second) == 0
-
-
 def _labels(machine: Machine, name: str) -> JsonObject:
     """Of a pod, as the node has it."""
     labels: JsonObject = machine.edge.pods().get(name, {}).get("metadata", {}).get("labels") or {}

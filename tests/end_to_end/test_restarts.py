@@ -53,14 +53,6 @@ def test_a_container_that_cannot_be_started_is_in_a_crash_loop(machine: Machine)
 
 
 @pytest.mark.gives_its_machine_back
-def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> None:
-    """The other container of the pod is not restarted."""
-    machine.cloud.apply(pod("p", container("exit 1", name="bad"), container(name="good")))
-    machine.cloud.pods.wait("p", lambda obj: state_of(obj, "waiting", "bad").get("reason") == "CrashLoopBackOff")
-    assert restarts_of(machine.cloud.get("Pod", "p"), "good") == 0
-
-
-@pytest.mark.gives_its_machine_back
 def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> None:
     """It is run once: not again when edgecore starts again, nor when the pod is looked at again."""
     once = container("echo run >> /shared/runs", volumeMounts=_MOUNT)

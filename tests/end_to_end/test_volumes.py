@@ -1,6 +1,5 @@
 """Volumes: what is in them, and what happens when the cloud changes it."""
 
-import base64
 from pathlib import Path
 
 import pytest
@@ -36,30 +35,6 @@ def test_a_changed_configmap_reaches_the_mounted_file_whole(machine: Machine) ->
     assert len(machine.edge.lines(made)) == 3
 
 
-def test_secret_and_keys_under_chosen_names(machine: Machine) -> None:
-    """A secret's values arrive decoded, in the files and with the mode that the pod asks for."""
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s", "namespace": "default"},
-        "data": {"password": base64.b64encode(b"hunter2").decode(), "other": base64.b64encode(b"x").decode()},
-    }
-    source = {"secretName": "s", "defaultMode": 0o400, "items": [{"key": "password", "path": "deep/word"}]}
-    script = "cd /secret; cat deep/word; echo; ls; ls -lL deep/word | cut -c1-10; exec sleep 600"
-    machine.cloud.apply(secret)
-    machine.cloud.apply(
-        pod(
-            "p",
-            container(script, volumeMounts=[mount("secret", "/secret", readOnly=True)]),
-            volumes=({"name": "secret", "secret": source},),
-        )
-    )
-    made = machine.cloud.pods.wait("p", is_ready)
-    wait_until(lambda: len(machine.edge.lines(made)) == 3, "three lines in the log")
-    assert machine.edge.lines(made) == ["hunter2", "deep", "-r--------"]
-    assert "hunter2" not in machine.edge.process.text(), "no secret in edgecore's log"
-
-
 def test_empty_directory_and_host_path(machine: Machine, tmp_path: Path) -> None:
     """Containers share an emptyDir; a hostPath is the machine's own directory, and read-only where the pod says so."""
     (tmp_path / "given").write_text("from the machine\n")
@@ -82,19 +57,6 @@ def test_empty_directory_and_host_path(machine: Machine, tmp_path: Path) -> None
     wait_until(lambda: machine.edge.lines(made, "reader") == ["from the machine"], "the reader has read it")
     wait_until(lambda: "refused" in machine.edge.lines(made, "writer"), "the writer was refused")
     assert not (tmp_path / "new").exists()
-
-
-def test_a_pod_waits_for_its_configmap(machine: Machine) -> None:
-    """Until the cloud has it the container is not started; then it is, without anybody doing anything."""
-    volumes: tuple[JsonObject, ...] = ({"name": "config", "configMap": {"name": "late"}},)
-    script = "cat /config/key; exec sleep 600"
-    machine.cloud.apply(pod("p", container(script, volumeMounts=[mount("config", "/config")]), volumes=volumes))
-    machine.cloud.apply(pod("q"))
-    machine.cloud.pods.wait("q", is_ready)
-    assert not is_ready(machine.cloud.get("Pod", "p"))
-    machine.cloud.apply(config_map("late", key="here\n"))
-    made = machine.cloud.pods.wait("p", is_ready)
-    wait_until(lambda: machine.edge.lines(made) == ["here"], "the content was read")
 
 
 def test_a_configmap_of_a_mebibyte(machine: Machine) -> None:

@@ -103,12 +103,6 @@ class DevicePluginDouble:
         for listener in self._listeners:
             listener.put(_MORE)
 
-    def serve_again(self) -> None:
-        """Serve on a new socket, as a plug-in does after a starting edged has removed its socket."""
-        self.stop()
-        self.serve()
-        self.register()
-
     def stop(self) -> None:
         """Stop serving."""
         for listener in self._listeners:

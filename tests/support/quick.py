@@ -43,7 +43,6 @@ SLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "modules/cloud/journal": ("tests/modules/cloud/journal/test_lives.py",),
     "modules/kubectl": ("tests/modules/kubectl/test_against_kubectl.py",),
     "modules/apimachinery/printing": ("tests/modules/kubectl/test_against_kubectl.py",),
-    "tests/support/containerd.py": ("tests/support/test_containerd.py",),
 }
 """Files and directories of tests that are slow, by the directory whose changes they are for: a kill at each step of
 a container's life, the plans that find planted bugs, replays of whole nodes, and edged's client on containerd.

@@ -28,17 +28,6 @@ def spread(directory: Path) -> None:
         os.close(opened)
 
 
-def is_spread(directory: Path) -> bool | None:
-    """Return whether a directory is marked; None where that cannot be known."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        return bool(_flags(opened) & _TOP)
-    except OSError:
-        return None
-    finally:
-        os.close(opened)
-
-
 def _flags(opened: int) -> int:
     (flags,) = struct.unpack("l", fcntl.ioctl(opened, _GET_FLAGS, bytes(struct.calcsize("l"))))
     return int(flags)

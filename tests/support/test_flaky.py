@@ -1,9 +1,8 @@
-"""Which tests `make flaky` runs, how often and how, and what it counts."""
+"""Which tests `make flaky` runs, and what it counts."""
 
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -11,9 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support import flaky
-from tests.support.flaky import CONDITIONS, Round, changed_lines, coarse_clock, commands, main, table, without_step
+from tests.support.flaky import changed_lines, coarse_clock, main, without_step
 
-_BY_NAME: Final = {condition.name: condition for condition in CONDITIONS}
 _SOURCE: Final = '''"""Docstring."""
 import os
 
@@ -54,24 +52,6 @@ def test_the_tests_of_lines(lines: list[range], found: list[str] | None) -> None
     assert flaky.tests_at(_SOURCE, lines) == found
 
 
-def test_runs_of_a_condition() -> None:
-    """Chosen tests are repeated in one run, but for a seed of its own; the whole suite is run again and again."""
-    tests = ["a.py::test_a", "a.py::test_b", "b.py"]
-    found = {
-        name: [options for options, _ in commands(condition, tests, 3, is_whole=False, seed=5)]
-        for name, condition in _BY_NAME.items()
-    }
-    repeated = ["--count=3", "--repeat-scope=session"]
-    assert found["quiet"] == [["-n", "logical", "--randomly-seed=1", *repeated, *tests]]
-    assert found["order"] == [["-n", "logical", f"--randomly-seed={seed}", *tests] for seed in (5, 6, 7)]
-    assert found["alone"] == [["-n", "0", "--randomly-seed=1", *repeated, *file] for file in (tests[:2], tests[2:])]
-    whole = list(commands(_BY_NAME["busy"], ["tests"], 2, is_whole=True, seed=5))
-    assert whole == [
-        (["-n", "logical", "--randomly-seed=5", "tests"], {"PYTHONHASHSEED": "4"}),
-        (["-n", "logical", "--randomly-seed=6", "tests"], {"PYTHONHASHSEED": "5"}),
-    ]
-
-
 @pytest.mark.parametrize(
     ("nodeid", "name"),
     [
@@ -97,16 +77,6 @@ def test_repetitions_come_one_after_the_other_and_not_of_pods_that_tests_change(
     assert [each.nodeid for each in items] == ["a", crowd, "b", "a"]
 
 
-def test_the_table() -> None:
-    rounds = {"quiet": Round(1, 4000, Counter(), 0, 61.4), "busy": Round(2, 18, Counter({"t.py::test_a": 2}), 1, 9.0)}
-    assert table(rounds).splitlines()[2:] == [
-        "| quiet | 1 | 4,000 | 0 | 61 |",
-        "| busy | 2 | 18 | 3 | 9 |",
-        "busy: 2 × t.py::test_a",
-        "busy: 1 × a run that failed without a failed test",
-    ]
-
-
 @pytest.mark.skipif(shutil.which("cc") is None, reason="cc is not installed (apt-get install gcc)")
 def test_clocks_advance_in_steps(tmp_path: Path) -> None:
     """Both that tests read, in a process that has the library; what it measures its own time with goes on."""
@@ -126,9 +96,3 @@ def test_a_test_that_fails_sometimes_is_found(tmp_path: Path, capsys: pytest.Cap
     assert "| alone | 1 | 5 | 1 |" in said
     assert "test_it.py::test_once" in said
     assert main([str(file) + "::test_b", "--times", "3", "--conditions", "alone"]) == 0
-
-
-def test_an_unknown_condition_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--conditions", "quiet,moon"])
-    assert "unknown: moon; there are quiet, busy, ticks, one-core, order, alone" in capsys.readouterr().err

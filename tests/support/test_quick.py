@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support import quick
-from tests.support.quick import ROOT, SLOW, chosen, module_of, slow_of, steps
+from tests.support.quick import ROOT, SLOW, chosen, slow_of, steps
 
 IMPORTERS = {
     "edged.volumes.empty": {"edged.volumes.all", "tests.edged.volumes.test_empty"},
@@ -19,11 +19,6 @@ TESTS = [
     "tests/edged/pods/test_pods.py", "tests/edged/test_module.py", "tests/edged/volumes/test_all.py",
     "tests/edged/volumes/test_empty.py", "tests/end_to_end/test_pod.py", "tests/metamanager/test_store.py",
 ]  # fmt: skip
-
-
-def test_the_name_of_a_module() -> None:
-    """A package is called like its directory."""
-    assert [module_of(path) for path in ("a/b.py", "a/__init__.py")] == ["a.b", "a"]
 
 
 def test_steps_also_of_circles() -> None:
@@ -61,11 +56,6 @@ def test_slow_tests_of_an_area_run_when_it_has_changed() -> None:
 @pytest.mark.parametrize("path", sorted({*SLOW, *(file for files in SLOW.values() for file in files)}))
 def test_the_areas_and_their_slow_tests_are_there(path: str) -> None:
     assert (ROOT / path).exists()
-
-
-def test_a_few_files_are_named() -> None:
-    assert quick.few(["a.py", "b.py"]) == "a.py, b.py"
-    assert quick.few([f"{number}.py" for number in range(8)]) == "0.py, 1.py, 2.py, 3.py, 4.py and 3 more files"
 
 
 @pytest.mark.parametrize(

@@ -104,16 +104,6 @@ def test_a_body_comes_in_so_many_small_pieces(is_chunked: bool, size: int, piece
         exchange.read_body(receive, size * pieces + 1)
 
 
-@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.sampled_from([[], [b"HTTP/1.1 200 OK\r\n"]]))
-def test_any_bytes_are_a_response_or_an_error(data: list[bytes], begin: list[bytes]) -> None:
-    exchange, receive = asked(*begin, *data)
-    try:
-        exchange.read_head(receive)
-        exchange.read_body(receive, LIMIT)
-    except HttpError:
-        return
-
-
 @given(st.integers(1, 60))
 def test_a_response_is_fed_as_it_comes(step: int) -> None:
     """However the bytes come, the head comes first, then the body without its chunks, and then it is complete."""

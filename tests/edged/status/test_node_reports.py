@@ -1,5 +1,6 @@
 """How the node gets to the cloud, request by request: registration, status, lease."""
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -202,34 +203,27 @@ def test_a_changed_status_is_sent_immediately_and_only_one_at_a_time(node: Node)
     assert "down and out" in str(request.value)
 
 
-@pytest.mark.parametrize("error", [AWAY, rejected(500)])
-def test_a_status_that_was_refused_is_sent_with_the_next_period(node: Node, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("answer", "call", "asked"),
+    [
+        (AWAY, NodeReporter.sync_node_status, "patch nodepatch"),
+        (rejected(500), NodeReporter.sync_node_status, "patch nodepatch"),
+        (LOST, NodeReporter.sync_node_status, "create node"),
+        (NOT_FOUND, NodeReporter.renew_lease, "create node"),
+    ],
+    ids=["away", "refused", "lost", "deleted"],
+)
+def test_a_status_that_was_not_accepted_is_sent_with_the_next_period(
+    node: Node, answer: Exception, call: Callable[[NodeReporter], None], asked: str
+) -> None:
+    """After a lost answer nobody knows what the cloud has: the node is read again. A deleted one registers again."""
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
     node.reporter.sync_node_status()
-    node.requests.answer(error)
-    assert node.requests.open == []
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["patch nodepatch"]
-
-
-def test_after_a_lost_answer_the_node_is_read_again(node: Node) -> None:
-    """Nobody knows what the cloud has."""
-    node.registered()
-    node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
-    node.requests.answer(LOST)
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["create node"]
-
-
-def test_a_node_that_was_deleted_registers_again(node: Node) -> None:
-    node.registered()
-    node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
-    node.requests.answer(NOT_FOUND)
-    node.reporter.renew_lease()
-    assert node.requests.asked() == ["create node"]
+    node.requests.answer(answer)
+    assert bool(node.requests.open) is (answer is NOT_FOUND)
+    call(node.reporter)
+    assert node.requests.asked() == [asked]
 
 
 def test_a_registration_after_a_deletion_is_announced_over_the_same_connection(node: Node) -> None:

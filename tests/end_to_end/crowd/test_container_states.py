@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
-from tests.end_to_end.pods import RUN, container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
+from tests.end_to_end.pods import RUN, container, is_ready, phase, pod, restarts_of, state_of, status_of
 
 
 def condition(obj: Any, kind: str) -> str:
@@ -27,35 +27,6 @@ def test_ends_have_their_reason_and_their_times(crowd: Crowd) -> None:
     assert (badly["reason"], badly["exitCode"]) == ("Error", 9)
     assert well["startedAt"] <= well["finishedAt"]
     assert condition(crowd.machine.cloud.get("Pod", "lives-well"), "Ready") == "False"
-
-
-@wants(lasting("lives-again", container("[ -e /started ]; exit 4")))
-def test_a_container_that_ends_is_started_again_and_then_waits(crowd: Crowd) -> None:
-    made = crowd.wait("lives-again", lambda obj: state_of(obj, "waiting").get("reason") == "CrashLoopBackOff")
-    assert "back-off" in state_of(made, "waiting")["message"]
-    assert last_end(made)["exitCode"] == 4
-    assert restarts_of(made) >= 1
-
-
-_IS_UP = {"exec": {"command": ["test", "-e", "/late/up"]}, "periodSeconds": 1}
-_ASKED_LATE = container(
-    "exec sleep 3600",
-    startupProbe={**_IS_UP, "failureThreshold": 3600},
-    livenessProbe={**_IS_UP, "failureThreshold": 1},
-    volumeMounts=[mount("late", "/late")],
-)
-
-
-@wants(lasting("lives-slowly", _ASKED_LATE, volumes=[{"name": "late", "emptyDir": {}}]))
-def test_who_starts_slowly_is_not_killed_for_it(crowd: Crowd) -> None:
-    """The liveness probe, which would fail immediately, waits for the startup probe."""
-
-    def starts(obj: Any) -> bool:
-        return bool(state_of(obj, "running")) and status_of(obj).get("started") is False
-
-    made = crowd.wait("lives-slowly", starts)
-    (crowd.machine.edge.volume(made, "empty-dir", "late") / "up").touch()
-    assert restarts_of(crowd.wait("lives-slowly", is_ready)) == 0
 
 
 _STUBBORN = container(
@@ -139,8 +110,3 @@ _UNHEARD_OF = {
 @wants(_UNHEARD_OF, once("lives-lost", "true", runtimeClassName="unheard-of"))
 def test_a_runtime_class_that_nobody_has(crowd: Crowd) -> None:
     crowd.wait("lives-lost", lambda obj: "unheard-of" in state_of(obj, "waiting").get("message", ""))
-
-
-@wants(lasting("lives-briefly", activeDeadlineSeconds=3, terminationGracePeriodSeconds=1))
-def test_a_deadline_ends_a_pod(crowd: Crowd) -> None:
-    assert crowd.failed("lives-briefly")[0] == "DeadlineExceeded"

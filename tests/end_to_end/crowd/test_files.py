@@ -8,27 +8,6 @@ from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.crowd.test_environment import secret
 from tests.end_to_end.pods import config_map, container, is_ready, mount, state_of
 
-_UPWARDS = {"items": [
-    {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},
-    {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}, "mode": 0o600},
-    {"path": "deep/limit", "resourceFieldRef":
-        {"containerName": "app", "resource": "limits.memory", "divisor": "1Mi"}},
-]}  # fmt: skip
-_DOWNWARD = once(
-    "files-downward",
-    "cd /info; cat name; echo; cat labels; echo; cat deep/limit; echo; stat -L -c %a labels name",
-    mounts=[mount("info", "/info")],
-    volumes=[{"name": "info", "downwardAPI": _UPWARDS}],
-    resources={"limits": {"memory": "24Mi"}},
-)
-_DOWNWARD["metadata"]["labels"] = {"tier": "front", "app": "web"}
-
-
-@wants(_DOWNWARD)
-def test_the_downward_api_in_files(crowd: Crowd) -> None:
-    assert crowd.said("files-downward") == ["files-downward", 'app="web"', 'tier="front"', "24", "600", "644"]
-
-
 _SOURCES: list[JsonObject] = [
     {"configMap": {"name": "files-config", "items": [{"key": "a", "path": "config/a"}]}},
     {"secret": {"name": "files-secret"}},
@@ -59,18 +38,6 @@ def test_many_sources_in_one_volume_with_a_token(crowd: Crowd) -> None:
     assert said["kubernetes.io"]["pod"]["name"] == "files-projected"
 
 
-@wants(
-    once(
-        "files-optional",
-        "ls /config | wc -l",
-        mounts=[mount("config", "/config")],
-        volumes=[{"name": "config", "configMap": {"name": "files-none", "optional": True}}],
-    )
-)
-def test_an_optional_missing_source_is_an_empty_directory(crowd: Crowd) -> None:
-    assert crowd.said("files-optional") == ["0"]
-
-
 _GROUP: JsonObject = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
 
 
@@ -91,19 +58,6 @@ _GROUP: JsonObject = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
 def test_a_group_owns_the_pods_volumes(crowd: Crowd) -> None:
     """Its members may write an emptyDir, and read a secret that otherwise only its owner can."""
     assert crowd.said("files-group") == ["4321", "4321", "4321", "mine4321:440"]
-
-
-@wants(
-    config_map("files-one", **{"app.conf": "x=1\n", "other": "y"}),
-    once(
-        "files-single",
-        "cat /etc/app.conf; ls /etc/passwd; touch /etc/app.conf 2>/dev/null || echo read-only",
-        mounts=[mount("config", "/etc/app.conf", subPath="app.conf", readOnly=True)],
-        volumes=[{"name": "config", "configMap": {"name": "files-one"}}],
-    ),
-)
-def test_one_file_of_a_configmap_among_the_images_own(crowd: Crowd) -> None:
-    assert crowd.said("files-single") == ["x=1", "/etc/passwd", "read-only"]
 
 
 @wants(

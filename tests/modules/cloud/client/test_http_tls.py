@@ -4,7 +4,8 @@ import queue
 import socket
 import ssl
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from modules.cloud.client.http.resolver import Resolver
 from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport_errors import KubeConnectError, KubeDeadlineError, KubeTlsError
 from tests.edgehub.certificates.authority import Authority, key_pem, name
-from tests.modules.cloud.client.servers import TIMEOUT, Peer, ScriptedServer, answering, client
+from tests.modules.cloud.client.servers import TIMEOUT, Client, Peer, ScriptedServer, answering, client
 from tests.support.patience import PATIENCE
 
 
@@ -164,28 +165,28 @@ def test_a_pair_that_does_not_fit_is_an_error(authority: Authority, tmp_path: Pa
         assert "certificate-authority(-data): no such file" in str(api.start().error()).lower()
 
 
-def test_a_certificate_is_demanded(authority: Authority, tmp_path: Path) -> None:
-    """A server that demands a client certificate is understood."""
-    context = authority.server_context(tmp_path)
+@contextmanager
+def demanding(authority: Authority, directory: Path, version: ssl.TLSVersion) -> Iterator[Client]:
+    """A client without a certificate, of a server that demands one."""
+    context = authority.server_context(directory)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = context.maximum_version = version
     with (
         ScriptedServer(answering(), context=context) as server,
         client(f"https://127.0.0.1:{server.port}", certificate_authority_data=authority_pem(authority)) as api,
     ):
-        error = api.start().error()
-        assert isinstance(error, KubeConnectError)
+        yield api
+
+
+def test_a_certificate_is_demanded(authority: Authority, tmp_path: Path) -> None:
+    """A server that demands a client certificate is understood."""
+    with demanding(authority, tmp_path, ssl.TLSVersion.TLSv1_2) as api:
+        assert isinstance(api.start().error(), KubeConnectError)
 
 
 def test_a_write_that_tls_has_refused_was_not_carried_out(authority: Authority, tmp_path: Path) -> None:
     """TLS 1.3 demands the client's certificate when the client has sent its request already."""
-    context = authority.server_context(tmp_path)
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    with (
-        ScriptedServer(answering(), context=context) as server,
-        client(f"https://127.0.0.1:{server.port}", certificate_authority_data=authority_pem(authority)) as api,
-    ):
+    with demanding(authority, tmp_path, ssl.TLSVersion.TLSv1_3) as api:
         error = api.start("/", "POST", body=b"{}").error()
         assert isinstance(error, KubeTlsError)
         assert not error.is_unanswered

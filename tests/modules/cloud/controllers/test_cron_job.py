@@ -18,8 +18,6 @@ from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, workload
 
-BERLIN = ZoneInfo("Europe/Berlin")
-
 
 def cron_job(schedule: str = "* * * * *", **spec: Any) -> JsonObject:
     template = {"spec": workload("Job", "tick")["spec"]}

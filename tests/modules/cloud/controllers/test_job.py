@@ -65,20 +65,26 @@ def test_completions_are_exact_and_parallelism_is_kept(seed: int) -> None:
     assert len(site.writes) == before
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_killed_at_any_write_each_pod_is_counted_once(seed: int) -> None:
+def losing_answers(seed: int) -> Site:
+    """A site that hears nothing of twelve of its first writes; with an odd seed they were made."""
     site = Site(seed)
     kills = set(site.random.sample(range(60), 12))
 
     def answer(call: ApiCall) -> ApiResult | None:
         if len(site.writes) in kills:
             kills.discard(len(site.writes))
-            if seed % 2:  # it was made, and only the answer is lost
+            if seed % 2:
                 api_calls.serve(site.cluster, call)
             return ApiResult(refusal={"code": 504, "message": "lost"})
         return None
 
     site.answer = answer
+    return site
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_any_write_each_pod_is_counted_once(seed: int) -> None:
+    site = losing_answers(seed)
     site.apply(job(completions=6, parallelism=3))
     ended = 0
     for _ in range(60):
@@ -474,18 +480,7 @@ def test_a_job_that_another_controller_manages_is_left_to_it() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_write_an_index_fails_as_often_as_allowed(seed: int) -> None:
-    site = Site(seed)
-    kills = set(site.random.sample(range(60), 12))
-
-    def answer(call: ApiCall) -> ApiResult | None:
-        if len(site.writes) in kills:
-            kills.discard(len(site.writes))
-            if seed % 2:  # it was made, and only the answer is lost
-                api_calls.serve(site.cluster, call)
-            return ApiResult(refusal={"code": 504, "message": "lost"})
-        return None
-
-    site.answer = answer
+    site = losing_answers(seed)
     site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=2))
     failed = 0
     for _ in range(60):

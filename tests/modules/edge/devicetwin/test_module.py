@@ -63,6 +63,13 @@ def _uploads(node: Node, resource: str = VALUES) -> list[dict[str, Any]]:
     return [json.loads(bytes(one.content_raw()))["twin"] for one in node.uploads if one.route.resource == resource]
 
 
+def _told_the_cloud(node: Node) -> None:
+    """Connect a node with one device, and report a first value of it, which the cloud has not answered."""
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+
+
 def test_a_report_is_stored_before_it_is_answered(node: Node) -> None:
     """The sender that waits gets its answer after the commit, and a new process finds the value."""
     _send(node, "ns/device/thermo", _device())
@@ -141,9 +148,7 @@ def test_no_newer_value_leaves_before_the_older_one_is_confirmed(node: Node) -> 
 
 def test_a_cloud_that_does_not_answer_is_asked_again_ever_later(node: Node) -> None:
     """KubeEdge repeats all immediately, for ever, or never."""
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
+    _told_the_cloud(node)
     times: list[int] = []
     for minute in range(30):
         node.bee.run_for(60.0)
@@ -151,22 +156,11 @@ def test_a_cloud_that_does_not_answer_is_asked_again_ever_later(node: Node) -> N
     assert times == [0, 2, 6, 14, 24]
 
 
-def test_a_refusal_for_good_ends_the_repetitions(node: Node) -> None:
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
-    node.answer({"code": 403, "reason": "not your device"})
-    node.bee.run_for(3600.0)
-    assert len(_uploads(node)) == 1
-
-
 def test_values_that_the_cloud_takes_for_old_are_sent_with_later_times(node: Node) -> None:
     """The clock was set back, and the database that knew better is lost. At once the first time, and no more often than
     other repetitions after that; the time is kept, so that the next change comes after it.
     """
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
+    _told_the_cloud(node)
     ahead = node.bee.clock.now_ms() + 3_600_000
     later = {"code": 409, "twin": {"temperature": {"actual": {"metadata": {"timestamp": ahead}}}}}
     for _ in range(3):
@@ -181,20 +175,26 @@ def test_values_that_the_cloud_takes_for_old_are_sent_with_later_times(node: Nod
     assert (last["value"], last["metadata"]["timestamp"]) == ("2", ahead + 2)
 
 
-@pytest.mark.parametrize("time", [0, -1, 2**60, "7", True, None])
-def test_an_invalid_time_from_the_cloud_is_a_refusal(node: Node, time: object) -> None:
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
-    node.answer({"code": 409, "reason": "no", "twin": {"temperature": {"actual": {"metadata": {"timestamp": time}}}}})
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"code": 403},
+        *(
+            {"code": 409, "twin": {"temperature": {"actual": {"metadata": {"timestamp": time}}}}}
+            for time in (0, -1, 2**60, "7", True, None)
+        ),
+    ],
+)
+def test_a_refusal_for_good_ends_the_repetitions(node: Node, answer: dict[str, Any]) -> None:
+    """So does an invalid time of the value that the cloud has."""
+    _told_the_cloud(node)
+    node.answer({"reason": "no", **answer})
     node.bee.run_for(3600.0)
     assert len(_uploads(node)) == 1
 
 
 def test_a_temporary_refusal_is_tried_again_ever_later(node: Node) -> None:
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
+    _told_the_cloud(node)
     for uploads, seconds in ((2, 60.0), (3, 120.0), (4, 240.0)):
         node.answer({"code": 503, "reason": "later"})
         node.bee.run_for(seconds - 1.0)
@@ -204,9 +204,7 @@ def test_a_temporary_refusal_is_tried_again_ever_later(node: Node) -> None:
 
 
 def test_a_device_that_comes_back_is_reported_though_the_cloud_never_answered_about_its_predecessor(node: Node) -> None:
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
+    _told_the_cloud(node)
     node.link(up=False)
     _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
     node.link(up=True)
@@ -225,9 +223,7 @@ def test_an_answer_about_an_earlier_device_confirms_nothing_of_the_next(node: No
     """`kubectl replace --force` while a report is under way: the cloud's answer to it came after the new device's first
     report, which was then never sent.
     """
-    node.link(up=True)
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("1"))
+    _told_the_cloud(node)
     _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 1)}, "delete")
     _send(node, "ns/device/thermo", _another())
     _report(node, _actual("2"))
@@ -581,24 +577,20 @@ def test_a_change_and_a_removal_that_the_disk_has_refused_are_made_later(node: N
     assert _code(node) == 404
 
 
-def test_a_device_made_again_that_the_disk_has_refused_has_nothing_of_the_one_before(node: Node) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_device_made_again_that_the_disk_has_refused_has_nothing_of_the_one_before(
+    node: Node, *, is_killed: bool
+) -> None:
+    """Also in the next process: the new object is stored, and the end of the earlier device is not."""
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
     node.bee.simulation.run_for(6.0)
     _with_one_commit(node, "ns/device/thermo", _another())
-    node.bee.simulation.run_for(6.0)
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"] == {}
-
-
-def test_a_device_made_again_before_a_kill_has_nothing_of_the_one_before(node: Node) -> None:
-    """The new object is stored, and the end of the earlier device is not."""
-    _send(node, "ns/device/thermo", _device())
-    _report(node, _actual("21"))
-    node.bee.simulation.run_for(6.0)
-    _with_one_commit(node, "ns/device/thermo", _another())
-    node.stop()
-    node.start()
+    if is_killed:
+        node.stop()
+        node.start()
+    else:
+        node.bee.simulation.run_for(6.0)
     (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
     assert got["twin"] == {}
 

@@ -279,18 +279,16 @@ def test_a_job_that_cannot_be_read_is_answered_with_the_reason(
     assert reason in why
 
 
-def test_a_job_without_images_fails(bee: Harness) -> None:
-    node = Node(bee)
-    node.job("imageprepulljob/p", {})
+@pytest.mark.parametrize(
+    ("content", "runs_containers", "reason"),
+    [({}, True, "the job names no image"), (pull(IMAGE), False, "this node runs no containers")],
+    ids=["no-image", "no-containers"],
+)
+def test_a_job_that_can_pull_nothing_fails(bee: Harness, content: Json, reason: str, *, runs_containers: bool) -> None:
+    node = Node(bee, runs_containers=runs_containers)
+    node.job("imageprepulljob/p", content)
     bee.run_for(1)
-    assert node.ends()[-1] == ("Pull", False, "the job names no image")
-
-
-def test_a_node_without_containers_pulls_nothing(bee: Harness) -> None:
-    node = Node(bee, runs_containers=False)
-    node.job("imageprepulljob/p", pull(IMAGE))
-    bee.run_for(1)
-    assert node.ends()[-1] == ("Pull", False, "this node runs no containers")
+    assert node.ends()[-1] == ("Pull", False, reason)
 
 
 @pytest.mark.parametrize(

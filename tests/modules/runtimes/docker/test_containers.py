@@ -1,6 +1,5 @@
 """What CRI says of a container, tried in a real one of Docker's."""
 
-import signal
 from pathlib import Path
 
 import grpc
@@ -10,24 +9,10 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.node import DockerNode
 from tests.modules.runtimes.process.node import alive, eventually
 from tests.support.leftovers import cgroups_named
-from tests.support.patience import PATIENCE
 
 _LOOP = "exec sleep 1000"
 
 pytestmark = pytest.mark.slow
-
-
-def test_another_user(node: DockerNode) -> None:
-    """The process runs as the user and groups that the pod names, and the container's status has them."""
-    config = cri.ContainerConfig()
-    security = config.linux.security_context
-    security.run_as_user.value, security.run_as_group.value = 1001, 1002
-    security.supplemental_groups.append(1234)
-    container = node.shell(f"id; {_LOOP}", config)
-    user = node.status(container).user.linux
-    assert (user.uid, user.gid, sorted({*user.supplemental_groups} - {1002})) == (1001, 1002, [1234])
-    eventually(lambda: node.log(container))
-    assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=")
 
 
 def test_a_number_is_never_a_name(node: DockerNode) -> None:
@@ -74,20 +59,6 @@ def test_a_volume_and_the_sandboxs_files(node: DockerNode) -> None:
     assert (node.directory / "made").is_dir()
 
 
-def test_rights(node: DockerNode) -> None:
-    """Capabilities, the default filter, masked paths and a read-only root hold in the kernel."""
-    config = cri.ContainerConfig()
-    security = config.linux.security_context
-    security.capabilities.drop_capabilities.append("ALL")
-    security.capabilities.add_capabilities.append("NET_ADMIN")
-    security.seccomp.profile_type = cri.SecurityProfile.RuntimeDefault
-    security.readonly_rootfs = security.no_new_privs = True
-    security.masked_paths.append("/etc/passwd")
-    script = "grep -E 'CapBnd|Seccomp:|NoNewPrivs' /proc/self/status; wc -c </etc/passwd; touch /x || echo ro"
-    said = node.run(script, config)
-    assert said.split() == ["CapBnd:", "0000000000001000", "NoNewPrivs:", "1", "Seccomp:", "2", "0", "ro"]
-
-
 def test_limits_change_in_place(node: DockerNode) -> None:
     """The kernel has the new limit immediately, and the status reports it; other limits stay; usage is measured."""
     config = cri.ContainerConfig()
@@ -113,28 +84,6 @@ def test_limits_change_in_place(node: DockerNode) -> None:
     assert stats.writable_layer.used_bytes.value >= 6 * 1024 * 1024
     (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
     assert [each.attributes.id for each in pod.linux.containers] == [container]
-
-
-def test_out_of_memory(node: DockerNode) -> None:
-    """A container over its memory limit is killed, and its status has the reason OOMKilled."""
-    config = cri.ContainerConfig()
-    config.linux.resources.memory_limit_in_bytes = 15 * 1024 * 1024
-    status = node.ended(node.shell("dd if=/dev/zero of=/dev/null bs=40M", config))
-    assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
-
-
-def test_a_log_that_was_rotated(node: DockerNode) -> None:
-    """When the call returns, the new file is there; the old one grows no more."""
-    container = node.shell("while :; do echo line; sleep 0.01; done")
-    node.logged(container, "line")
-    log = Path(node.status(container).log_path)
-    old = log.rename(log.with_name("old"))
-    node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=container))
-    assert log.exists()
-    eventually(lambda: log.stat().st_size)
-    size = old.stat().st_size
-    node.logged(container, "line")
-    assert old.stat().st_size == size
 
 
 def test_a_terminal_and_long_lines(node: DockerNode) -> None:
@@ -185,27 +134,6 @@ def _created(node: DockerNode, config: cri.ContainerConfig, pod: str) -> str:
     asked.MergeFrom(config)
     request = cri.CreateContainerRequest(pod_sandbox_id=pod, config=asked)
     return str(node.cri.CreateContainer(request).container_id)
-
-
-def test_events_of_a_life(node: DockerNode) -> None:
-    """Each step of a pod's life is one event, in order."""
-    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=PATIENCE)
-    events.initial_metadata()
-    pod = node.pod()
-    container = node.shell("exit 3", pod=pod)
-    node.ended(container)
-    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
-    told = [next(events) for _ in range(8)]
-    assert [(each.container_id == pod, each.container_event_type) for each in told] == [
-        (True, cri.CONTAINER_CREATED_EVENT),
-        (True, cri.CONTAINER_STARTED_EVENT),
-        (False, cri.CONTAINER_CREATED_EVENT),
-        (False, cri.CONTAINER_STARTED_EVENT),
-        (False, cri.CONTAINER_STOPPED_EVENT),
-        (True, cri.CONTAINER_STOPPED_EVENT),
-        (False, cri.CONTAINER_DELETED_EVENT),
-        (True, cri.CONTAINER_DELETED_EVENT),
-    ]
 
 
 def test_names_are_given_once(node: DockerNode) -> None:

@@ -1,7 +1,5 @@
 """The life of a pod on Docker Engine over the CRI socket, with a real dockerd."""
 
-import signal
-
 import grpc
 import pytest
 
@@ -45,17 +43,6 @@ def test_the_life_of_a_pod(node: DockerNode) -> None:
     assert node.in_docker() == []
 
 
-def test_output_and_exit_codes(node: DockerNode) -> None:
-    """An end has code and reason, and by then the whole log is there."""
-    pod = node.pod()
-    container = node.shell("seq 5000; exit 3", pod=pod)
-    status = node.ended(container)
-    assert (status.exit_code, status.reason) == (3, "Error")
-    assert [text for _, _, text in node.log(container)] == [str(number) for number in range(1, 5001)]
-    other = node.shell("true", cri.ContainerConfig(metadata=cri.ContainerMetadata(name="other")), pod=pod)
-    assert node.ended(other).reason == "Completed"
-
-
 def test_a_program_that_is_not_there(node: DockerNode) -> None:
     """The start fails with Docker's words, and the container has ended with 128."""
     container = node.create(["/bin/nosuch"])
@@ -66,14 +53,6 @@ def test_a_program_that_is_not_there(node: DockerNode) -> None:
     assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
     node.restart()
     assert (node.status(container).exit_code, node.status(container).reason) == (128, "StartError")
-
-
-def test_a_stubborn_container_is_killed(node: DockerNode) -> None:
-    """After the grace period, if it ignores the stop signal."""
-    container = node.shell("trap '' TERM; echo up; while :; do sleep 0.01; done")
-    node.logged(container, "up")
-    node.stop(container, 1)
-    assert node.status(container).exit_code == 128 + signal.SIGKILL
 
 
 def test_commands(node: DockerNode) -> None:

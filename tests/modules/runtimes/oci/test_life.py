@@ -45,37 +45,6 @@ def test_it_reports_its_name_and_version(node: OciNode) -> None:
     assert stat.S_IMODE(node.socket.stat().st_mode) == 0o600
 
 
-def test_output_exit_code_and_times(node: OciNode) -> None:
-    """Both streams are in the log; code, reason and times are the container's."""
-    container = node.shell("echo out; echo err >&2; exit 3")
-    status = node.ended(container)
-    assert (status.exit_code, status.reason) == (3, "Error")
-    assert 0 < status.created_at <= status.started_at <= status.finished_at
-    assert sorted(node.log(container)) == [("stderr", "F", "err"), ("stdout", "F", "out")]
-    assert node.ended(node.shell("true")).reason == "Completed"
-
-
-def test_it_is_isolated(node: OciNode) -> None:
-    """A container sees its own files and processes, and nothing of the machine's."""
-    said = node.run("ls /; ls /proc | grep -c '^[0-9]'; cat /proc/1/comm; true")
-    assert "bin" in said.split()
-    assert "work" not in said.split()
-    assert int(said.splitlines()[-2]) < 8
-    assert said.splitlines()[-1] == "sh"
-
-
-def test_another_user(node: OciNode) -> None:
-    """The process has the numbers that the pod names, in its files too, and the status tells them."""
-    config = cri.ContainerConfig()
-    security = config.linux.security_context
-    security.run_as_user.value, security.run_as_group.value = 1001, 1002
-    security.supplemental_groups.append(1234)
-    container = node.shell("id; touch /tmp/mine; ls -ln /tmp/mine | cut -d' ' -f5-6", config)
-    user = node.ended(container).user.linux
-    assert (user.uid, user.gid, list(user.supplemental_groups)) == (1001, 1002, [1002, 1234])
-    assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=1002,1234")
-
-
 @pytest.mark.parametrize(("user", "home"), [(0, "/root"), (65534, "/home"), (1000, "/")])
 def test_every_user_has_a_home(node: OciNode, user: int, home: str) -> None:
     """The one of /etc/passwd, or else the root."""
@@ -99,43 +68,11 @@ def test_a_user_that_the_image_lacks_is_refused_before_the_container_is_made(
     assert node.ended(node.start(node.create(["true"], config))).exit_code == 0
 
 
-def test_the_image_has_the_default_command(node: OciNode) -> None:
-    """Without a command the image's is taken: busybox' is a shell, which ends at the end of its input."""
-    container = node.start(node.create([]))
-    status = node.ended(container)
-    assert status.exit_code == 0
-    assert status.image_ref == status.image_id
-    assert status.image_id.startswith("sha256:")
-
-
 def test_a_missing_image_is_refused(node: OciNode) -> None:
     """A container whose image is not there is not created."""
     with pytest.raises(grpc.RpcError, match="there is no image") as refusal:
         node.create(["true"], cri.ContainerConfig(image=cri.ImageSpec(image="nosuch:1")))
     assert refusal.value.code() is grpc.StatusCode.NOT_FOUND
-
-
-def test_a_program_that_is_not_there(node: OciNode) -> None:
-    """The start fails with crun's own words, and the container has ended with 128; nothing of it runs or is mounted."""
-    container = node.create(["/bin/nosuch"])
-    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
-        node.start(container)
-    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
-    status = node.status(container)
-    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
-    assert container not in Path("/proc/self/mountinfo").read_text()
-
-
-def test_the_stop_signal_then_kill(node: OciNode) -> None:
-    """A container may end by the stop signal; a stubborn one is killed after the grace period."""
-    polite = node.shell("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done")
-    node.logged(polite, "up")
-    node.stop(polite, 30)
-    assert node.status(polite).exit_code == 5
-    stubborn = node.shell("trap '' TERM; echo up; while :; do sleep 0.01; done")
-    node.logged(stubborn, "up")
-    node.stop(stubborn, 1)
-    assert node.status(stubborn).exit_code == 128 + signal.SIGKILL
 
 
 def test_a_stop_right_after_the_start_is_noticed(node: OciNode) -> None:
@@ -258,15 +195,6 @@ def test_a_rotated_log_goes_on_through_no_link(node: OciNode, monkeypatch: pytes
     assert node.ended(container).exit_code == 137
 
 
-def test_out_of_memory(node: OciNode) -> None:
-    """A container over its limit is killed, and its reason tells why."""
-    config = cri.ContainerConfig()
-    config.linux.resources.memory_limit_in_bytes = config.linux.resources.memory_swap_limit_in_bytes = 15 * 1024 * 1024
-    container = node.shell("dd if=/dev/zero of=/dev/null bs=40M", config)
-    status = node.ended(container)
-    assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
-
-
 def test_out_of_memory_that_conmon_was_not_told(node: OciNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has seen the end first."""
     ended = conmon.ended
@@ -276,9 +204,10 @@ def test_out_of_memory_that_conmon_was_not_told(node: OciNode, monkeypatch: pyte
         return None if found is None else found._replace(out_of_memory=False)
 
     monkeypatch.setattr("modules.runtimes.oci.crun.conmon.ended", untold)
-    test_out_of_memory(node)
-    killed = node.shell("sh -c 'kill -9 $$'; exit $?")
-    assert node.ended(killed).reason == "Error"
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = config.linux.resources.memory_swap_limit_in_bytes = 15 * _MIB
+    assert node.ended(node.shell("dd if=/dev/zero of=/dev/null bs=40M", config)).reason == "OOMKilled"
+    assert node.ended(node.shell("sh -c 'kill -9 $$'; exit $?")).reason == "Error"
 
 
 def _memory_limits(node: OciNode, container: str) -> list[str]:
@@ -294,14 +223,14 @@ def _memory_limits(node: OciNode, container: str) -> list[str]:
 def test_limits_change_in_place(node: OciNode) -> None:
     """The kernel has the new limit immediately, and the status reports it; other limits stay."""
     config = cri.ContainerConfig()
-    config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
+    config.linux.resources.memory_limit_in_bytes = 64 * _MIB
     config.linux.resources.cpu_shares = 512
     container = node.shell(_LOOP, config)
-    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * 1024 * 1024)
+    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * _MIB)
     node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
     assert _memory_limits(node, container) == [str(96 * _MIB)]
     resources = node.status(container).resources.linux
-    assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * 1024 * 1024, 512)
+    assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * _MIB, 512)
 
 
 def _change(node: OciNode, container: str, **limits: Any) -> None:
@@ -341,8 +270,8 @@ def test_usage_of_a_container(node: OciNode) -> None:
     node.logged(container, "up")
     stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
     assert stats.cpu.usage_core_nano_seconds.value > 0
-    assert 0 < stats.memory.working_set_bytes.value < 64 * 1024 * 1024
-    assert stats.writable_layer.used_bytes.value >= 8 * 1024 * 1024
+    assert 0 < stats.memory.working_set_bytes.value < 64 * _MIB
+    assert stats.writable_layer.used_bytes.value >= 8 * _MIB
     (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
     assert pod.linux.cpu.usage_core_nano_seconds.value >= stats.cpu.usage_core_nano_seconds.value
     assert [each.attributes.id for each in pod.linux.containers] == [container]
@@ -414,16 +343,6 @@ def test_only_the_owner_reads_the_records(node: OciNode) -> None:
     assert secret == directory / "bundle" / "config.json"
     assert secret.stat().st_mode & 0o077 == 0
     assert stat.S_IMODE(node.state.stat().st_mode) == 0o700, "nobody reaches the programs of images"
-
-
-def test_execution(node: OciNode) -> None:
-    """A command runs as the first process does; its output and code come back; what cannot run is an error."""
-    container = node.shell(_LOOP, cri.ContainerConfig(envs=[cri.KeyValue(key="NAME", value=b"value")]))
-    answer = node.execute(container, "sh", "-c", "echo $NAME; echo err >&2; exit 7")
-    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"value\n", b"err\n", 7)
-    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
-        node.execute(container, "nosuch")
-    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
 
 
 def test_a_command_has_the_oom_score_of_its_container(node: OciNode) -> None:

@@ -9,8 +9,6 @@ from http import HTTPStatus
 
 import pytest
 from cryptography import x509
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
@@ -72,16 +70,6 @@ def test_tokens_that_prove_nothing(token: str, reason: str) -> None:
         join_tokens.check(token, KEY, NOW)
     assert reason in str(error.value)
     assert token not in str(error.value) or len(token) < 4
-
-
-@given(st.text(max_size=200), st.integers(0, 120))
-def test_no_token_but_the_signed_one_is_taken(text: str, at: int) -> None:
-    """A token with anything of it changed is refused, without any other error."""
-    good = jwt()
-    for token in (text, good[:at] + text + good[at + len(text) :]):
-        if token != good:
-            with pytest.raises(TokenError):
-                join_tokens.check(token, KEY, NOW)
 
 
 def test_a_token_gets_a_certificate() -> None:

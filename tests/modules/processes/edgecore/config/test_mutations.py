@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modules.processes.edgecore.config import ConfigError, ConfigSyntaxError, LoadResult, loads
 from modules.processes.edgecore.config.yaml_text import ConfigDocument, join, parse
-from tests.modules.processes.edgecore.config.strategies import JSON_VALUES, UTF8
+from tests.modules.processes.edgecore.config.strategies import JSON_VALUES
 
 TEXT = Path(__file__).with_name("kubeedge_default.yaml").read_text(encoding="utf-8")
 PARSED = parse(TEXT)
@@ -72,22 +72,3 @@ def test_problems_and_warnings_point_into_the_file(changes: list[tuple[tuple[str
     remarks = [*result.warnings, *(result.problems if isinstance(result, ConfigError) else result.without_effect)]
     assert {remark.path for remark in remarks} <= there
     assert all(remark.line == 1 for remark in remarks if remark.path)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.integers(0, len(TEXT)), st.integers(0, 40), st.text(UTF8, max_size=5) | st.text(":-{}[]\n &*!'\"#", max_size=5)
-)
-def test_damaged_text_is_settings_or_a_config_error(start: int, length: int, inserted: str) -> None:
-    """A piece cut out of the file, another one put in."""
-    result = outcome(TEXT[:start] + inserted + TEXT[start + length :])
-    if isinstance(result, ConfigError):
-        assert result.problems
-        assert all(problem.text for problem in result.problems)
-
-
-@given(JSON_VALUES)
-def test_a_file_of_anything_else(value: Any) -> None:
-    """A document that is no mapping, or lacks all our keys."""
-    result = outcome(json.dumps(value).replace("NaN", ".nan").replace("Infinity", ".inf"))
-    assert isinstance(result, LoadResult | ConfigError)

@@ -1,7 +1,6 @@
 """Layers that try to leave their directory, or to take the machine's memory or disk."""
 
 import gzip
-import io
 import itertools
 import os
 import tarfile
@@ -10,19 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from beehive.clock import RealClock
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.errors import BadRequestError, TooManyError
 from modules.runtimes.oci.images.worker import layer_tree
 from modules.runtimes.oci.images.worker import unpack as unpack_module
-from modules.runtimes.oci.images.worker.compression import PlainBytes
 from modules.runtimes.oci.images.worker.errors import ImageWorkError, beyond_limit
 from modules.runtimes.oci.images.worker.limits import MIB, UnpackLimits
-from modules.runtimes.oci.images.worker.tar_entries import TarEntries
-from modules.runtimes.oci.images.worker.tar_stream import TarStream
 from modules.runtimes.oci.images.worker.unpack import LayerSource, Unpacked
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.images.tars import (
@@ -345,28 +339,3 @@ def test_a_failure_takes_the_layers_below_with_it(store: ImageStore, outside: Pa
         unpacked(store, below, tar(file("../x")))
     _clean(store, outside)
     assert imported(store, below).chain
-
-
-_SEEDS = (
-    tar(file("a", b"content"), directory("d"), symlink("l", "d"), hardlink("h", "a"), file(".wh.x")),
-    tar(file("n" * 150, b"content" * 100), form=tarfile.GNU_FORMAT),
-    tar(file("s", b"x", pax_headers={"GNU.sparse.map": "5,1", "GNU.sparse.size": "20", "SCHILY.xattr.user.a": "b"})),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.sampled_from(_SEEDS), st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=16)), max_size=6)
-)
-def test_damaged_tars_end_with_a_reason_or_are_read(seed: bytes, changes: list[tuple[int, bytes]]) -> None:
-    """Nothing but the error of a worker leaves the reader, and it always ends."""
-    damaged = bytearray(seed)
-    for at, value in changes:
-        damaged[at : at + len(value)] = value
-    try:
-        stream = TarStream(PlainBytes(io.BytesIO(bytes(damaged)).read), UnpackLimits(), lambda: None)
-        for entry in TarEntries(stream, 100):
-            stream.skip(entry.stored)
-        stream.digest()
-    except ImageWorkError:
-        pass
