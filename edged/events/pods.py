@@ -181,6 +181,10 @@ class PodEvents:
         """Make the event: a probe failed."""
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe failed: {problem}", container)
 
+    def probe_warned(self, pod: Pod, container: str, kind: str, warning: str) -> None:
+        """Make the event: a probe succeeded, with a reason to look at it."""
+        self._record(pod, WARNING, Reason.PROBE_WARNING, f"{kind.capitalize()} probe warning: {warning}", container)
+
     def probe_errored(self, pod: Pod, container: str, kind: str, problem: str) -> None:
         """Make the event: a probe could not be made, so the container's health is unknown."""
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)

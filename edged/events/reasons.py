@@ -27,6 +27,7 @@ class Reason(StrEnum):
     SANDBOX_CHANGED = "SandboxChanged"
 
     UNHEALTHY = "Unhealthy"
+    PROBE_WARNING = "ProbeWarning"
     FAILED_SYNC = "FailedSync"
     FAILED_POST_START_HOOK = "FailedPostStartHook"
     FAILED_PRE_STOP_HOOK = "FailedPreStopHook"

@@ -166,7 +166,11 @@ class ProbeManager:
         changes: SyncEvents[PodHealthChanged],
         events: PodEvents,
     ) -> None:
-        self._events = events
+        self._telling = {
+            ProbeOutcome.SUCCESS: ("passed", events.probe_warned),
+            ProbeOutcome.FAILURE: ("failed", events.unhealthy),
+            ProbeOutcome.UNKNOWN: ("could not be asked", events.probe_errored),
+        }
         self._context = context
         self._workers = workers
         self._known = pods
@@ -293,15 +297,14 @@ class ProbeManager:
             self._changes.handle(PodHealthChanged(uid))
 
     def _report(self, uid: PodUid, watch: _Watch, result: ProbeResult) -> None:
-        if result.outcome is ProbeOutcome.SUCCESS:
+        if result.outcome is ProbeOutcome.SUCCESS and not result.warns:
             return
-        name, kind, failed = watch.container.name, watch.kind.value, result.outcome is ProbeOutcome.FAILURE
-        what = "failed" if failed else "could not be asked"
+        name, kind = watch.container.name, watch.kind.value
+        what, tell = self._telling[result.outcome]
         pod = self._known.pod(uid)
         about = uid if pod is None else ref_of(pod)
         _log.info("pod %s: %s probe of container %s %s: %s", about, kind, name, what, result.text)
         if pod is not None:
-            tell = self._events.unhealthy if failed else self._events.probe_errored
             tell(pod, name, kind, result.text)
 
 

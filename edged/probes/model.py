@@ -32,6 +32,8 @@ class ProbeResult(msgspec.Struct, frozen=True):
 
     outcome: ProbeOutcome
     text: str = ""
+    warns: bool = False
+    """Whether a success has a reason that somebody should know (kubelet's `Warning`)."""
 
 
 ProbeCounts = dict[tuple[str, ProbeKind, ProbeOutcome], int]

@@ -93,5 +93,9 @@ def judge_exit(code: int) -> ProbeResult:
 
 
 def judge_status(status: int) -> ProbeResult:
-    """Return the result of an HTTP status: success for 200 to 399, with unfollowed redirects (a kubelet warns)."""
-    return ProbeResult(ProbeOutcome.SUCCESS if 200 <= status < 400 else ProbeOutcome.FAILURE, f"HTTP status {status}")
+    """Return the result of an HTTP status: success for 200 to 399, but with a warning for a redirect: none that leads
+    to another host is followed, so it says little about the container.
+    """
+    if 300 <= status < 400:
+        return ProbeResult(ProbeOutcome.SUCCESS, f"Probe terminated redirects, HTTP status {status}", warns=True)
+    return ProbeResult(ProbeOutcome.SUCCESS if 200 <= status < 300 else ProbeOutcome.FAILURE, f"HTTP status {status}")

@@ -56,6 +56,8 @@ _KINDS: Final = {
     "metrics": FrameType.METRICS,
     "stats": FrameType.METRICS,
     "edgecore": FrameType.METRICS,
+    "pods": FrameType.METRICS,
+    "runningpods": FrameType.METRICS,
 }
 """Types of frames, by the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
 _UPGRADES: Final = (FrameType.EXEC, FrameType.ATTACH)
@@ -64,7 +66,8 @@ _TRUE: Final = ("true", "1", "t", "T", "TRUE", "True")
 _LOG: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _JSON: Final = "application/json"
-CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON}
+CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": _JSON, "edgecore": _JSON,
+                        "pods": _JSON, "runningpods": _JSON}  # fmt: skip
 
 ANSWER_SECONDS: Final = 30.0
 """Seconds until a node must answer: its container runtime makes the streaming server ready meanwhile."""

@@ -21,7 +21,7 @@ from beehive.http.router import Admitted, AdmittingService
 from beehive.names import ModuleName
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
-from modules.cloud.apiserver.endpoints.pod_streams import Calls, NodeServer, is_read_of_node
+from modules.cloud.apiserver.endpoints.pod_streams import Calls, NodeServer, is_read_of_node, scheme_name_port
 from modules.cloud.authentication.users import user_of_certificate
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -105,7 +105,7 @@ class StreamService(AdmittingService):
         """Return the node that the API server's proxy names, or the one at the address that was called."""
         forwarded = request.header(_FORWARDED).partition("?")[0].strip("/").split("/")
         if forwarded[:3] == ["api", "v1", "nodes"] and forwarded[4:5] == ["proxy"]:
-            return forwarded[3]
+            return scheme_name_port(forwarded[2], forwarded[3])[1]
         host = request.header("host")
         address = host[1:].partition("]")[0] if host.startswith("[") else host.rpartition(":")[0] or host
         node = self._tunnels.node_at(address)

@@ -20,7 +20,7 @@ _PATHS: Final = {
     FrameType.EXEC: _UPGRADED,
     FrameType.ATTACH: _UPGRADED,
     FrameType.METRICS: re.compile(
-        rf"/metrics(?:/cadvisor|/resource|/probes)?|/stats/summary|/edgecore/chains(?:{_NAME}){{2}}"
+        rf"/(?:running)?pods|/metrics(?:/cadvisor|/resource|/probes)?|/stats/summary|/edgecore/chains(?:{_NAME}){{2}}"
     ),
 }
 _HOST: Final = "edgecore"

@@ -143,6 +143,6 @@ def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
 
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr
-    default = DefaultNetwork(clock, ranges)
+    default = DefaultNetwork(clock, ranges, routed=config.modules.edge_mesh.routed_pod_cidrs)
     owner = sha256(os.fsencode(config.container_runtime_root.absolute())).hexdigest()[:_OWNER_DIGITS]
     return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges, owner=owner)

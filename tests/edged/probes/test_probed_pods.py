@@ -192,6 +192,24 @@ def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
     assert all(each["count"] > 10 for each in told)
 
 
+@pytest.mark.parametrize("status", [300, 302, 399])
+def test_a_redirect_that_is_not_followed_passes_with_an_event(bench: Bench, status: int) -> None:
+    bench.network.statuses[IP, 80] = status
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
+    bench.run(3)
+    assert main_status(bench)["ready"] is True
+    (told,) = [each for each in bench.meta.events.values() if each["reason"] == "ProbeWarning"]
+    assert told["message"] == f"Readiness probe warning: Probe terminated redirects, HTTP status {status}"
+    assert told["type"] == "Warning"
+
+
+def test_a_probe_that_passes_is_no_event(bench: Bench) -> None:
+    bench.network.statuses[IP, 80] = 200
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
+    bench.run(3)
+    assert not any("probe" in each["message"] for each in bench.meta.events.values())
+
+
 def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:
     liveness = {"periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 4}
     settled(bench)

@@ -1,9 +1,8 @@
 """The subresource `proxy` of pods and services: HTTP to a port of a pod, through its node's tunnel.
 
-The object's name in the path is `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`, and what follows `proxy` is the path for
-the pod (kube-apiserver's `SplitSchemeNamePort`). No address is dialled from here: the node connects to the port within
-the pod, so that neither an object nor a pod can lead a request elsewhere. An endpoint of a Service counts only if it
-names a pod of the Service's namespace.
+What follows `proxy` in the path is the path for the pod. No address is dialled from here: the node connects to the port
+within the pod, so that neither an object nor a pod can lead a request elsewhere. An endpoint of a Service counts only
+if it names a pod of the Service's namespace.
 """
 
 import secrets
@@ -17,14 +16,13 @@ from modules.apimachinery.application import Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.endpoints.pod_streams import PROXY, Calls
+from modules.cloud.apiserver.endpoints.pod_streams import PROXY, Calls, scheme_name_port
 from modules.cloud.client.calls import ApiCall
 
 PODS: Final = "pods"
 SERVICES: Final = "services"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _READS: Final = ("GET", "HEAD")
-_SCHEMES: Final = ("", "http", "https")
 _NAMESPACED: Final = ("api", "v1", "namespaces")
 _PARTS: Final = 7
 """Parts of a path up to `proxy`."""
@@ -80,7 +78,7 @@ def serve_proxy(request: Request, target: Target, caller: Calls, servers: PodSer
         if request.method in _READS:  # for links of the page that are relative to its own path
             return Response(301, "", b"", location=f"{path.prefix}/{path.target}")
         path = path._replace(target=f"/{path.target}")
-    scheme, name, port = scheme_name_port(target)
+    scheme, name, port = scheme_name_port(target.plural, target.name)
     if target.plural == PODS:
         pod = _object(caller, PODS, target.namespace, name)
         number = port_of_pod(pod, port, _DEFAULT_PORTS.get(scheme, _HTTP))
@@ -108,22 +106,6 @@ def proxied_path(request: Request, target: Target) -> ProxiedPath:
         raise no_such_path()
     prefix = "/" + "/".join(parts[:_PARTS])
     return ProxiedPath(prefix, (f"/{parts[_PARTS]}" if len(parts) > _PARTS else "") + question + query)
-
-
-def scheme_name_port(target: Target) -> tuple[str, str, str]:
-    """Return the scheme, the name and the port in a target's name; "" for a part without a value.
-
-    Raises:
-        ApiStatusError: 400; the name has another form.
-    """
-    parts = target.name.split(":")
-    if len(parts) == 1:
-        parts = ["", *parts, ""]
-    elif len(parts) == 2:
-        parts = ["", *parts]
-    if len(parts) != len(_SCHEMES) or parts[0] not in _SCHEMES or not parts[1]:
-        raise ApiStatusError(400, f'invalid {target.plural.removesuffix("s")} request "{target.name}"')
-    return parts[0], parts[1], parts[2]
 
 
 def port_of_pod(pod: JsonObject, wanted: str, default: int) -> int:

@@ -25,14 +25,18 @@ _log = logging.getLogger(__name__)
 LOG: Final = "log"
 STREAMS: Final = (LOG, "exec", "attach", "portforward")
 """The subresources."""
-STATISTICS: Final = (
-    ("metrics",), ("metrics", "cadvisor"), ("metrics", "probes"), ("metrics", "resource"), ("stats", "summary"),
+_OF_NODE: Final = (
+    ("metrics",), ("metrics", "cadvisor"), ("metrics", "probes"), ("metrics", "resource"), ("pods",), ("runningpods",),
+    ("stats", "summary"),
 )  # fmt: skip
 """The paths of a node's server, in parts, that are served for the node and not for a pod."""
 _CHAINS: Final = ("edgecore", "chains")
 """The path of a pod's steps on its node: these parts, its namespace and its name."""
 PROXY: Final = "proxy"
 """The subresource of nodes, pods and services."""
+_SCHEMES: Final = ("", "http", "https")
+_KUBELET_PORT: Final = "10250"
+"""The port that clients expect a kubelet's server at."""
 _READS: Final = ("GET", "HEAD")
 _BEGINS: Final = ("GET", "POST")
 _PATHS: Final = {LOG: "containerLogs", "exec": "exec", "attach": "attach", "portforward": "portForward"}
@@ -70,7 +74,7 @@ class Calls(Protocol):
 
 def is_read_of_node(path: tuple[str, ...]) -> bool:
     """Return whether a path of a node's server, in parts, is served for the node and not for a pod."""
-    return path in STATISTICS or (len(path) == len(_CHAINS) + 2 and path[: len(_CHAINS)] == _CHAINS)
+    return path in _OF_NODE or (len(path) == len(_CHAINS) + 2 and path[: len(_CHAINS)] == _CHAINS)
 
 
 def is_stream(target: Target) -> bool:
@@ -90,7 +94,7 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
         ApiStatusError: it is refused, or cannot be passed on.
     """
     if target.plural == "nodes":
-        return _serve_statistics(request, target, nodes)
+        return _serve_node(request, target, nodes)
     methods = _READS if target.subresource == LOG else _BEGINS
     if request.method not in methods:
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
@@ -118,14 +122,34 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
     return nodes.reply(node, "/".join(quote(part, "") for part in path) + (f"?{query}" if query else ""), request)
 
 
-def _serve_statistics(request: Request, target: Target, nodes: NodeReplies) -> Reply:
+def scheme_name_port(plural: str, name: str) -> tuple[str, str, str]:
+    """Return the scheme, the name and the port in the name of a proxied node, pod or service, which is `NAME`,
+    `NAME:PORT` or `SCHEME:NAME:PORT` (kube-apiserver's `SplitSchemeNamePort`); "" for a part without a value.
+
+    Raises:
+        ApiStatusError: 400; the name has another form.
+    """
+    parts = name.split(":")
+    if len(parts) == 1:
+        parts = ["", *parts, ""]
+    elif len(parts) == 2:
+        parts = ["", *parts]
+    if len(parts) != len(_SCHEMES) or parts[0] not in _SCHEMES or not parts[1]:
+        raise ApiStatusError(400, f'invalid {plural.removesuffix("s")} request "{name}"')
+    return parts[0], parts[1], parts[2]
+
+
+def _serve_node(request: Request, target: Target, nodes: NodeReplies) -> Reply:
     path = tuple(target.subresource.split("/")[1:])
     if not is_read_of_node(path):
-        served = ", ".join("/".join(each) for each in (*STATISTICS, (*_CHAINS, "NAMESPACE", "POD")))
+        served = ", ".join("/".join(each) for each in (*_OF_NODE, (*_CHAINS, "NAMESPACE", "POD")))
         raise ApiStatusError(404, f"of a node's server only these paths are served: {served}")
     if request.method not in _READS:
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
-    return nodes.reply(target.name, "/" + "/".join(quote(part, "") for part in path), request)
+    _, node, port = scheme_name_port(target.plural, target.name)
+    if port not in ("", _KUBELET_PORT):
+        raise ApiStatusError(400, f"of a node only its server is reached, port {_KUBELET_PORT}")
+    return nodes.reply(node, "/" + "/".join(quote(part, "") for part in path), request)
 
 
 def container_of(pod: JsonObject, wanted: str) -> str:

@@ -1,14 +1,16 @@
 """The network of pods on a machine without a CNI configuration: a bridge of edgecore's own.
 
 Pods reach each other, the node, and other networks in the node's name. One rule masquerades all of them, because a rule
-for each pod, which the bridge plug-in can make, costs more than half of a pod's start. Two more let their packets be
-forwarded where that is not the rule, as beside Docker. Leases are in /run: the restart of a machine frees them.
+for each pod, which the bridge plug-in can make, costs more than half of a pod's start. Within a range that is routed
+between nodes, pods are seen with their own addresses, as Kubernetes' network model demands. Two more rules let their
+packets be forwarded where that is not the rule, as beside Docker. Leases are in /run: the restart of a machine frees
+them.
 """
 
 import ipaddress
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -25,7 +27,16 @@ from modules.runtimes.oci.network.bridge import (
 )
 from modules.runtimes.oci.network.configuration import NetworkConfiguration, Plugin
 from modules.runtimes.oci.network.errors import PodNetworkError
-from modules.runtimes.oci.network.firewall import CHECK_SECONDS, IPV4, IPV6, Rule, SavedRules, change_rules, read_rules
+from modules.runtimes.oci.network.firewall import (
+    CHECK_SECONDS,
+    IPV4,
+    IPV6,
+    Rule,
+    SavedRules,
+    change_rules,
+    quoted,
+    read_rules,
+)
 from modules.runtimes.oci.network.leases import leases_of
 from modules.runtimes.oci.network.senders import Sender, Senders, sender_of
 
@@ -51,12 +62,20 @@ class DefaultNetwork:
         bridge: name of the bridge.
         leases: directory of the addresses in use.
         mtu: of the bridge; 0 for the kernel's choice.
+        routed: ranges of pods' addresses that are routed between nodes.
     """
 
     def __init__(
-        self, clock: Clock, cidrs: Sequence[str] = (), bridge: str = BRIDGE, leases: Path = LEASES, mtu: int = 0
+        self,
+        clock: Clock,
+        cidrs: Sequence[str] = (),
+        bridge: str = BRIDGE,
+        leases: Path = LEASES,
+        mtu: int = 0,
+        routed: Sequence[str] = (),
     ) -> None:
         self._clock = clock
+        self._routed = [ipaddress.ip_network(each, strict=False) for each in routed]
         self._ranges = [ipaddress.ip_network(each) for each in cidrs or (POD_CIDR,)]
         self._bridge = bridge
         self._leases = leases
@@ -145,6 +164,8 @@ class DefaultNetwork:
             commands: dict[str, list[str]] = {}
             for rule in missing:
                 commands.setdefault(rule.table, []).append(saved.adding(rule))
+            if self._checked is None and (former := list(self._former(pods, saved))):
+                commands.setdefault("nat", []).extend(former)
             change_rules(program, commands)
             changed = changed or bool(missing)
         self._checked = now
@@ -176,10 +197,25 @@ class DefaultNetwork:
     def _rules(self, pods: PodRange, forwarding: str) -> list[Rule]:
         """Return the rules that let pods reach other networks with the node's address, and packets pass both ways."""
         return [
-            Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE --random-fully"),
+            self._masquerading(pods),
             Rule("filter", forwarding, f"-i {self._bridge}", self._comment, "ACCEPT"),
             Rule("filter", forwarding, f"-o {self._bridge}", self._comment, "ACCEPT"),
         ]
+
+    def _masquerading(self, pods: PodRange) -> Rule:
+        """Return the rule that gives pods the node's address, beyond the range in which they are routed. A range that
+        does not contain their own may know no way back to them.
+        """
+        around = [each for each in self._routed if pods.network_address in each and 0 < each.prefixlen < pods.prefixlen]
+        known = min(around, key=lambda each: each.prefixlen, default=pods)
+        return Rule("nat", "POSTROUTING", f"-s {pods} ! -d {known}", self._comment, "MASQUERADE --random-fully")
+
+    def _former(self, pods: PodRange, saved: SavedRules) -> Iterator[str]:
+        """Yield the commands that delete a former edgecore's rule, which knew other ranges."""
+        wanted = self._masquerading(pods)
+        for each in saved.rules(wanted.table, wanted.chain):
+            if quoted(self._comment) in each and f"{wanted.match} " not in each:
+                yield f"-D {wanted.chain} {each}"
 
 
 def default_configuration(

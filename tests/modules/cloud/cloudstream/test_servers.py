@@ -125,6 +125,14 @@ def test_a_refusal_has_its_reason(site: Site, request_line: str, status: int, te
     assert text in answer
 
 
+@pytest.mark.parametrize("name", ["n1", "n1:10250", "https:n1:10250"])
+def test_the_proxy_of_a_node_names_it(site: Site, name: str) -> None:
+    with site.edge("n1") as edge, site.client("GET /pods", **{"X-Forwarded-Uri": f"/api/v1/nodes/{name}/proxy/pods"}):
+        frame, request = edge.opened()
+        assert request.target == "/pods"
+        edge.end(frame.connection)
+
+
 def test_a_log_ends_when_the_container_does_and_breaks_off_when_the_tunnel_does(site: Site) -> None:
     """KubeEdge ends both alike, so that kubectl takes half of a log for all of it."""
     with site.edge("n1") as edge:

@@ -96,6 +96,11 @@ class CloudEnd:
                 data += frame.data
 
 
+METRICS = ("/metrics/resource", "/pods", "/runningpods")
+"""Paths of the node's server with one text."""
+_TEXT = b"node_cpu 1\r\nnode_memory 2\n"
+
+
 class NodeServer:
     """The node's own server: logs, metrics, and upgraded connections that the test gets."""
 
@@ -108,7 +113,7 @@ class NodeServer:
         self.answer: Response | None = None
         routes = [
             HttpRoute("/containerLogs/{namespace}/{pod}/{container}", self._logs),
-            HttpRoute("/metrics/resource", lambda _: Response(200, "text/plain", b"node_cpu 1\r\nnode_memory 2\n")),
+            *(HttpRoute(each, lambda _: Response(200, "text/plain", _TEXT)) for each in METRICS),
             HttpRoute("/exec/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
             HttpRoute("/attach/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
         ]

@@ -29,7 +29,7 @@ from modules.streams.credit import FIRST_CREDIT, FRAME_COST
 from modules.streams.frames import MAX_DATA, SENT_DATA, Frame, FrameType, credit_frame, credit_of, decode
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
+from tests.modules.edge.edgestream.beds import EXEC, LOGS, METRICS, Bed, CloudEnd, connect_frame, registered
 from tests.support.clocks import StandingClock
 from tests.support.descriptors import open_descriptors
 from tests.support.failing import Attempt, Failing, fail_at_each_call
@@ -86,9 +86,10 @@ def test_a_caller_who_leaves(bed: Bed, cloud: CloudEnd) -> None:
     wait_until(lambda: bed.counters.open[FrameType.LOGS] == 0, "the stream has ended")
 
 
-def test_metrics(cloud: CloudEnd) -> None:
-    """Metrics pass as they are, carriage returns included."""
-    cloud.send(connect_frame(4, FrameType.METRICS, "/metrics/resource"))
+@pytest.mark.parametrize("path", METRICS)
+def test_metrics_and_pods(cloud: CloudEnd, path: str) -> None:
+    """They pass as they are, carriage returns included."""
+    cloud.send(connect_frame(4, FrameType.METRICS, path))
     assert cloud.whole(4) == (b"node_cpu 1\r\nnode_memory 2\n", "")
 
 
@@ -122,6 +123,7 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
         (connect_frame(9, path=EXEC), "is not served"),
         (connect_frame(9, FrameType.METRICS, LOGS), "is not served"),
         (connect_frame(9, FrameType.METRICS, "/edgecore/state"), "is not served"),
+        (connect_frame(9, FrameType.METRICS, "/pods/default"), "is not served"),
         (connect_frame(9, FrameType.METRICS, "/edgecore/chains/default/.."), "is not served"),
         (connect_frame(9, FrameType.METRICS, "/edgecore/chains/default/a%3Fb"), "is not served"),
         (connect_frame(9, FrameType.ATTACH, "/run/a/b/c"), "is not served"),
@@ -130,7 +132,7 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
         (connect_frame(9, MessID=10), "its frame for 9"),
         (Frame(9, FrameType.EXEC, b"{"), "cannot be read"),
     ],
-    ids=range(13),
+    ids=range(14),
 )  # fmt: skip
 def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
     """An unlisted request does not reach the node's server; the caller gets an error and the end immediately."""

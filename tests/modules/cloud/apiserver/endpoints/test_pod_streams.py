@@ -93,11 +93,14 @@ def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str, caplog: py
          'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid syntax'),
         (Site("a"), f"{POD}/portforward?ports=70000", 400, 'strconv.ParseUint: parsing "70000": value out of range'),
         (Site("a"), "/api/v1/nodes/n1/proxy/configz", 404, "only these paths are served"),
+        (Site("a"), "/api/v1/nodes/n1:22/proxy/metrics", 400, "of a node only its server is reached"),
+        (Site("a"), "/api/v1/nodes/ftp:n1:10250/proxy/metrics", 400, 'invalid node request "ftp:n1:10250"'),
+        (Site("a"), "/api/v1/nodes/:10250/proxy/metrics", 400, 'invalid node request ":10250"'),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/state", 404, "edgecore/chains/NAMESPACE/POD"),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/chains/a/b/c", 404, "only these paths are served"),
     ],
     ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "number", "port", "large-port",
-         "path", "state", "long-path"],
+         "path", "port-of-node", "scheme", "no-name", "state", "long-path"],
 )  # fmt: skip
 def test_what_no_node_can_answer_is_refused_as_kube_apiserver_does(
     site: Site, target: str, code: int, message: str
@@ -126,6 +129,15 @@ def test_statistics_of_a_node() -> None:
     site = Site()
     site.serve("/api/v1/nodes/n7/proxy/stats/summary?only_cpu_and_memory=true")
     assert site.asked == [("n7", "/stats/summary")]
+
+
+@pytest.mark.parametrize("name", ["n7:10250", "https:n7:10250", "http:n7:", "n7:"])
+@pytest.mark.parametrize("path", ["pods", "runningpods", "metrics"])
+def test_the_port_that_a_kubelet_has_is_that_of_the_nodes_server(name: str, path: str) -> None:
+    """Tools write it: Kubernetes' own suite, and configurations of Prometheus."""
+    site = Site()
+    site.serve(f"/api/v1/nodes/{name}/proxy/{path}")
+    assert site.asked == [("n7", f"/{path}")]
 
 
 def test_the_steps_of_a_pod_on_its_node() -> None:

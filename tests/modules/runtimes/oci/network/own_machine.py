@@ -39,9 +39,9 @@ class OwnMachine:
         self.default = self.network_of(BOTH)
         self.network = self.pods_on(self.default)
 
-    def network_of(self, cidrs: Sequence[str]) -> DefaultNetwork:
-        """Return edgecore's own network with these addresses."""
-        return DefaultNetwork(self._clock, cidrs, BRIDGE, self.directory / "leases")
+    def network_of(self, cidrs: Sequence[str], routed: Sequence[str] = ()) -> DefaultNetwork:
+        """Return edgecore's own network with these addresses, in these ranges that are routed between nodes."""
+        return DefaultNetwork(self._clock, cidrs, BRIDGE, self.directory / "leases", routed=routed)
 
     def pods_on(self, default: DefaultNetwork | None) -> PodNetwork:
         """Return the network of pods as another start of edgecore makes it."""
