@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.upgrade.updater import (
     UNFINISHED,
     Installation,
@@ -44,6 +45,7 @@ from tests.support.own_node import write_node
 from tests.support.patience import PATIENCE
 
 _LIMITS: Final = ("--within", "250", "--steady", "1")
+_ENDLESS: Final = ("--within", "5000", "--steady", "5000")
 
 
 class InstalledNode:
@@ -75,32 +77,52 @@ class InstalledNode:
     def set(self, *settings: str) -> subprocess.CompletedProcess[str]:
         """Change settings, with the program of the installation."""
         return subprocess.run(
-            [self.installation / "bin" / "edgecore", "config", "set", *settings, "--root", self.root, *_LIMITS],
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+            [*self._set(*settings), *_LIMITS], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
 
-    def begin_upgrade(self, bundle: Path, within: str) -> subprocess.Popen[bytes]:
-        """Begin an upgrade to a bundle."""
+    def begin_set(self, *settings: str) -> subprocess.Popen[bytes]:
+        """Begin a change of settings whose probation does not end while a test runs."""
+        return subprocess.Popen([*self._set(*settings), *_ENDLESS])
+
+    def _set(self, *settings: str) -> list[str]:
+        return [str(self.installation / "bin" / "edgecore"), "config", "set", *settings, "--root", str(self.root)]
+
+    def begin_upgrade(self, bundle: Path, *limits: str) -> subprocess.Popen[bytes]:
+        """Begin an upgrade to a bundle, whose probation does not end while a test runs unless that limits it."""
         words = ["upgrade", str(bundle), "--root", str(self.root), "--installation", str(self.installation)]
-        words += ["--steady", "1", "--within", within]
+        words += limits or _ENDLESS
         return subprocess.Popen([sys.executable, "-m", "modules.processes.edgecore", *words], cwd=REPOSITORY)
 
-    def phase(self) -> Phase | None:
-        """Return how far the last upgrade has come."""
-        journal = Installation(self.installation).journal()
+    @property
+    def changes(self) -> dict[str, Installation]:
+        """Where its version and its configuration are changed."""
+        file = self.root / "edgecore.yaml"
+        return {"version": Installation(self.installation), "configuration": Installation(changing(file))}
+
+    def phase(self, what: str = "version") -> Phase | None:
+        """Return how far the last change of its version, or of its configuration, has come."""
+        journal = self.changes[what].journal()
         return None if journal is None else journal.phase
 
     def kill_all(self) -> None:
         """Kill the updater and the node, and nothing that runs in its pods."""
-        programs = {
-            str(self.installation / name) for name in ("bin/edgecore", "current/bin/edgecore", "upgrade/updater.py")
-        }
+        updaters = [each.state / "updater.py" for each in self.changes.values()]
+        programs = {str(self.installation / name) for name in ("bin/edgecore", "current/bin/edgecore")}
+        programs.update(map(str, updaters))
         for process in processes_of(self.directory):
             with suppress(OSError):
                 if programs & set(Path(f"/proc/{process}/cmdline").read_text().split("\0")):
                     os.kill(process, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+
+    def give_up(self, what: str) -> None:
+        """Kill the updater and the node, and write the end of the change that was under way."""
+        self.kill_all()
+        change = self.changes[what]
+        journal = change.journal()
+        assert journal is not None
+        change.finish(journal, Phase.COMMITTED)
 
     def restart(self) -> bool:
         """Start the node again if it has ended, as a service manager does; return False."""
@@ -262,7 +284,7 @@ def test_the_power_fails_on_probation(failure: str, node: InstalledNode) -> None
     node.start()
     before = node.wait_running(connected=False)
     bundle = make_bundle(bundles, "1.0.1", failure)
-    with node.begin_upgrade(bundle, "250" if failure == GOOD else "30") as command:
+    with node.begin_upgrade(bundle, "--steady", "1", "--within", "250" if failure == GOOD else "30") as command:
         wait_until(lambda: node.phase() is Phase.PROBATION, "the version is on probation")
         command.kill()
     node.kill_all()

@@ -16,6 +16,7 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Get
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.editing import with_setting
+from modules.processes.edgecore.upgrade.updater import Phase
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.processes import run_program, wait_until
 from tests.end_to_end.test_upgrade import InstalledNode
@@ -79,8 +80,12 @@ class Fleet:
 
     def configure(self, name: str, **fields: str) -> Json:
         """Order a change of settings, and return the status of the job on the node at its end."""
-        self.authors.create("ConfigUpdateJob", name, {"nodeNames": [NODE], "updateFields": fields})
-        return self._ended("ConfigUpdateJob", name)
+        return self.order("ConfigUpdateJob", name, updateFields=fields)
+
+    def order(self, kind: str, name: str, **spec: Any) -> Json:
+        """Order a job, and return its status on the node at its end."""
+        self.authors.create(kind, name, {"nodeNames": [NODE], **spec})
+        return self._ended(kind, name)
 
     def _ended(self, kind: str, name: str) -> Json:
         found: Json = self.authors.ended(kind, name)["nodeStatus"][0]
@@ -133,6 +138,34 @@ def test_a_job_upgrades_the_node_and_bad_versions_change_nothing(fleet: Fleet) -
     after = fleet.node.observe()
     assert after is not None
     assert (after.version, after.connected, after.containers) == (seen.version, True, seen.containers)
+
+
+@pytest.mark.parametrize("what", ["configuration", pytest.param("version", marks=pytest.mark.slow)])
+def test_a_job_during_a_probation_fails_and_names_what_is_on_probation(fleet: Fleet, what: str) -> None:
+    """Whatever it would change. The change that is on probation goes on, and nothing of the job is done later."""
+    fleet.serve("1.1.0")
+    node = fleet.node
+    begun = node.begin_upgrade(make_bundle(fleet.directory / "b", "1.2.0")) if what == "version" else None
+    with begun or node.begin_set(READ_ONLY, "0", MOST_PODS, "55") as command:
+        try:
+            wait_until(lambda: node.phase(what) is Phase.PROBATION, f"the {what} is on probation")
+            before = node.wait_running(connected=True)
+            upgrade = fleet.order("NodeUpgradeJob", "up", version="v1.1.0")
+            for task in (upgrade, fleet.configure("more", **{MOST_PODS: "77"})):
+                assert task["phase"] == "Failure"
+                [check] = task["actionFlow"]
+                assert (check["action"], check["status"]) == ("Check", "False")
+                subject = "1.2.0" if what == "version" else "the configuration"
+                assert f"{subject} is on probation" in check["reason"]
+            after = node.wait_running(connected=True)
+            assert (node.phase(what), after.version, after.containers) == (
+                Phase.PROBATION, before.version, fleet.before.containers,
+            )  # fmt: skip
+            text = (node.root / "edgecore.yaml").read_text()
+            assert ("maxPods: 55" in text, "maxPods: 77" in text) == (what == "configuration", False)
+        finally:
+            command.kill()
+            node.give_up(what)
 
 
 @pytest.mark.slow

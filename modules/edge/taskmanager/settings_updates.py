@@ -70,14 +70,16 @@ class SettingsUpdates:
             self._run(settings, done, only_check=True)
 
     def update(self, spec: ConfigSpec, done: Done, *, is_resumed: bool) -> None:
-        """Run the program, or follow a change that an edgecore before this one has begun."""
+        """Run the program, or follow a change that an edgecore before this one has begun: the program refuses to begin
+        during another change.
+        """
         settings = spec.update_fields or {}
 
         def poll() -> None:
             state, fault = self._commands.state(settings), self._fault_of(settings)
             if state is None:
                 done(ActionEnd(NO_FILE))
-            elif state.is_under_way:
+            elif state.is_under_way and is_resumed:
                 self._module.after(EVERY, poll)
             elif state.is_set:
                 done(ActionEnd())

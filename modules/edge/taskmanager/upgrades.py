@@ -74,16 +74,18 @@ class NodeUpgrades:
         done(ActionEnd("" if state is not None else NOT_INSTALLED, f"{current},{version_of(spec)}"))
 
     def upgrade(self, spec: UpgradeSpec, done: Done, *, is_resumed: bool) -> None:
-        """Run the program, or follow an upgrade that an edgecore before this one has begun."""
+        """Run the program, or follow an upgrade that an edgecore before this one has begun: the program refuses to
+        begin during another change.
+        """
         version = version_of(spec)
 
         def poll() -> None:
             state = self._commands.state()
             if state is None:
                 done(ActionEnd(NOT_INSTALLED, f",{version}"))
-            elif state.is_under_way:
+            elif state.is_under_way and is_resumed:
                 self._module.after(EVERY, poll)
-            elif state.current == version:
+            elif state.current == version and not state.is_under_way:
                 done(ActionEnd("", f"{state.origin or version},{version}"))
             elif not is_resumed:
                 self._run(version, lambda end: done(ActionEnd(end.reason, f"{state.current},{version}")))

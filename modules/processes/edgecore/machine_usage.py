@@ -17,6 +17,8 @@ _AT: Final = Nanoseconds(0)
 class MachineUsage:
     """The reader of this machine (`CheckedMachine`): its memory, its processors, and the disks of `/` and of edged.
 
+    What a file system keeps for root is neither used nor there to be used, as for `df` and KubeEdge (gopsutil).
+
     Args:
         config: of the node.
     """
@@ -31,7 +33,8 @@ class MachineUsage:
         for directory in self._directories:
             found = file_system(directory, _AT)
             if found is not None and found.capacity_bytes:
-                disks[str(directory)] = 1 - (found.available_bytes or 0) / found.capacity_bytes
+                used = found.used_bytes or 0
+                disks[str(directory)] = used / max(used + (found.available_bytes or 0), 1)
         memory = (node.working_set or 0) / node.limit if node.limit else 0.0
         busy = (node.cpu or 0) / _SECOND
         return MachineReading(time.monotonic(), busy, os.cpu_count() or 1, memory, disks)

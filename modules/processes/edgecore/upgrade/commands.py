@@ -72,7 +72,7 @@ def upgrade(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     installation = _installation(chosen, makes=True)
-    with prepared(installation, changes_of(location, config)) as scratch:
+    with prepared(installation, changes_of(location, config), only_check=chosen.only_check) as scratch:
         wheels = scratch / "wheels"
         wheels.mkdir()
         host = UpgradeHost.of(installation.current())
@@ -172,18 +172,22 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
 
 
 @contextmanager
-def prepared(installation: Installation, others: Iterable[Installation]) -> Iterator[Path]:
+def prepared(installation: Installation, others: Iterable[Installation], *, only_check: bool = False) -> Iterator[Path]:
     """Hold the installation, and yield a scratch directory in it.
 
     Args:
         installation: the directory of the change.
         others: where the node may be changed besides.
+        only_check: whether nothing is changed.
 
     Raises:
         UpgradeError: another change is under way.
     """
     directory = installation.state
-    with held(others, installation), tempfile.TemporaryDirectory(prefix=".scratch-", dir=directory) as scratch:
+    with (
+        held(others, installation, only_check=only_check),
+        tempfile.TemporaryDirectory(prefix=".scratch-", dir=directory) as scratch,
+    ):
         yield Path(scratch)
 
 

@@ -8,7 +8,7 @@ from there after a power cut.
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,7 @@ from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.upgrade.commands import follow, prepared, running_node, write_programs
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.exclusion import changes_of
+from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 from modules.processes.edgecore.upgrade.updater import (
     Installation,
     NodeHandle,
@@ -42,36 +42,68 @@ _STANDARD_INPUT: Final = "-"
 _LONGEST: Final = 64 * 1024
 
 
+class _Change(NamedTuple):
+    """A change of the configuration file."""
+
+    loaded: tuple[LoadResult, LoadResult]
+    """The configuration before and after."""
+    texts: tuple[str, str]
+    """The file before and after."""
+
+
 @reporting_errors
 def set_settings(chosen: argparse.Namespace) -> None:
     """Change settings; while the node runs, with a probation."""
     location = node_location(chosen)
-    before = location.load()
+    config, settings = location.load().config, _settings(chosen)
     if location.file is None:
         hint = "`edgecore config minimal` prints one; without a file the node has the defaults of --root"
         raise UpgradeError("there is no configuration file", str(location.root), hint)
-    former = location.file.read_bytes().decode("utf-8-sig")
-    text = _edited(former, _settings(chosen), str(location.file))
-    after = loads(text, str(location.file))
-    for warning in (each for each in after.warnings if each not in before.warnings):
-        print_error("edgecore", f"warning: {warning.render(after.source)}")
-    if after.config == before.config:
-        print_lines([f"{location.file}: nothing changes"])
+    changes = changes_of(location, config)
+    with held(changes, only_check=True):
+        change = _change_of(location, location.file, settings)
+    if change is None:
         return
     if chosen.only_check:
         print_lines([f"{location.file}: could be changed so"])
         return
     installation = Installation(changing(location.file.absolute()))
     make_directories(installation.root, 0o700)
-    with prepared(installation, changes_of(location, before.config)):
+    with prepared(installation, changes):
+        if _text_of(location.file) != change.texts[0]:
+            change = _change_of(location, location.file, settings)
+        if change is None:
+            return
         _lead_to_program(installation)
-        handle = running_node(before.config, location)
+        handle = running_node(config, location)
         if handle is None:
-            replace_durably(location.file, text.encode(), like=location.file.stat())
+            replace_durably(location.file, change.texts[1].encode(), like=location.file.stat())
             print_lines([f"{location.file}: written; no node runs that it could be tried with"])
             return
-        _stage(chosen, installation, handle, location, (before, after), (former, text))
+        _stage(chosen, installation, handle, location, change)
     follow(installation)
+
+
+def _change_of(location: NodeLocation, file: Path, settings: list[tuple[str, str]]) -> _Change | None:
+    """Return the change of a file, which nobody else changes meanwhile; None if nothing changes, and then say so.
+
+    Raises:
+        ConfigError: the file, or a setting, is refused.
+        OSError: the file cannot be read.
+    """
+    before, former = location.load(), _text_of(file)
+    text = _edited(former, settings, str(file))
+    after = loads(text, str(file))
+    for warning in (each for each in after.warnings if each not in before.warnings):
+        print_error("edgecore", f"warning: {warning.render(after.source)}")
+    if after.config == before.config:
+        print_lines([f"{file}: nothing changes"])
+        return None
+    return _Change((before, after), (former, text))
+
+
+def _text_of(file: Path) -> str:
+    return file.read_bytes().decode("utf-8-sig")
 
 
 def _settings(chosen: argparse.Namespace) -> list[tuple[str, str]]:
@@ -123,8 +155,7 @@ def _stage(
     installation: Installation,
     handle: NodeHandle,
     location: NodeLocation,
-    loaded: tuple[LoadResult, LoadResult],
-    texts: tuple[str, str],
+    change: _Change,
 ) -> None:
     """Write what the updater needs.
 
@@ -132,7 +163,7 @@ def _stage(
         UpgradeError: the node could not be compared with what it was.
         OSError: a file cannot be written.
     """
-    former, following = (socket_path(each.config) for each in loaded)
+    former, following = (socket_path(each.config) for each in change.loaded)
     if former != following:
         hint = f"it would answer at {following}: stop it, and set this without it"
         raise UpgradeError("this cannot be tried while the node runs", "modules.edged.rootDirectory", hint)
@@ -140,9 +171,9 @@ def _stage(
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     write_programs(installation)
-    for path, text in zip((installation.former, installation.following), texts, strict=True):
+    for path, text in zip((installation.former, installation.following), change.texts, strict=True):
         replace_file(path, text.encode())
-    given = loaded[0].config.upgrade
+    given = change.loaded[0].config.upgrade
     limits = ProbationLimits(within=chosen.within or given.within, steady=chosen.steady or given.steady)
     journal = UpgradeJournal(
         before.version, before.version, handle, before, problems, "", 0, 0, limits,

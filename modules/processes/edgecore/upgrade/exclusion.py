@@ -53,13 +53,16 @@ def words_of(process: int) -> list[str]:
 
 
 @contextmanager
-def held(changes: Iterable[Installation], own: Installation | None = None) -> Iterator[None]:
+def held(
+    changes: Iterable[Installation], own: Installation | None = None, *, only_check: bool = False
+) -> Iterator[None]:
     """Let no other command, and no updater, change the node. Another user's installation, from which the node is run,
     is left alone: this node's version is changed there by nobody.
 
     Args:
         changes: the directories where it may be changed.
         own: one more, where the caller stages a change.
+        only_check: whether the caller changes nothing, so that what is staged can still begin.
 
     Raises:
         UpgradeError: one does, or has to.
@@ -76,14 +79,14 @@ def held(changes: Iterable[Installation], own: Installation | None = None) -> It
                 if each is own:
                     raise
                 continue
-            if not is_free:
-                raise UpgradeError("another command changes this node", str(each.root), "wait for its end")
             journal = journal_of(each)
             if journal is not None and journal.phase in UNFINISHED:
                 hint = "wait for its end; where no updater runs, the next start of the node goes on with it"
                 does = "goes back" if journal.phase is Phase.ROLLING_BACK else "is on probation"
                 raise UpgradeError(f"{journal.subject} {does}", str(each.root), hint)
-            if journal is not None and journal.phase is Phase.STAGED and each is not own:
+            if not is_free:
+                raise UpgradeError("another command changes this node", str(each.root), "wait for its end")
+            if journal is not None and journal.phase is Phase.STAGED and each is not own and not only_check:
                 journal.report.append(_CANCELLED)
                 each.finish(journal, Phase.ROLLED_BACK)
         yield

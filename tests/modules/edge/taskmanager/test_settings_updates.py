@@ -130,3 +130,18 @@ def test_a_node_that_has_the_settings_is_ready(bee: Harness) -> None:
     bee.run_for(10)
     assert [succeeded for _, succeeded, _ in node.ends()] == [True] * 3
     assert [only_check for _, only_check in configuration.begun] == [True]
+
+
+def test_a_change_that_another_has_begun_is_not_waited_for(bee: Harness) -> None:
+    """The command refuses, and the job ends with its words: nothing of it is done later, when nobody expects it."""
+    configuration = FakeConfiguration()
+    configuration.now = SettingsState(is_set=False, is_under_way=True)
+    configuration.ends[False] = ProgramEnd(11, "the configuration is on probation")
+    node = Node(bee, configuration=configuration, keys=KEYS)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    assert node.ends()[2:] == [("Update", False, "the configuration is on probation")]
+    configuration.now = SettingsState(is_set=False, is_under_way=False)
+    bee.run_for(10)
+    assert node.ends()[3:] == [("RollBack", True, "")]
+    assert [only_check for _, only_check in configuration.begun] == [True, False]

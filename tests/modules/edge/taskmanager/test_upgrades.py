@@ -93,6 +93,21 @@ def test_an_edgecore_that_was_restarted_by_the_upgrade_reports_its_end(
     assert ROW not in node.rows
 
 
+@pytest.mark.parametrize("current", ["1.0.0", "1.1.0"])
+def test_an_upgrade_that_another_has_begun_is_not_waited_for(bee: Harness, current: str) -> None:
+    """To whatever version: the command refuses, and the job ends with its words."""
+    upgrades = FakeUpgrades()
+    upgrades.now = UpgradeState(current, is_under_way=True, origin="1.0.0", target="1.1.0")
+    upgrades.ends[False] = ProgramEnd(11, "1.1.0 is on probation")
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    assert node.ends()[3:] == [("Upgrade", False, "1.1.0 is on probation")]
+    upgrades.now = UpgradeState("1.0.0", is_under_way=False)
+    bee.run_for(10)
+    assert node.ends()[4:] == [("RollBack", True, "")]
+
+
 def test_a_node_with_the_version_is_ready(bee: Harness) -> None:
     """So a job that comes again changes nothing."""
     upgrades = FakeUpgrades()

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from errno import EACCES
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import restart
 from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.config.editing import with_setting
 from modules.processes.edgecore.location import changing, located
-from modules.processes.edgecore.upgrade import exclusion, updater
+from modules.processes.edgecore.upgrade import configuration, exclusion, updater
 from modules.processes.edgecore.upgrade.commands import prepared
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held
@@ -28,8 +29,10 @@ from tests.support.own_node import write_node
 
 _COMMANDS: Final = {
     "upgrade": ["1.0.1.bundle"],
+    "upgrade --only-check": ["1.0.1.bundle"],
     "rollback": ["1.0.0"],
-    "config": ["set", "modules.edgeHub.heartbeat", "20"],
+    "config set": ["modules.edgeHub.heartbeat", "20"],
+    "config set --only-check": ["modules.edgeHub.heartbeat", "20"],
     "restart": [],
     "leave": ["--yes"],
     "uninstall": ["--yes"],
@@ -66,7 +69,7 @@ class Here:
 
     def do(self, command: str) -> int:
         """Run a command; return its exit status."""
-        return main([command, *_COMMANDS[command], "--root", str(self.root)])
+        return main([*command.split(), *_COMMANDS[command], "--root", str(self.root)])
 
     def files(self) -> dict[Path, bytes | Path]:
         """Return all files and links but the locks."""
@@ -85,23 +88,32 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     return made
 
 
-@pytest.mark.parametrize("how", ["locked", Phase.SWITCHING, Phase.PROBATION, Phase.ROLLING_BACK])
+@pytest.mark.parametrize(
+    ("phase", "is_locked"),
+    [
+        (None, True),
+        (Phase.SWITCHING, False),
+        (Phase.PROBATION, False),
+        (Phase.PROBATION, True),
+        (Phase.ROLLING_BACK, True),
+    ],
+)
 @pytest.mark.parametrize("what", ["version", "configuration"])
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_each_command_during_each_change(
-    command: str, what: str, how: str, here: Here, capsys: pytest.CaptureFixture[str]
+    command: str, what: str, phase: Phase | None, is_locked: bool, here: Here, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the change and where it is. `leave` would be undone by an updater that starts the node again, and a
-    configuration that `join` has written by one that puts the former back.
+    """It names the change and where it is, whether or not an updater carries it out. `leave` would be undone by an
+    updater that starts the node again, and a configuration that `join` has written by one that puts the former back.
     """
     change, says = here.change(what), "another command changes this node"
     with ExitStack() as stack:
-        if how == "locked":
-            assert stack.enter_context(change.locked())
-        else:
-            here.begin(what, Phase(how))
+        if phase is not None:
+            here.begin(what, phase)
             subject = "1.0.1" if what == "version" else "the configuration"
-            says = f"{subject} {'goes back' if how == Phase.ROLLING_BACK else 'is on probation'}"
+            says = f"{subject} {'goes back' if phase is Phase.ROLLING_BACK else 'is on probation'}"
+        if is_locked:
+            assert stack.enter_context(change.locked())
         before = here.files()
         assert here.do(command) in (ExitCode.NOT_DONE, ExitCode.NOT_JOINED)
         assert here.files() == before
@@ -133,6 +145,35 @@ def test_what_is_staged_and_not_begun_is_over_for_another_command(what: str, her
     assert updater.main([str(change.root)]) == 0
     assert here.version.current() == before
     assert (change.state / "configuration.following").exists() is (what == "version"), "its secrets are gone"
+
+
+@pytest.mark.parametrize("command", ["upgrade --only-check", "config set --only-check"])
+@pytest.mark.parametrize("what", ["version", "configuration"])
+def test_what_is_staged_begins_after_a_command_that_only_checks(command: str, what: str, here: Here) -> None:
+    """A job that comes between an owner's command and its updater does not end the owner's change."""
+    here.begin(what, Phase.STAGED)
+    before = here.files()
+    here.do(command)
+    assert here.files() == before
+
+
+def test_another_commands_settings_that_were_written_meanwhile_stay(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is read when nobody else can change it any more."""
+    monkeypatch.setattr(configuration, "running_node", lambda *_: None)
+
+    @contextmanager
+    def after_another(*arguments: Any, **options: Any) -> Iterator[Path]:
+        here.file.write_text(with_setting(here.file.read_text(), "modules.edgeHub.heartbeat", "30").text)
+        with prepared(*arguments, **options) as scratch:
+            yield scratch
+
+    monkeypatch.setattr(configuration, "prepared", after_another)
+    monkeypatch.setattr(configuration, "_lead_to_program", lambda _: None)
+    assert main(["config", "set", "modules.edged.enable", "false", "--root", str(here.root)]) == ExitCode.OK
+    modules = located(None, here.root).load().config.modules
+    assert (modules.edge_hub.heartbeat, modules.edged.enable) == (30, False)
 
 
 def test_another_users_installation_keeps_nobody_from_changing_their_own_node(
