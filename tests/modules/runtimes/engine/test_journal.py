@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -29,6 +30,15 @@ def _restored(root: Path, boot: str) -> dict[str, bytes]:
     journal.restore((path for path in (root / "containers").iterdir()), "record.json")
     journal.close()
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in (root / "containers").glob("*/*")}
+
+
+def _synced_by(act: Callable[[], None]) -> list[Path]:
+    """Do something; return the files and directories that it has flushed."""
+    synced, sync = list[Path](), os.fsync
+    with pytest.MonkeyPatch.context() as noted:
+        noted.setattr(os, "fsync", lambda of: (synced.append(Path(f"/proc/self/fd/{of}").readlink()), sync(of)))
+        act()
+    return synced
 
 
 def test_files_are_written_again_after_another_boot_only(tmp_path: Path) -> None:
@@ -144,10 +154,7 @@ def test_whichever_call_of_writing_it_anew_fails_later_frames_are_kept(tmp_path:
             except OSError:
                 has_passed = False
         journal.add(_directory(root), {"two": b"2"})
-        synced, sync = list[Path](), os.fsync
-        with pytest.MonkeyPatch.context() as noted:
-            noted.setattr(os, "fsync", lambda of: (synced.append(Path(f"/proc/self/fd/{of}").readlink()), sync(of)))
-            journal.flush()
+        synced = _synced_by(journal.flush)
         journal.close()
         assert has_passed or root in synced
         assert _restored(root, "second") == {"a/one": b"1" * 100, "a/two": b"2"}, at
