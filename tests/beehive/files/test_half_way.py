@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_files_are_closed_after_a_failure_of_any_call(
         return Attempt(run)
 
     assert fail_at_each_call(make) >= calls
+
+
+def test_a_file_is_unchanged_after_a_failure_but_of_the_last_flush(tmp_path: Path) -> None:
+    """Who replaces it goes on with what it had before, in memory too."""
+    for at in range(20):
+        (file := tmp_path / f"file{at}").write_bytes(b"old")
+        with Failing(at).kernel_calls(), suppress(PlannedError):
+            durable.replace_file(file, b"new")
+            break
+        assert file.read_bytes() == b"old" or at == 6, at
+    assert at == 7
 
 
 def test_no_new_file_is_left_after_a_failure(tmp_path: Path) -> None:
