@@ -104,3 +104,13 @@ def test_a_reserve_that_cannot_be_written_takes_no_room(tmp_path: Path, monkeypa
     made.fill()
     assert not made.there
     assert not list(tmp_path.iterdir())
+
+
+def test_a_reserve_is_made_again_after_it_was_given_up(tmp_path: Path) -> None:
+    """It counts once; what an earlier process has left half counts for nothing."""
+    (file := tmp_path / f"database{reserve.SUFFIX}").write_bytes(b"half")
+    made = reserve.Reserve(tmp_path / "database", 4096)
+    for _ in range(2):
+        made.fill()
+        assert (made.there, file.stat().st_size) == (True, 4096)
+        assert [made.release(), made.release(), made.there, file.exists()] == [True, False, False, False]
