@@ -84,9 +84,12 @@ def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
 def test_a_request_may_be_sent_again_with_its_id_after_its_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """As KubeEdge's metaclient does. A deadline that fires while the first ends does not end the second."""
     clock, deadlines = Simulation(0).clock, list[Callable[[], None]]()
-    monkeypatch.setattr(
-        clock, "after", lambda _, fire: (deadlines.append(fire), SimpleNamespace(cancel=lambda: None))[1]
-    )
+
+    def after(_seconds: float, expire: Callable[[], None]) -> SimpleNamespace:
+        deadlines.append(expire)
+        return SimpleNamespace(cancel=lambda: None)
+
+    monkeypatch.setattr(clock, "after", after)
     pending, results = PendingRequests(clock), list[object]()
     done = results.append
     asked = Message.new(clock, source="t", resource="default/pod/a", operation="query")

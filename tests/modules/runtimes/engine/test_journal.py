@@ -35,8 +35,13 @@ def _restored(root: Path, boot: str) -> dict[str, bytes]:
 def _synced_by(act: Callable[[], None]) -> list[Path]:
     """Do something; return the files and directories that it has flushed."""
     synced, sync = list[Path](), os.fsync
+
+    def flush(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
     with pytest.MonkeyPatch.context() as noted:
-        noted.setattr(os, "fsync", lambda of: (synced.append(Path(f"/proc/self/fd/{of}").readlink()), sync(of)))
+        noted.setattr(os, "fsync", flush)
         act()
     return synced
 
