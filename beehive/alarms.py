@@ -86,4 +86,3 @@ class Alarms:
         for _, _, alarm in self._heap:
             alarm.function = None
         self._heap.clear()
-        self._cancelled = 0

@@ -128,7 +128,6 @@ class PendingRequests:
                 return False
             del self._open[key]
             self._closed[key] = later
-            self._closed.move_to_end(key)
             if len(self._closed) > _REMEMBERED:
                 self._closed.popitem(last=False)
         if request.timer is not None:

@@ -8,6 +8,7 @@ second file, fsynced and renamed, and the directory is fsynced.
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 OWNER_ONLY = 0o600
@@ -17,7 +18,7 @@ _NEW = ".new"
 def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     """Replace the file at `path`, or make it; durable when the call returns. The umask does not change `mode`.
 
-    Raises OSError, and then leaves an existing file unchanged.
+    Raises OSError, and then leaves an existing file unchanged, unless the disk fails after its new content was written.
     """
     following = beside(path)
     write_file(following, content, mode)
@@ -96,16 +97,25 @@ def _new_file(path: Path | str, mode: int) -> int:
 
 
 def put_in_place(source: Path, target: Path) -> None:
-    """Rename a file or a directory over `target`, durably. Raises OSError."""
-    source.replace(target)
-    sync_directory(target.parent)
+    """Rename a file or a directory over `target`, durably. Raises OSError, and then has not renamed it, unless the disk
+    fails.
+    """
+    with _opened(target.parent) as directory:
+        source.replace(target)
+        os.fsync(directory)
 
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable. Raises OSError."""
+    with _opened(directory) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -201,12 +201,14 @@ def test_room_that_appears_while_a_command_is_deferred_is_not_missed() -> None:
             super().append(deferred)
 
     taken: list[object] = []
-    inbox = Inbox(Simulation(), capacity=1)
+    simulation = Simulation()
+    inbox = Inbox(simulation, capacity=1)
     inbox._deferred = Emptying()
     inbox.put("first")
     inbox.put_deferred("second", taken.append)
     assert taken == ["first"]
     assert drained(inbox) == ["second"]
+    assert not any(alarm.active for *_, alarm in simulation.clock._alarms._heap), "it is given up by nobody"
 
 
 def test_closing_refuses_deferred_messages(bed: Bed) -> None:

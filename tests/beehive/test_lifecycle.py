@@ -189,8 +189,12 @@ def test_a_slow_start_ends_at_its_deadline(bed: Bed, log: Log) -> None:
     release.set()
 
 
-def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, log: Log) -> None:
-    """`StopError` names it and only it; the others have run their `on_stop`."""
+@pytest.mark.modules_fail
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, log: Log, *, fails: bool) -> None:
+    """`StopError` names it and only it; the others have run their `on_stop`. What it has not handled in the end is a
+    dead letter, also what it has failed at.
+    """
     release = bed.runtime.future()
 
     class Hanging(Noting):
@@ -214,8 +218,8 @@ def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, lo
     assert caught.value.on == "hanging"
     assert bed.clock.monotonic() - begin < 30
     assert log.entries[-2:] == ["stop third", "stop noting"]
-    release.set()
-    bed.until(lambda: hive.dead_letters.counts[DropReason.STOPPED] == 1)
+    release.fail(ValueError("of this test")) if fails else release.set()
+    bed.until(lambda: hive.dead_letters.counts[DropReason.STOPPED] == 1 + fails)
     assert "never handled" not in log.entries
 
 

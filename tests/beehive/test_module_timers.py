@@ -1,9 +1,10 @@
 """Timers whose functions run on a module's thread."""
 
 from collections.abc import Callable
+from unittest.mock import Mock
 
 from beehive.clock import Timer
-from beehive.module_timers import Continuation, ModuleTimer
+from beehive.module_timers import Continuation, ModuleTimer, ModuleTimers
 from beehive.simulation import Simulation
 
 
@@ -26,13 +27,15 @@ class Bed:
 
 
 def test_ticks_do_not_pile_up_in_a_slow_module() -> None:
-    """And go on after it has handled the one that waited."""
+    """They go on after it has handled the one that waited, and when they are cancelled, the clock has none left."""
     ticks: list[str] = []
     bed = Bed(lambda: ticks.append("tick"), once=False)
     for _ in range(2):
         bed.simulation.run_for(10.0)
         bed.handle()
     assert ticks == ["tick", "tick"]
+    assert bed.timer.cancel()
+    assert not any(alarm.active for *_, alarm in bed.simulation.clock._alarms._heap)
 
 
 def test_a_timer_that_has_fired_is_over_for_its_own_function() -> None:
@@ -42,3 +45,16 @@ def test_a_timer_that_has_fired_is_over_for_its_own_function() -> None:
     bed.simulation.run_for(10.0)
     bed.handle()
     assert (seen, bed.timer.active, bed.timer.cancel()) == ([False], False, False)
+
+
+def test_of_many_timers_those_that_are_over_are_forgotten_and_the_others_cancelled_at_the_end() -> None:
+    timers, made = ModuleTimers(), list[ModuleTimer]()
+    for number in range(1000):
+        made.append(ModuleTimer(object(), Mock(), Mock(), once=True))
+        timers.add(made[-1])
+        if number % 10:
+            made[-1].cancel()
+    assert len(timers) < 300
+    assert sum(each.active for each in made) == 100
+    timers.cancel_all()
+    assert (sum(each.active for each in made), len(timers)) == (0, 0)

@@ -2,12 +2,13 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
 
 from beehive import DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
+from beehive.errors import RequestError
 from beehive.requests import PendingRequests
 from beehive.runtime import Future, ThreadFuture
 from beehive.simulation import Simulation
@@ -78,6 +79,31 @@ def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
     assert waiters._finish(one.id, seen_by_both, "first")
     assert not waiters._finish(one.id, seen_by_both, "second")
     assert ends == ["first"]
+
+
+def test_a_request_may_be_sent_again_with_its_id_after_its_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As KubeEdge's metaclient does. A deadline that fires while the first ends does not end the second."""
+    clock, deadlines = Simulation(0).clock, list[Callable[[], None]]()
+
+    def after(_seconds: float, expire: Callable[[], None]) -> SimpleNamespace:
+        deadlines.append(expire)
+        return SimpleNamespace(cancel=lambda: None)
+
+    monkeypatch.setattr(clock, "after", after)
+    pending, results = PendingRequests(clock), list[object]()
+    done = results.append
+    asked = Message.new(clock, source="t", resource="default/pod/a", operation="query")
+    assert pending.register(asked, 5.0, done)
+    assert not pending.register(asked, 5.0, done)
+    assert (len(results), len(deadlines), len(pending)) == (1, 1, 1)
+    answer = asked.reply(clock)
+    pending.answer(answer)
+    assert pending.register(asked, 5.0, done)
+    deadlines[0]()
+    assert results[1:] == [answer]
+    pending.cancel(asked.id, RequestError("ask", "nobody is there"))
+    assert pending.answer(answer) is DropReason.LATE_ANSWER
+    assert (len(results), len(pending)) == (3, 0)
 
 
 def test_an_ended_request_has_no_deadline_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from beehive.errors import UndeliverableError
 from beehive.supervisor import FIRST_DELAY, GOOD_RUN, LONGEST_DELAY
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
+from tests.support.failing import left_by_repeating
 from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.modules_fail
@@ -352,6 +353,32 @@ def test_a_new_life_does_not_inherit_timers_and_answers_of_the_old(log: Log) -> 
     assert set(log.entries) == {"start"}
 
 
+def test_neither_a_failure_nor_a_stop_leaves_a_timer(log: Log) -> None:
+    """Of the module, or for its restart: a node's clock goes on for years."""
+
+    class Ticking(Fragile):
+        def on_start(self) -> None:
+            self.every(3600.0, lambda: None)
+
+    with Harness() as bee:
+        bee.expect_failures()
+        bee.add(Ticking, log)
+        bee.start()
+        numbers = itertools.count()
+
+        def fail() -> None:
+            bee.send("fragile", bee.message("default/secret/s", "insert", f"once {next(numbers)}"))
+
+        def fail_and_start_again() -> None:
+            fail()
+            bee.run_for(2 * LONGEST_DELAY)
+
+        assert not left_by_repeating(fail_and_start_again, bee.clock)
+        fail()
+        bee.hive.stop()
+        assert not any(alarm.active for *_, alarm in bee.clock._alarms._heap)
+
+
 class Batching(Module):
     """Commits in groups."""
 
@@ -399,11 +426,15 @@ def test_a_batch_ends_at_its_limit_and_when_the_inbox_is_empty(log: Log) -> None
 
 
 def test_a_stop_commits_handled_messages(log: Log) -> None:
-    """The stop may come before the inbox was seen empty."""
+    """The stop may come before the inbox was seen empty; what comes behind it is not handled."""
     bee = Harness()
     batching(bee, log, 0, 1)
+    running = bee.hive.slot("batching").running
+    assert running is not None
+    running.ask_to_stop()
+    bee.send("batching", bee.message("default/pod/a", "insert", 2))
     bee.hive.stop()
-    assert log.entries == [(0, 1)]
+    assert (log.entries, len(bee.hive.dead_letters)) == ([(0, 1)], 1)
 
 
 class Hasty(Batching):

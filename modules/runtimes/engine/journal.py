@@ -25,7 +25,7 @@ import msgspec
 
 from beehive.decoding import msgpack_decoder
 from beehive.files.damaged import set_aside_unless_file
-from beehive.files.durable import replace_file, replace_soon, sync_directory
+from beehive.files.durable import beside, replace_soon, sync_directory, write_file
 from beehive.files.reading import read_file
 
 _log = logging.getLogger(__name__)
@@ -206,8 +206,7 @@ class Journal:
             places = [place for files in self._live.values() for place in files.values()]
             content = b"".join(os.pread(self._descriptor, place.length, place.offset) for place in places)
             try:
-                replace_file(self._path, content)
-                descriptor = os.open(self._path, _OPEN, _OWNER_ONLY)
+                descriptor = self._replaced(content)
             except OSError:
                 if not self._limit:
                     raise
@@ -217,8 +216,24 @@ class Journal:
             self._descriptor, self._size, self._live = descriptor, 0, {}
             for frame, place in _frames(content):
                 self._record_place(frame, place.length)
+            self._limit = 0  # until its name is durable
+            sync_directory(self._root)
             self._limit = max(_LARGEST, 2 * self._size)
             return True
+
+    def _replaced(self, content: bytes) -> int:
+        """Replace the file by one with durable content, and return the open one. Raises OSError, and then leaves the
+        earlier one.
+        """
+        following = beside(self._path)
+        write_file(following, content)
+        descriptor = os.open(following, _OPEN, _OWNER_ONLY)
+        try:
+            following.replace(self._path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
 
 def _packed(frame: Frame) -> bytes:

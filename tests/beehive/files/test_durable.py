@@ -48,6 +48,13 @@ def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_file_that_the_kernel_writes_in_parts_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    replace_file(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o644])
 def test_the_umask_does_not_change_the_mode(tmp_path: Path, mode: int) -> None:
     before = os.umask(0o077)

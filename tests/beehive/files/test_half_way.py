@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,17 @@ def test_files_are_closed_after_a_failure_of_any_call(
     assert fail_at_each_call(make) >= calls
 
 
+def test_a_file_is_unchanged_after_a_failure_but_of_the_last_flush(tmp_path: Path) -> None:
+    """Who replaces it goes on with what it had before, in memory too."""
+    for at in range(20):
+        (file := tmp_path / f"file{at}").write_bytes(b"old")
+        with Failing(at).kernel_calls(), suppress(PlannedError):
+            durable.replace_file(file, b"new")
+            break
+        assert file.read_bytes() == b"old" or at == 6, at
+    assert at == 7
+
+
 def test_no_new_file_is_left_after_a_failure(tmp_path: Path) -> None:
     """A later attempt would find it, and a full disk has no room for it."""
     for at in range(1, 4):
@@ -92,3 +104,13 @@ def test_a_reserve_that_cannot_be_written_takes_no_room(tmp_path: Path, monkeypa
     made.fill()
     assert not made.there
     assert not list(tmp_path.iterdir())
+
+
+def test_a_reserve_is_made_again_after_it_was_given_up(tmp_path: Path) -> None:
+    """It counts once; what an earlier process has left half counts for nothing."""
+    (file := tmp_path / f"database{reserve.SUFFIX}").write_bytes(b"half")
+    made = reserve.Reserve(tmp_path / "database", 4096)
+    for _ in range(2):
+        made.fill()
+        assert (made.there, file.stat().st_size) == (True, 4096)
+        assert [made.release(), made.release(), made.there, file.exists()] == [True, False, False, False]

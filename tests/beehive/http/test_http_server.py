@@ -30,6 +30,7 @@ from beehive.sockets.ports import ListenError
 from beehive.sockets.tls import default_client_context
 from beehive.sockets.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
+from tests.support.failing import Failing, census
 from tests.support.patience import PATIENCE
 
 SECONDS = PATIENCE
@@ -127,6 +128,7 @@ def server(followed: Followed) -> Iterator[HttpServer]:
     made = serving(HttpRoute("/follow", followed))
     yield made
     made.stop()
+    assert not made._threads
 
 
 def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
@@ -143,6 +145,21 @@ def raw(server: HttpServer, request: bytes) -> bytes:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def test_a_connection_without_a_thread_is_closed_and_leaves_its_place(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process has as many as it may."""
+    before = census((server._open,))
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            threading.Thread, "start", Failing(0, RuntimeError("can't start new thread")).call(lambda: None)
+        )
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+            assert connection.recv(100) == b""
+    assert not census((server._open,)).more_than(before)
+    assert ask(server, "GET", "/healthz") == (200, "ok")
 
 
 def test_a_known_path_is_answered(server: HttpServer) -> None:

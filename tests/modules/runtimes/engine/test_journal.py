@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -29,6 +30,20 @@ def _restored(root: Path, boot: str) -> dict[str, bytes]:
     journal.restore((path for path in (root / "containers").iterdir()), "record.json")
     journal.close()
     return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in (root / "containers").glob("*/*")}
+
+
+def _synced_by(act: Callable[[], None]) -> list[Path]:
+    """Do something; return the files and directories that it has flushed."""
+    synced, sync = list[Path](), os.fsync
+
+    def flush(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    with pytest.MonkeyPatch.context() as noted:
+        noted.setattr(os, "fsync", flush)
+        act()
+    return synced
 
 
 def test_files_are_written_again_after_another_boot_only(tmp_path: Path) -> None:
@@ -127,6 +142,31 @@ def test_after_a_failed_flush_all_is_written_anew(tmp_path: Path, monkeypatch: p
     assert (tmp_path / NAME).stat().st_ino != before
     journal.close()
     assert _restored(tmp_path, "second") == {"a/one": b"1"}
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_whichever_call_of_writing_it_anew_fails_later_frames_are_kept(tmp_path: Path, *, is_large: bool) -> None:
+    """In the file that has the name by then; and a flush that passes has made that name durable."""
+    for at in range(20):
+        (root := tmp_path / str(at)).mkdir()
+        journal, failing = Journal(root, "first"), Failing(at)
+        journal.add(_directory(root), {"one": b"1" * 100})
+        journal._limit = journal._size - 1 if is_large else 0
+        has_passed = True
+        with failing.kernel_calls():
+            try:
+                journal.flush()
+            except OSError:
+                has_passed = False
+        journal.add(_directory(root), {"two": b"2"})
+        synced = _synced_by(journal.flush)
+        journal.close()
+        assert has_passed or root in synced
+        assert _restored(root, "second") == {"a/one": b"1" * 100, "a/two": b"2"}, at
+        if not failing.has_failed:
+            assert at >= 6
+            return
+    raise AssertionError("it has more calls")
 
 
 def test_it_keeps_no_more_than_twice_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
