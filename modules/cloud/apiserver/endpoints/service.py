@@ -41,6 +41,7 @@ from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
+from modules.cloud.apiserver.fields.bodies import check_custom_type
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -328,7 +329,11 @@ class ApiService:
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))
-        result = self._caller.call(call_of_request(request, target, "" if target.subresource else resource.kind))
+        call = call_of_request(request, target, "" if target.subresource else resource.kind)
+        if resource.is_custom and call.verb in ("create", "update") and target.subresource != SCALE:
+            validation = str(call.options.get("fieldValidation") or "")
+            check_custom_type(resource.kind, resource.group_version, call.body, validation)
+        result = self._caller.call(call)
         if result.refusal is not None:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
