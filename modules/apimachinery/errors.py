@@ -76,6 +76,15 @@ def not_found(resource: Resource, name: str) -> ApiStatusError:
     )
 
 
+def too_large_version(version: int, present: int) -> ApiStatusError:
+    """Return the error for a state of the objects that is still to come."""
+    details = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+    return ApiStatusError(504, f"Timeout: Too large resource version: {version}, current: {present}", details)
+
+
 def no_such_path() -> ApiStatusError:
     """Return the error for an unknown path."""
     return ApiStatusError(404, "the server could not find the requested resource")

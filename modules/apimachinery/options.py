@@ -1,5 +1,6 @@
 """Options of get, list and watch."""
 
+import re
 from enum import Enum
 from typing import Final
 
@@ -19,6 +20,8 @@ WATCH_SECONDS: Final = 3600
 _JSON: Final = ("application/json", "application/*", "*/*", "")
 _OFFERED: Final = "application/json, application/yaml"
 _NOT_OLDER: Final = "NotOlderThan"
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?")
+"""A weight in an Accept header (RFC 9110, 12.4.2)."""
 _INCLUDED: Final = ("Metadata", "Object", "None")
 
 
@@ -133,7 +136,7 @@ def check_initial_events(request: Request) -> None:
 
 
 def form_of(accept: str, *, has_tables: bool = True) -> Form:
-    """Return the first known form in an Accept header.
+    """Return the known form that an Accept header prefers.
 
     Args:
         accept: the header.
@@ -143,7 +146,9 @@ def form_of(accept: str, *, has_tables: bool = True) -> Form:
         ApiStatusError: 406; the header accepts no JSON, only protobuf for instance.
     """
     is_offered = False
-    for each in accept.split(","):
+    given = accept.split(",")
+    has_ranks = len(given) > 1 and ("q=" in accept or "*" in accept)
+    for each in sorted(given, key=_rank) if has_ranks else given:
         media, *parameters = (part.strip() for part in each.split(";"))
         form = _FORMS.get(next((text[3:] for text in parameters if text.startswith("as=")), ""))
         is_offered = is_offered or media in _JSON
@@ -152,6 +157,14 @@ def form_of(accept: str, *, has_tables: bool = True) -> Form:
     if is_offered:
         raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")
     raise ApiStatusError(406, f"406: Not Acceptable\n\nAvailable representations: {_OFFERED}")
+
+
+def _rank(accepted: str) -> tuple[float, bool, bool]:
+    """Return the place of a media type among others: by its weight, and those without wildcards first (goautoneg)."""
+    media, *parameters = (part.strip() for part in accepted.split(";"))
+    kind, _, inner = media.partition("/")
+    weight = next((text[2:] for text in parameters if text.startswith("q=")), "1")
+    return -float(weight) if _WEIGHT.fullmatch(weight) else 0.0, kind == "*", inner == "*"
 
 
 def check_plain(accept: str) -> None:

@@ -12,6 +12,9 @@ from modules.apimachinery.validation.rules import Fields, at_least, needed, or_z
 
 _PEM: Final = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n.*?-----END \1-----", re.DOTALL)
 _REQUEST: Final = b"CERTIFICATE REQUEST"
+_CERTIFICATE: Final = b"CERTIFICATE"
+_HIDDEN: Final = "<certificate data>"
+"""Stands for a certificate in a refusal."""
 _USAGES: Final = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
     "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
@@ -32,6 +35,17 @@ def _pem(value: str, path: str, found: Causes) -> None:
         first = None
     if first is None or first[1] != _REQUEST:
         found.append(invalid(path, value, "PEM block type must be CERTIFICATE REQUEST"))
+
+
+def issued_certificate(value: str, path: str, found: Causes) -> None:
+    """Check that a certificate is in PEM, and nothing else with it; its content is its signer's."""
+    blocks = [block[1] for block in _PEM.finditer(b64decode(value))]
+    others = [block for block in blocks if block != _CERTIFICATE]
+    if others:
+        name = others[0].decode("utf-8", "replace")[:_LONGEST_DOMAIN]
+        found.append(invalid(path, _HIDDEN, f'only CERTIFICATE PEM blocks are allowed, found "{name}"'))
+    elif not blocks:
+        found.append(invalid(path, _HIDDEN, "must contain at least one CERTIFICATE PEM block"))
 
 
 def _usages(value: Sequence[str], path: str, found: Causes) -> None:

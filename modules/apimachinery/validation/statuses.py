@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import flow_control, networking
-from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, unsupported
+from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, unsupported
+from modules.apimachinery.validation.certificates import issued_certificate
 from modules.apimachinery.validation.pods import annotation_updates
 from modules.apimachinery.validation.rules import non_negative
 
@@ -70,7 +71,11 @@ def certificate_approval(new: JsonObject, live: JsonObject, found: Causes) -> No
     for kind in (APPROVED, DENIED, FAILED):
         if len(_conditions(new, kind)) < len(_conditions(live, kind)):
             found.append(forbidden(where, f'updates may not remove a condition of type "{kind}"'))
+    seen = set[str]()
     for index, each in enumerate(_status(new).get("conditions") or ()):
+        if (kind := str(each.get("type") or "")) in seen:
+            found.append(duplicate(f"{where}[{index}].type", kind))
+        seen.add(kind)
         if not each.get("status"):
             found.append(required(f"{where}[{index}].status"))
         elif each.get("type") in (APPROVED, DENIED, FAILED) and each.get("status") != "True":
@@ -81,6 +86,8 @@ def certificate_approval(new: JsonObject, live: JsonObject, found: Causes) -> No
 
 def _certificate(new: JsonObject, live: JsonObject, found: Causes) -> None:
     certificate_approval(new, live, found)
+    if (given := _status(new).get("certificate")) and given != _status(live).get("certificate"):
+        issued_certificate(given, "status.certificate", found)
     for kind in (APPROVED, DENIED):
         before, after = _conditions(live, kind), _conditions(new, kind)
         if len(after) > len(before):
@@ -90,6 +97,14 @@ def _certificate(new: JsonObject, live: JsonObject, found: Causes) -> None:
     issued = _status(live).get("certificate")
     if issued and _status(new).get("certificate") != issued:
         found.append(forbidden("status.certificate", "updates may not modify existing certificate content"))
+
+
+def _namespace(new: JsonObject, _live: JsonObject, found: Causes) -> None:
+    phase = _status(new).get("phase") or "Active"
+    is_ending = bool(new["metadata"].get("deletionTimestamp"))
+    wanted, when = ("Terminating", "not empty") if is_ending else ("Active", "empty")
+    if phase != wanted:
+        found.append(invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}"))
 
 
 _OF_REPLICAS: Final = ("replicas", "readyReplicas", "availableReplicas")
@@ -117,6 +132,7 @@ STATUS_RULES: Final[dict[str, StatusRule]] = {
     ),
     "PodDisruptionBudget": _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")),
     "Job": _job,
+    "Namespace": _namespace,
     "CertificateSigningRequest": _certificate,
     "Ingress": networking.ingress_status,
     **dict.fromkeys(("FlowSchema", "PriorityLevelConfiguration"), flow_control.conditions),

@@ -182,7 +182,21 @@ claim_spec = Fields(
     _same_sources,
     _storage,
 )
-_CLAIM_TEMPLATE: Final = Fields({"metadata": Fields({"labels": labels}), "spec": or_zero(claim_spec, {})})
+_OF_CLAIMS: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+"""The metadata that the claim of an ephemeral volume gets from elsewhere."""
+
+
+def _template_metadata(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    for name in filter(value.get, _OF_CLAIMS):
+        found.append(forbidden(f"{path}.{name}", "cannot be set"))
+
+
+_CLAIM_TEMPLATE: Final = Fields(
+    {"metadata": Fields({"labels": labels}, _template_metadata), "spec": or_zero(claim_spec, {})}
+)
 
 _PARTITION: Final = between(0, 255, "must be between 1 and 255, inclusive")
 _LUN: Final = between(0, 255)

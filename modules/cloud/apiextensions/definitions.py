@@ -226,9 +226,11 @@ def _label_faults(word: Any, path: str, *, is_needed: bool, before: str = "") ->
 
 def _version_faults(version: Any, path: str, *, takes_validations: bool) -> Iterator[Cause]:
     yield from _label_faults(version.get("name"), f"{path}.name", is_needed=True)
-    if version.get("deprecationWarning") is not None and not version.get("deprecated"):
-        why = "can only be set for deprecated versions"
-        yield invalid(f"{path}.deprecationWarning", version["deprecationWarning"], why)
+    warning = version.get("deprecationWarning")
+    if warning is not None and not version.get("deprecated"):
+        yield invalid(f"{path}.deprecationWarning", warning, "can only be set for deprecated versions")
+    elif warning == "":
+        yield invalid(f"{path}.deprecationWarning", warning, "must not be an empty string")
     for flag in ("served", "storage"):
         if not isinstance(version.get(flag), bool):
             yield required(f"{path}.{flag}")

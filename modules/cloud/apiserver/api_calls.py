@@ -7,6 +7,7 @@ import msgspec
 
 from modules.apimachinery.api_errors import ApiError, InvalidError, MethodNotAllowedError
 from modules.apimachinery.application import KnownSince, incomplete
+from modules.apimachinery.computed import computed
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import check_update, to_events
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, version_of
@@ -18,6 +19,7 @@ from modules.cloud.apiserver.created_subresources import CREATED
 from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager
+from modules.cloud.apiserver.fields.bodies import read_body
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.verbs.advice import object_advice
 from modules.cloud.apiserver.verbs.creation import create
@@ -25,6 +27,7 @@ from modules.cloud.apiserver.verbs.deletion import collection_to_delete, delete,
 from modules.cloud.apiserver.verbs.patching import UntypedPatchError, apply, patch, with_ephemeral_containers
 from modules.cloud.apiserver.verbs.requests import (
     WITH_OBJECT,
+    check_namespace,
     is_event,
     is_of,
     kind_of,
@@ -158,7 +161,10 @@ def _carry_out(cluster: Cluster, request: ApiCall, part: Sequence[JsonObject] | 
     kind = kind_of(cluster.storage.kinds, request)
     creates = CREATED.get((request.api_version, request.plural, request.subresource))
     if creates is not None and request.verb == "create" and request.name and not request.node:
-        return ApiResult(creates(cluster, request.namespace, request.name, object_of(request)), created=True)
+        of_body, make = creates
+        body = computed(read_body, of_body, request.body)
+        check_namespace(body, request)
+        return ApiResult(make(cluster, request.namespace, request.name, body), created=True)
     is_closed = bool(request.node) and request.subresource in (_EPHEMERAL, _APPROVAL)
     if is_closed or request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
         raise _no_subresource(request)

@@ -8,7 +8,7 @@ import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.continue_tokens import read_continue, write_continue
-from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.errors import ApiStatusError, too_large_version
 from modules.apimachinery.go_json import uint64_error
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.selectors import Selector, parse_selector
@@ -115,11 +115,7 @@ def exact_version(options: JsonObject, present: int) -> int:
     if version and options.get("continue"):
         raise BadRequestError("specifying resource version is not allowed when using continue")
     if version > present:
-        details = {
-            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-            "retryAfterSeconds": 1,
-        }
-        raise ApiStatusError(504, f"Timeout: Too large resource version: {version}, current: {present}", details)
+        raise too_large_version(version, present)
     return version if match == _EXACT or (not match and options.get("limit")) else 0
 
 

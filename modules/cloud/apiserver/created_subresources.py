@@ -9,6 +9,7 @@ from modules.apimachinery.validation.causes import shown
 from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
+from modules.cloud.apiserver.fields.bodies import BINDING, EVICTION, TOKEN_REQUEST
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
 from modules.cloud.apiserver.write_options import propagation_policy
 from modules.cloud.storage.object_storage import check_version
@@ -34,11 +35,11 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
         BadRequestError, InvalidError: the Binding names no node, or another pod.
     """
     uid = _uid_for(name, binding, "Binding")
-    target = binding.get("target")
-    if not isinstance(target, dict) or target.get("kind") not in (None, "", "Node"):
+    target = binding.get("target") or {}
+    if target.get("kind") not in (None, "", "Node"):
         raise BadRequestError("a Binding with a target of the kind Node is wanted")
-    node = target.get("name")
-    if not isinstance(node, str) or not node:
+    node = target.get("name") or ""
+    if not node:
         raise InvalidError("Binding", name, "target.name", "Required value")
     for fault in faults_of_subdomain(node):
         raise InvalidError("Binding", name, "target.name", f"Invalid value: {shown(node)}: {fault}")
@@ -60,8 +61,7 @@ def _uid_for(name: str, request: JsonObject, kind: str) -> str:
     Raises:
         BadRequestError: it is for a pod of another name.
     """
-    metadata = request.get("metadata")
-    named = metadata if isinstance(metadata, dict) else {}
+    named = request.get("metadata") or {}
     if named.get("name") != name:
         raise BadRequestError(f"name in URL does not match name in {kind} object")
     return str(named.get("uid") or "")
@@ -74,16 +74,13 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     Raises:
         NotFoundError: there is no such pod.
         ConflictError: the pod has another uid or resourceVersion than the options name.
-        BadRequestError: the options cannot be read, or it is for another pod.
+        BadRequestError: it is for another pod.
         TooManyRequestsError, ForbiddenError, InternalError: its budget does not allow it; see `charged_budget`.
     """
     _uid_for(name, eviction, "Eviction")
     options = eviction.get("deleteOptions") or {}
-    grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
-    if grace is not None and type(grace) is not int:
-        raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
-    given, policy = options.get("preconditions"), propagation_policy(options)
-    preconditions = given if isinstance(given, dict) else {}
+    grace, policy = options.get("gracePeriodSeconds"), propagation_policy(options)
+    preconditions = options.get("preconditions") or {}
     uid, version = (str(preconditions.get(field) or "") for field in ("uid", "resourceVersion"))
     key = key_for(_POD, namespace, name)
     pod, now = cluster.storage.get(key, uid), format_rfc3339(cluster.clock.now())
@@ -123,8 +120,8 @@ def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObje
 
 
 CREATED: Final = {
-    ("v1", "pods", "binding"): bind_pod,
-    ("v1", "pods", "eviction"): evict_pod,
-    ("v1", "serviceaccounts", "token"): request_token,
+    ("v1", "pods", "binding"): (BINDING, bind_pod),
+    ("v1", "pods", "eviction"): (EVICTION, evict_pod),
+    ("v1", "serviceaccounts", "token"): (TOKEN_REQUEST, request_token),
 }
-"""The subresources that are created; nodes have no right to them here."""
+"""The subresources that are created, with the kinds of their bodies; nodes have no right to them here."""

@@ -1,9 +1,8 @@
 """The subresource `scale` of workloads: the number of replicas, as an object of the kind Scale (autoscaling/v1)."""
 
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from modules.apimachinery.api_errors import BadRequestError, InternalError, InvalidError, MethodNotAllowedError
+from modules.apimachinery.api_errors import InternalError, InvalidError, MethodNotAllowedError
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.apimachinery.printing.workloads import selector_text
@@ -11,6 +10,10 @@ from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.workload_selectors import selector_of
 from modules.cloud.apiextensions.scale import ScalePaths, value_at, with_value
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.fields.bodies import SCALE, read_body
+from modules.cloud.apiserver.fields.types import DecodingError
+from modules.cloud.apiserver.verbs.patching import check_identity, shown_patch
+from modules.cloud.apiserver.verbs.requests import named, object_of
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _OF_WORKLOADS: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"))
@@ -26,29 +29,34 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
         InvalidError: the number of replicas is negative, or none.
         BadRequestError, MethodNotAllowedError: the request has another form or verb.
     """
+    asked = named(object_of(request, SCALE.name), SCALE, request) if request.verb == "update" else None
     live = cluster.storage.get(key) if request.verb == "get" else cluster.to_change(key)
     custom = cluster.storage.kinds.custom().get((request.api_version, request.plural))
     paths = _OF_WORKLOADS if custom is None or custom.scale is None else custom.scale
-    scale_of = partial(_scale_of, paths)
-    match request.verb:
-        case "get":
-            return scale_of(live)
-        case "update":
-            wanted = request.body
-        case "patch" if request.patch_type in (MERGE, STRATEGIC) and isinstance(request.body, dict):
-            wanted = merge_json(scale_of(live), request.body)
-        case "patch" if request.patch_type == JSON_PATCH:
-            wanted = apply_json_patch(scale_of(live), request.body)
-        case _:
-            raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served for a scale")
-    asked = {"resourceVersion": _version(wanted) or version_of(live), "uid": uid_of(wanted) or uid_of(live)}
-    metadata = {**live["metadata"], **asked}
-    if (name := wanted["metadata"].get("name")) != key.name:
-        raise BadRequestError(
-            f"the name of the object ({str(name)[:253]}) does not match the name on the URL ({key.name})"
-        )
-    scaled = with_value({**live, "metadata": metadata}, paths.replicas, _replicas(wanted, key))
-    return scale_of(cluster.update(scaled))
+    if request.verb == "get":
+        return _scale_of(paths, live)
+    wanted = asked or _patched(request, _scale_of(paths, live))
+    versions = {"resourceVersion": version_of(wanted) or version_of(live), "uid": uid_of(wanted) or uid_of(live)}
+    of_scale = {**live, "metadata": {**live["metadata"], **versions}}
+    return _scale_of(paths, cluster.update(with_value(of_scale, paths.replicas, _replicas(wanted, key))))
+
+
+def _patched(request: ApiCall, scale: JsonObject) -> JsonObject:
+    """Return what a patch makes of a Scale."""
+    body = request.body
+    if request.verb == "patch" and request.patch_type in (MERGE, STRATEGIC) and isinstance(body, dict):
+        merged = merge_json(scale, body)
+    elif request.verb == "patch" and request.patch_type == JSON_PATCH:
+        merged = apply_json_patch(scale, body)
+    else:
+        raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served for a scale")
+    try:
+        found = read_body(SCALE, merged)
+    except DecodingError as error:
+        why = error.converted if request.patch_type == STRATEGIC else error.why
+        raise InvalidError("", "", "patch", f"Invalid value: {shown_patch(request)}: {why}") from error
+    check_identity(request, scale, found)
+    return found
 
 
 def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
@@ -77,16 +85,9 @@ def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
     }
 
 
-def _version(scale: Any) -> str:
-    if not isinstance(scale, dict) or not isinstance(scale.get("metadata"), dict):
-        raise BadRequestError("a Scale of autoscaling/v1 is wanted")
-    return version_of(scale)
-
-
 def _replicas(scale: JsonObject, key: ObjectKey) -> int:
-    spec = scale.get("spec")
-    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else 0
-    if type(replicas) is not int or replicas < 0:
-        why = f"Invalid value: {str(replicas)[:40]}: must be greater than or equal to 0"
+    replicas: int = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas < 0:
+        why = f"Invalid value: {replicas}: must be greater than or equal to 0"
         raise InvalidError("Scale", key.name, "spec.replicas", why, "autoscaling")
     return replicas

@@ -47,7 +47,7 @@ def access_review(
     """
     is_local = parts != _ACCESS
     kind = "LocalSubjectAccessReview" if is_local else "SubjectAccessReview"
-    spec = _spec_of(body, kind)
+    spec = spec_of(body, kind)
     _check(kind, spec, parts[4] if is_local else "")
     listed = spec.get("groups") or []
     groups = tuple(map(str, listed if isinstance(listed, list) else ()))
@@ -71,7 +71,7 @@ def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
     Raises:
         BadRequestError: it has no token, or malformed audiences.
     """
-    spec = _spec_of(body, "TokenReview")
+    spec = spec_of(body, "TokenReview")
     token = spec.get("token")
     if not isinstance(token, str) or not token:
         raise BadRequestError("token is required for TokenReview in authentication")
@@ -87,8 +87,13 @@ def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
     return {**review, "spec": {name: value for name, value in spec.items() if name != "token"}, "status": status}
 
 
-def _spec_of(body: Any, kind: str) -> JsonObject:
-    spec = body.get("spec") if isinstance(body, dict) else None
+def spec_of(body: Any, kind: str) -> JsonObject:
+    """Return the spec of a review, which may be missing.
+
+    Raises:
+        BadRequestError: it is no object.
+    """
+    spec = (body.get("spec") or {}) if isinstance(body, dict) else None
     if not isinstance(spec, dict):
         raise BadRequestError(f"a {kind} with a spec is wanted")
     return spec

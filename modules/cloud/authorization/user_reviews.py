@@ -10,7 +10,7 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.authentication.users import User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision, rules_status
-from modules.cloud.authorization.subject_reviews import check_attributes
+from modules.cloud.authorization.subject_reviews import check_attributes, spec_of
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _SELF: Final = ("apis", _AUTHENTICATION, "v1", "selfsubjectreviews")
@@ -38,9 +38,7 @@ def review(user: User, parts: tuple[str, ...], body: Any, index: RbacIndex) -> R
     if user.node and not user.is_administrator:
         raise ApiStatusError(403, "the rights of a node are not listed: the node authorizer decides on each request")
     kind = "SelfSubjectRulesReview" if parts == _RULES else "SelfSubjectAccessReview"
-    spec = body.get("spec") if isinstance(body, dict) else None
-    if not isinstance(spec, dict):
-        raise BadRequestError(f"a {kind} with a spec is wanted")
+    spec = spec_of(body, kind)
     if parts == _RULES:
         if not spec.get("namespace"):
             raise BadRequestError("no namespace on request")

@@ -1,5 +1,6 @@
 """Objects that the tests of edgecontroller begin with."""
 
+from base64 import b64encode
 from typing import Any
 
 from modules.apimachinery.kinds import ObjectKey
@@ -9,6 +10,8 @@ from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 
+CERTIFICATE = b64encode(b"-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n").decode()
+"""What a signer answers to a certificate request; its content does not matter."""
 SIGNING_REQUEST = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"
 """What a certificate request asks for, as an API server wants it: base64 of PEM."""
 

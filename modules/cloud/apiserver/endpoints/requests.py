@@ -16,13 +16,17 @@ from modules.apimachinery.api_errors import (
 from modules.apimachinery.application import Target
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
+from modules.apimachinery.kinds import Kind
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
 from modules.apimachinery.options import check_initial_events
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.served_resources import REVIEWS
 from modules.apimachinery.validation.invalid_fields import MOST
 from modules.apimachinery.yaml_reader import RepeatedKey, YamlError, has_more_values
+from modules.cloud.apiserver.fields.bodies import DELETE_OPTIONS, LONGEST_SHOWN, TOKEN_REQUEST, read_body
+from modules.cloud.apiserver.fields.types import decoded as typed
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
@@ -72,6 +76,11 @@ REVIEW_BYTES: Final = 64 * 1024
 REVIEW_VALUES: Final = 2_000
 """Maximum of the values in it. A review has about ten, and the groups of a user."""
 _REVIEWED: Final = (_JSON, PROTOBUF, "")
+_REVIEWS: Final = {
+    **{one.plural: Kind(one.kind, one.group_version, one.plural) for one in REVIEWS},
+    "token": TOKEN_REQUEST,
+}
+"""The kinds of reviews by the last part of their paths; what a node asks a token for is read like one."""
 _LARGE_PROTOBUF: Final = 4096
 """Bytes of protobuf that take as long to read as `LARGE` bytes of JSON."""
 
@@ -157,7 +166,7 @@ def review_of(request: Request) -> Any:
         InvalidFieldsError: its CreateOptions have a value that no API server takes.
         UnsupportedMediaTypeError: it is neither in JSON nor in protobuf.
         TooLargeError: it exceeds the limits of a review.
-        BadRequestError: it cannot be read.
+        BadRequestError: it cannot be read, or is no such review.
     """
     body, media = request.body, _media_of(request)
     check_options(ApiCall(verb="create", api_version="", plural="", options=_options(request, _OF_WRITES)))
@@ -165,7 +174,7 @@ def review_of(request: Request) -> Any:
         raise _unknown_media("create", _REVIEWED)
     if len(body) > REVIEW_BYTES:
         raise TooLargeError(f"a review has at most {REVIEW_BYTES} bytes")
-    return decoded(body, media, most=REVIEW_VALUES)
+    return read_body(_REVIEWS[request.parts[-1]], decoded(body, media, most=REVIEW_VALUES))
 
 
 def has_large_body(request: Request) -> bool:
@@ -323,5 +332,9 @@ def _options_of_deletion(request: Request, verb: str, media: str) -> dict[str, A
     written = decoded(body, media)
     if not isinstance(written, dict):
         raise BadRequestError("DeleteOptions: an object is wanted")
-    options |= {name: written[name] for name in _OF_DELETIONS if written.get(name) is not None and name != "dryRun"}
+    if (kind := written.get("kind") or DELETE_OPTIONS.name) != DELETE_OPTIONS.name:
+        version = written.get("apiVersion") or DELETE_OPTIONS.api_version
+        raise BadRequestError(f'no kind "{kind}" is registered for version "{version}"'[:LONGEST_SHOWN])
+    written = typed(DELETE_OPTIONS, written)
+    options |= {name: written[name] for name in _OF_DELETIONS if name in written and name != "dryRun"}
     return {**options, "dryRun": written["dryRun"]} if written.get("dryRun") else options

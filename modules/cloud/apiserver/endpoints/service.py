@@ -13,10 +13,11 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, json, text
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
-from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.api_errors import ApiError, BadRequestError
 from modules.apimachinery.application import Target
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, unread
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, too_large_version, unread
+from modules.apimachinery.go_json import uint64_error
 from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
@@ -33,7 +34,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
 from modules.cloud.apiserver.endpoints.pod_streams import PROXY, STREAMS, is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, number, review_of
+from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, review_of
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -41,6 +42,7 @@ from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
+from modules.cloud.apiserver.fields.bodies import check_custom_type
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -328,7 +330,11 @@ class ApiService:
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))
-        result = self._caller.call(call_of_request(request, target, "" if target.subresource else resource.kind))
+        call = call_of_request(request, target, "" if target.subresource else resource.kind)
+        if resource.is_custom and call.verb in ("create", "update") and target.subresource != SCALE:
+            validation = str(call.options.get("fieldValidation") or "")
+            check_custom_type(resource.kind, resource.group_version, call.body, validation)
+        result = self._caller.call(call)
         if result.refusal is not None:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
@@ -340,7 +346,7 @@ class ApiService:
         return _response(status, obj, result.warnings)
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
-        version = number(request, "resourceVersion") if request.first("resourceVersion") else 0
+        version = _version(request)
         kind = resource.key_kind
         subscription = self._subscriptions.subscribe(kind, of_client=True)
         try:
@@ -348,6 +354,8 @@ class ApiService:
             start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))
             if version == 0 and options.initial_events is False:
                 start = msgspec.structs.replace(start, changes=[])
+            elif version == 0:
+                options = msgspec.structs.replace(options, initial_events=True)
         except BaseException:
             self._subscriptions.unsubscribe(subscription)
             raise
@@ -356,6 +364,9 @@ class ApiService:
             if start.refusal["code"] != HTTPStatus.GONE:
                 raise CloudRefusalError(start.refusal)
             return failed_watch({"kind": _STATUS, "apiVersion": "v1", **start.refusal})
+        if from_present and version > start.version:
+            self._subscriptions.unsubscribe(subscription)
+            return failed_watch(too_large_version(version, start.version).status())
         watch = ObjectWatch(resource, target.namespace, options, self._clock, self._turn)
         return Stream(
             "application/json",
@@ -363,6 +374,18 @@ class ApiService:
             lambda: self._subscriptions.unsubscribe(subscription),
             lambda woken: watch.steps(start, subscription, woken),
         )
+
+
+def _version(request: Request) -> int:
+    """Return the resourceVersion of a watch; 0 for none.
+
+    Raises:
+        BadRequestError: it is none.
+    """
+    text = request.first("resourceVersion")
+    if text and (why := uint64_error(text)):
+        raise BadRequestError(f'resourceVersion: Invalid value: "{text[:40]}": {why}')
+    return int(text or 0)
 
 
 def _is_long_running(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Generates `fields.json`: the fields of the served kinds, their types, and how each is merged.
+"""Generates `fields.json`: the fields of the kinds in requests, their types, and how each is merged.
 
 `python -m modules.cloud.apiserver.fields.generate` writes the file from two PyPI packages of Kubernetes 1.32: the types
 from the models of `kubernetes`, which lack the tags of merges, and those (`x-kubernetes-list-type`,
@@ -28,6 +28,20 @@ _ROOTS = {
     "ResourceSlice": "V1beta1ResourceSlice",
     "DeviceClass": "V1beta1DeviceClass",
 }
+_OF_REQUESTS: Final = {
+    "Binding": "V1Binding",
+    "DeleteOptions": "V1DeleteOptions",
+    "Eviction": "V1Eviction",
+    "LocalSubjectAccessReview": "V1LocalSubjectAccessReview",
+    "Scale": "V1Scale",
+    "SelfSubjectAccessReview": "V1SelfSubjectAccessReview",
+    "SelfSubjectReview": "V1SelfSubjectReview",
+    "SelfSubjectRulesReview": "V1SelfSubjectRulesReview",
+    "SubjectAccessReview": "V1SubjectAccessReview",
+    "TokenRequest": "AuthenticationV1TokenRequest",
+    "TokenReview": "V1TokenReview",
+}
+"""The kinds of bodies that are not stored."""
 _LATER = {
     "V1Container": {"restartPolicyRules": "[V1ContainerRestartRule"},
     "V1ContainerRestartRule": {"action": "str", "exitCodes": "V1ContainerRestartRuleOnExitCodes"},
@@ -48,7 +62,7 @@ def text() -> str:
     """Return the whole file."""
     models = importlib.import_module("kubernetes.client.models")
     schemas = read_json((resources.files("kubernetes_validate") / _DEFINITIONS).read_bytes())
-    kinds = {kind.name: _ROOTS.get(kind.name, f"V1{kind.name}") for kind in KINDS}
+    kinds = {kind.name: _ROOTS.get(kind.name, f"V1{kind.name}") for kind in KINDS} | _OF_REQUESTS
     types = _types(models, [*kinds.values()])
     defined = _defined(types, schemas["$defs"])
     merges = {name: found for name, of in sorted(defined.items()) if (found := _merges(of))}

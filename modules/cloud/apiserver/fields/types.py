@@ -5,6 +5,8 @@ from functools import cache, lru_cache
 from operator import is_
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.go_values import base64_error, time_error
@@ -26,8 +28,9 @@ _MICRO_TIMES: Final = frozenset((
 _NUMBERS_OR_TEXTS: Final = frozenset(("port", "targetPort", "maxSurge", "maxUnavailable", "minAvailable"))
 _INT64: Final = frozenset((
     "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation", "gid",
-    "observedGeneration", "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds", "sizeBytes",
-    "startingDeadlineSeconds", "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
+    "gracePeriodSeconds", "observedGeneration", "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds",
+    "sizeBytes", "startingDeadlineSeconds", "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds",
+    "uid",
 ))  # fmt: skip
 _TEXT: Final = "string"
 _QUANTITY: Final = "resource.Quantity"
@@ -56,13 +59,11 @@ _GO: Final[dict[type[Any], str]] = {
 _CONVERTIBLE: Final = {"int64": (_TEXT, "int32", "int64"), "float64": ("int32", "int64")}
 """The types that Go can convert a number to, though the value does not fit."""
 _QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_VERSION: Final = re.compile(r"^(?:Core)?V\d+(?:alpha\d+|beta\d+)?")
+_VERSION: Final = re.compile(r"^(?:Core|Authentication)?V\d+(?:alpha\d+|beta\d+)?")
 _LONGEST: Final = 40
 _METADATA: Final = "V1ObjectMeta"
-_MANAGED: Final = "managedFields"
-"""Kept in a form of the API server's own."""
-_REVISION_DATA: Final = "V1ControllerRevision.data"
-"""Stays as it is: kube-controller-manager compares it byte by byte."""
+_AS_GIVEN: Final = frozenset(("V1ControllerRevision.data", "V1ManagedFieldsEntry.fieldsV1"))
+"""Stay as they are: the first is compared byte by byte by kube-controller-manager."""
 _WIDTHS: Final = {"int32": 31, "int64": 63}
 
 
@@ -235,6 +236,8 @@ class _Decoder:
 
     def _list(self, of: str, value: Any, path: str, owner: str) -> Any:
         if not isinstance(value, list):
+            if isinstance(value, msgspec.Raw):  # the managers of a stored object
+                return value
             return self._refuse(value, owner, path, f"[]{_go_name(of)}")
         read = self.struct if of in self._types else self._value
         found = [self._zero(of) if each is None else read(of, each, path, owner) for each in value]
@@ -321,8 +324,6 @@ def _has_quantities(of: str, above: tuple[str, ...] = ()) -> bool:
 
 
 def _go_type(owner: str, field: str, kind: str) -> str:
-    if field == _MANAGED:
-        return _ANY
     marks = kind[: len(kind) - len(kind.lstrip("[{"))]
     plain, place = kind[len(marks) :], f"{owner}.{field}"
     found = _PLAIN.get(plain, plain)
@@ -330,7 +331,7 @@ def _go_type(owner: str, field: str, kind: str) -> str:
         found = _BASE64
     elif place in _MICRO_TIMES:
         found = _MICRO_TIME
-    elif place == _REVISION_DATA:
+    elif place in _AS_GIVEN:
         found = _RAW
     elif plain == "str" and field in _QUANTITIES:
         found = _QUANTITY

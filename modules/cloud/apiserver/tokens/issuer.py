@@ -11,6 +11,7 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types import BoundObjectReference, TokenRequest
+from modules.apimachinery.validation.causes import shown
 from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, BoundReference, subject
 from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE, KeyStore, current_signer, public_keys
 from modules.cloud.apiserver.tokens.verification import RefusesTokens, refuses_none, review_token
@@ -97,9 +98,9 @@ class TokenIssuer:
         """
         now, asked = clock.now(), convert(request, TokenRequest, "TokenRequest")
         _check_names(namespace, name, asked)
+        account = _reference(objects.get(key_for(_ACCOUNT, namespace, name)))
         seconds = _checked_seconds(asked.spec.expiration_seconds)
         audiences = asked.spec.audiences or self._settings.api_audiences
-        account = _reference(objects.get(key_for(_ACCOUNT, namespace, name)))
         bound = BoundObjects(namespace=namespace, serviceaccount=account)
         if asked.spec.bound_object_ref is not None:
             bound = _with_object(bound, asked.spec.bound_object_ref, objects)
@@ -128,12 +129,11 @@ class TokenIssuer:
 
 
 def _check_names(namespace: str, name: str, asked: TokenRequest) -> None:
-    for field, given, wanted in (
-        ("service account name", asked.metadata.name, name),
-        ("namespace", asked.metadata.namespace, namespace),
-    ):
-        if given not in ("", wanted):
-            raise BadRequestError(f"the {field} in the token request must match the URL")
+    if asked.metadata.namespace not in ("", namespace):
+        raise BadRequestError("the namespace in the token request must match the URL")
+    if (given := asked.metadata.name) not in ("", name):
+        why = f"Invalid value: {shown(given)}: must match the service account name if specified"
+        raise InvalidError("TokenRequest", name, "metadata.name", why, _GROUP)
 
 
 def _checked_seconds(seconds: int | None) -> int:

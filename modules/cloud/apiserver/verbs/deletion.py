@@ -36,18 +36,20 @@ def _deleted(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
-    uid, version = (str(preconditions.get(name) or "") for name in ("uid", "resourceVersion"))
+    uid, version = (preconditions.get(name) for name in ("uid", "resourceVersion"))
     _check_precondition("UID", uid, cluster.storage.get(key), uid_of, "deleted and then recreated")
     live = cluster.to_change(key)  # kube-apiserver, too, checks the uid before the admission
     _check_precondition("ResourceVersion", version, live, version_of, "modified")
-    return cluster.delete(key, _grace(request), uid, propagation_policy(request.options))
+    return cluster.delete(key, _grace(request), uid or "", propagation_policy(request.options))
 
 
 def _check_precondition(
-    field: str, wanted: str, live: JsonObject, value_of: Callable[[JsonObject], str], happened: str
+    field: str, wanted: str | None, live: JsonObject, value_of: Callable[[JsonObject], str], happened: str
 ) -> None:
-    """Refuse a deletion of another object, or of another state of it, than the preconditions name (BeforeDelete)."""
-    if wanted and wanted != value_of(live):
+    """Refuse a deletion of another object, or of another state of it, than the preconditions name (BeforeDelete). An
+    empty text is one, too: nothing has it.
+    """
+    if wanted is not None and wanted != value_of(live):
         record = f"the {field} in the precondition ({wanted[:40]}) does not match the {field} in record"
         why = f"{record} ({value_of(live)}). The object might have been {happened}"
         group = str(live["apiVersion"]).rpartition("/")[0]

@@ -5,12 +5,18 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.apimachinery.api_errors import ApiError, BadRequestError, InvalidError, UnsupportedMediaTypeError
+from modules.apimachinery.api_errors import (
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    UnsupportedMediaTypeError,
+)
 from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import check_update
 from modules.apimachinery.go_values import go_text
 from modules.apimachinery.json_patch import apply_json_patch
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, uid_of, version_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
@@ -20,12 +26,12 @@ from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
+from modules.cloud.apiserver.fields.bodies import LONGEST_SHOWN
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import STRICT, unknown_metadata, unknown_paths, yaml_error
 from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.verbs.requests import (
-    LONGEST_SHOWN,
     is_event,
     kind_of,
     misnamed,
@@ -36,7 +42,7 @@ from modules.cloud.apiserver.verbs.requests import (
 )
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
-_IDENTITY: Final = ("name", "namespace")
+_IDENTITY: Final = ("namespace", "name")
 _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
 _SECRET: Final = kind_named("Secret")
@@ -68,10 +74,27 @@ def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
         raise BadRequestError(why)
     if kind == _SECRET:
         encode_string_data(wanted)
+    _check_uid_of_apply(cluster, kind, wanted)
     manager = Manager(name, APPLIED, request.subresource, stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
     made, outcome = cluster.apply_as(manager, wanted, object_of(request), force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def _check_uid_of_apply(cluster: Cluster, kind: Kind, wanted: JsonObject) -> None:
+    """Check that a manifest with a uid is of the object that is there: nobody makes a deleted object again by it.
+
+    Raises:
+        ConflictError: there is no object.
+        InvalidError: it has another uid.
+    """
+    if not (uid := uid_of(wanted)):
+        return
+    live = cluster.storage.find(key_of(wanted))
+    if live is None:
+        why = f"uid mismatch: the provided object specified uid {uid[:LONGEST_SHOWN]}, and no existing object was found"
+        raise ConflictError(kind.plural, wanted["metadata"]["name"], why, kind.api_group)
+    _check_uid(live, wanted)
 
 
 def is_managed_apply(request: ApiCall) -> bool:
@@ -145,15 +168,15 @@ def patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
 def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject, merged: Any) -> JsonObject:
     """Store what a patch has made of an object."""
     if not isinstance(merged, dict) or merged.get("metadata") is None:
-        where = f"the name of the object ({key.name} based on URL)"
-        raise BadRequestError(f"{where} was undeterminable: name must be provided")
+        raise _unnamed(key.name)
     if not isinstance(merged["metadata"], dict):
         decoded(kind_of(cluster.storage.kinds, request), merged)
         raise BadRequestError("the patch makes no object of the metadata")
     if merged["metadata"] == live["metadata"]:
         merged = {**merged, "metadata": live["metadata"]}  # so that nobody looks at them again
     else:
-        _check_identity(request, live, merged)
+        check_identity(request, live, merged)
+        _check_uid(live, merged)
     if request.subresource in ("status", _APPROVAL) and merged.get("status") is not live.get("status"):
         # with a status that cannot be read, any other patch of the object would be refused
         kind = kind_of(cluster.storage.kinds, request)
@@ -179,26 +202,39 @@ def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObje
 
 def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
     """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
-    by a pod with the same name on another node.
+    by a pod with the same name on another node. A patch that also renames the object is refused for that.
     """
     metadata = request.body.get("metadata") if isinstance(request.body, dict) else None
     if not isinstance(metadata, dict) or not metadata.get("uid"):
         return
     live = cluster.storage.find(key)
     if live is not None:
+        check_identity(request, live, {"metadata": {**live["metadata"], **metadata}})
         _check_uid(live, {"metadata": metadata})
 
 
-def _check_identity(request: ApiCall, live: JsonObject, merged: JsonObject) -> None:
+def _unnamed(name: str) -> BadRequestError:
+    where = f"the name of the object ({name} based on URL)"
+    return BadRequestError(f"{where} was undeterminable: name must be provided")
+
+
+def check_identity(request: ApiCall, live: JsonObject, merged: JsonObject) -> None:
+    """Check that a patch leaves an object its name and namespace.
+
+    Raises:
+        BadRequestError: it does not.
+    """
+    if not merged.get("metadata"):
+        raise _unnamed(request.name)
     for field in _IDENTITY:
         given, value = merged["metadata"].get(field), live["metadata"].get(field)
         if given != value:
             raise misnamed(request, field, str(given)[:LONGEST_SHOWN], str(value))
-    _check_uid(live, merged)
 
 
 def _check_uid(live: JsonObject, merged: JsonObject) -> None:
     uid = merged["metadata"].get("uid", uid_of(live))
     if uid != uid_of(live):
         why = f'Invalid value: "{str(uid)[:40]}": field is immutable'
-        raise InvalidError(live["kind"], live["metadata"]["name"], "metadata.uid", why)
+        group = str(live["apiVersion"]).rpartition("/")[0]
+        raise InvalidError(live["kind"], live["metadata"]["name"], "metadata.uid", why, group)

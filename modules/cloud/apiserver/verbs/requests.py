@@ -8,8 +8,9 @@ from modules.apimachinery.api_errors import BadRequestError, UnknownKindError
 from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import EVENTS_VERSION, core_selector, is_of_events, operations_to_core, to_core
 from modules.apimachinery.go_json import type_error
-from modules.apimachinery.kinds import KINDS, JsonObject, Kind, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, kind_named
 from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.apiserver.fields.bodies import LONGEST_SHOWN, check_kind
 from modules.cloud.apiserver.fields.types import decoded, decoded_custom
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.authorization.attributes import NODE_GROUPS, user_of
@@ -17,8 +18,6 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, ApiCall
 
 WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 """The verbs of requests whose body is an object, or a patch of one."""
-LONGEST_SHOWN: Final = 240
-"""Characters of what a sender has written in the message of a refusal."""
 _CORE: Final = "v1"
 _CSR: Final = kind_named("CertificateSigningRequest")
 _REQUESTER: Final = ("username", "uid", "groups", "extra")
@@ -113,7 +112,7 @@ def patch_of(request: ApiCall, before: str) -> JsonObject:
 
 def named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     """Return the object with kind, namespace and name of the request's path."""
-    _check_type(obj, kind)
+    check_kind(kind, obj)
     obj = computed(decoded_custom if kind.is_custom else decoded, kind, obj)
     metadata = dict(obj.get("metadata") or {})
     if not kind.namespaced:
@@ -129,21 +128,15 @@ def named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     return {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
 
 
-def _check_type(obj: JsonObject, kind: Kind) -> None:
-    given, version = (str(obj.get(field) or "")[:LONGEST_SHOWN] for field in ("kind", "apiVersion"))
-    given, version = given or kind.name, version or kind.api_version
-    if (given, version) == (kind.name, kind.api_version):
-        return
-    if kind.is_custom and given == kind.name:
-        data = f"the API version in the data ({version})"
-        raise BadRequestError(f"{data} does not match the expected API version ({kind.api_version})")
-    of = version.rpartition("/")[2]
-    if any((one.name, one.api_version) == (given, version) for one in KINDS):
-        group = kind.api_group.partition(".")[0] or "core"
-        why = f"converting ({of}.{given}) to ({group}.{kind.name}): unknown conversion"
-    else:
-        why = f'no kind "{given}" is registered for version "{version}"'
-    raise BadRequestError(f'{given} in version "{of}" cannot be handled as a {kind.name}: {why}')
+def check_namespace(obj: JsonObject, request: ApiCall) -> None:
+    """Check that an object is in the namespace of the request's path.
+
+    Raises:
+        BadRequestError: it names another one.
+    """
+    namespace = (obj.get("metadata") or {}).get("namespace") or request.namespace
+    if namespace != request.namespace:
+        raise misnamed(request, "namespace", namespace, request.namespace)
 
 
 def misnamed(request: ApiCall, field: str, given: str, value: str) -> BadRequestError:

@@ -362,6 +362,7 @@ _VOLUMES = [
     (volume(csi={"driver": "a b"}), "spec.volumes[0].csi.driver", 'Invalid value: "a b": '),
     (volume(ephemeral={}), "spec.volumes[0].ephemeral.volumeClaimTemplate", "Required value"),
     (volume(ephemeral={"volumeClaimTemplate": {"metadata": {"labels": {"a b": ""}}}}), "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.labels", 'Invalid value: "a b": '),
+    (volume(ephemeral={"volumeClaimTemplate": {"metadata": {"finalizers": ["a.b/c"]}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}}}), "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.finalizers", "Forbidden: cannot be set"),
     (volume(ephemeral={"volumeClaimTemplate": {"metadata": {}}}), "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes", "Required value: at least 1 access mode is required"),
 ]  # fmt: skip
 _OTHERS = [

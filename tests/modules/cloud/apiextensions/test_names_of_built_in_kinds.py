@@ -189,7 +189,8 @@ def world() -> World:
     made = World()
     made.create(DEFINITIONS, definition(SERVICE, group="serving.knative.dev"))
     made.create(CORE, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
-    made.create(SERVICES, {"metadata": {"name": "web"}, "spec": {"template": {"spec": {"containers": []}}}})
+    named = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "web"}}
+    made.create(SERVICES, {**named, "spec": {"template": {"spec": {"containers": []}}}})
     return made
 
 

@@ -85,10 +85,10 @@ def test_a_pod_that_is_being_deleted_is_not_bound(cluster: Cluster) -> None:
     assert (code, "is being deleted, cannot be assigned to a host" in message) == (409, True)
 
 
-@pytest.mark.parametrize("target", [None, "", 7])
-def test_a_binding_without_a_node_is_refused(cluster: Cluster, target: Any) -> None:
+@pytest.mark.parametrize(("target", "code"), [(None, 422), ("", 422), (7, 400)])
+def test_a_binding_without_a_node_is_refused(cluster: Cluster, target: Any, code: int) -> None:
     waiting(cluster)
-    assert refused(create(cluster, "pods", "web", "binding", binding(target)))[0] == 422
+    assert refused(create(cluster, "pods", "web", "binding", binding(target)))[0] == code
     assert refused(create(cluster, "pods", "web", "binding", {**binding("n1"), "target": "n1"}))[0] == 400
     assert refused(create(cluster, "pods", "none", "binding", binding("n1"))) == (
         400, "name in URL does not match name in Binding object",

@@ -4,7 +4,7 @@ from typing import Any
 
 from modules.cloud.client.calls import STRATEGIC
 from tests.modules.cloud.apiserver.conformance.world import CONTAINERS, LABELS, SELECTED, TEMPLATE, World, path_of
-from tests.modules.cloud.objects import SIGNING_REQUEST
+from tests.modules.cloud.objects import CERTIFICATE, SIGNING_REQUEST
 
 Json = dict[str, Any]
 
@@ -243,7 +243,7 @@ def test_certificates(world: World) -> None:
     """[sig-auth] Certificates API [Privileged:ClusterAdmin] should support CSR API operations [Conformance]"""
     kind = "certificates.k8s.io/v1/certificatesigningrequests"
     spec = {"request": SIGNING_REQUEST, "signerName": "example.com/e2e", "usages": ["client auth"]}
-    world.supports_operations(kind, {"spec": spec}, "", status={"certificate": "Y2VydGlmaWNhdGU="})
+    world.supports_operations(kind, {"spec": spec}, "", status={"certificate": CERTIFICATE})
     listed = {each["name"]: each["verbs"] for each in world.get("/apis/certificates.k8s.io/v1")["resources"]}
     assert {*listed["certificatesigningrequests/approval"]} == {"get", "patch", "update"}
     world.create(path_of(kind, namespace=""), {"metadata": {"name": "three"}, "spec": spec})

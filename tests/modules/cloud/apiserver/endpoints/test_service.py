@@ -587,6 +587,36 @@ def test_the_end_of_the_initial_events_is_a_bookmark_for_who_wants_bookmarks(api
     assert api.watch(MAPS, Watcher(), **{**asked, "sendInitialEvents": "false"}) == []
 
 
+@pytest.mark.parametrize("version", ["", "0"])
+def test_a_watch_of_no_version_begins_with_the_present_objects_and_says_so(api: Serving, version: str) -> None:
+    """`sendInitialEvents` is true by default then."""
+    api.ask("POST", MAPS, configmap("a"))
+    query = {"resourceVersion": version, "allowWatchBookmarks": "true"}
+    reply = api.reply("GET", MAPS, watch="true", **query)
+    assert isinstance(reply, Stream)
+    events = [json.loads(line) for line in b"".join(reply.pieces(Watcher())).splitlines()]
+    reply.done()
+    annotations = [each["object"]["metadata"].get("annotations", {}) for each in events]
+    assert [each["type"] for each in events] == ["ADDED", "BOOKMARK"]
+    assert annotations[1]["k8s.io/initial-events-end"] == "true"
+
+
+def test_a_watch_that_begins_with_a_later_state_than_the_present_one_ends(api: Serving) -> None:
+    """A client that has seen a later one must not take an older one for it."""
+    query = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+    reply = api.reply("GET", MAPS, watch="true", resourceVersion="9999999999", **query)
+    assert isinstance(reply, Stream)
+    (event,) = (json.loads(line) for line in b"".join(reply.pieces(Watcher())).splitlines())
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 504, "Timeout")
+
+
+@pytest.mark.parametrize("version", ["-1", "x", "99999999999999999999"])
+def test_a_version_of_a_watch_is_a_number_of_64_bits(api: Serving, version: str) -> None:
+    answer = api.ask("GET", MAPS, watch="true", resourceVersion=version)
+    assert answer.status == 400
+    assert f'resourceVersion: Invalid value: "{version}": strconv.ParseUint' in json.loads(answer.body)["message"]
+
+
 def test_a_watch_ends_in_time(api: Serving) -> None:
     pass_time = lambda: api.simulation.run_for(30)  # noqa: E731 - what happens meanwhile
     never = Watcher(*[pass_time] * 100)

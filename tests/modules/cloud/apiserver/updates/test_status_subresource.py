@@ -1,6 +1,7 @@
 """The subresource `status` of each kind that has it, and what moves an object's generation."""
 
 import itertools
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from tests.modules.cloud.apiserver.updates.samples import sample
+from tests.modules.cloud.objects import CERTIFICATE
 
 Json = dict[str, Any]
 
@@ -31,7 +33,7 @@ _STATUSES: dict[str, Json] = {
     "PersistentVolume": {"phase": "Failed"},
     "PersistentVolumeClaim": {"phase": "Lost"},
     "VolumeAttachment": {"attached": True},
-    "CertificateSigningRequest": {"certificate": "Y2VydGlmaWNhdGU="},
+    "CertificateSigningRequest": {"certificate": CERTIFICATE},
     "Deployment": {"replicas": 1},
     "ReplicaSet": {"replicas": 1},
     "DaemonSet": {
@@ -224,7 +226,7 @@ def test_counts_of_a_job_stay(cluster: Cluster) -> None:
 def test_a_certificate_request_is_approved_by_its_own_subresource(cluster: Cluster) -> None:
     stored = make(cluster, "CertificateSigningRequest")
     approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}
-    wanted = {**stored, "status": {"conditions": [approved], "certificate": "eA=="}}
+    wanted = {**stored, "status": {"conditions": [approved], "certificate": CERTIFICATE}}
     refusal = put(cluster, wanted, "status").refusal
     assert refusal is not None
     assert 'updates may not add a condition of type "Approved"' in refusal["message"]
@@ -240,9 +242,11 @@ def test_a_certificate_request_is_approved_by_its_own_subresource(cluster: Clust
         refusal = put(cluster, {**changed, "status": {"conditions": conditions}}, "approval").refusal
         assert refusal is not None
         assert words in refusal["message"]
-    issued = put(cluster, {**changed, "status": {"conditions": [condition], "certificate": "eA=="}}, "status").object
+    issued = put(
+        cluster, {**changed, "status": {"conditions": [condition], "certificate": CERTIFICATE}}, "status"
+    ).object
     assert issued is not None
-    other = {**issued, "status": {**issued["status"], "certificate": "eQ=="}}
+    other = {**issued, "status": {**issued["status"], "certificate": b64encode(b64decode(CERTIFICATE) * 2).decode()}}
     refusal = put(cluster, other, "status").refusal
     assert refusal is not None
     assert "updates may not modify existing certificate content" in refusal["message"]
@@ -296,3 +300,34 @@ def test_a_stale_status_is_refused(cluster: Cluster) -> None:
     with pytest.raises(ApiError) as refused:
         cluster.update_status(key_of(stored), {**stored, "status": {}})
     assert refused.value.code == 409
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "why"),
+    [
+        ("Namespace", {"phase": "x"},
+         "status.Phase: Invalid value: \"x\": may only be 'Active' if `deletionTimestamp` is empty"),
+        ("CertificateSigningRequest", {"certificate": "bm90"},
+         'status.certificate: Invalid value: "<certificate data>": must contain at least one CERTIFICATE PEM block'),
+        ("CertificateSigningRequest",
+         {"certificate": b64encode(b"-----BEGIN X-----\nYQ==\n-----END X-----\n").decode()},
+         'status.certificate: Invalid value: "<certificate data>": only CERTIFICATE PEM blocks are allowed, found "X"'),
+        ("CertificateSigningRequest", {"conditions": [{"type": "Known", "status": "True"}] * 2},
+         'status.conditions[1].type: Duplicate value: "Known"'),
+    ],
+)  # fmt: skip
+def test_a_status_keeps_the_rules_of_its_kind(cluster: Cluster, kind: str, status: Json, why: str) -> None:
+    """As a kube-apiserver 1.32.13 answered."""
+    refusal = put(cluster, {**make(cluster, kind), "status": status}, "status").refusal
+    assert refusal is not None
+    assert (refusal["code"], why in refusal["message"]) == (422, True)
+
+
+def test_a_namespace_that_is_being_deleted_stays_so(cluster: Cluster) -> None:
+    made = make(cluster, "Namespace")
+    cluster.delete(key_of(made))
+    ending = cluster.storage.get(key_of(made))
+    refusal = put(cluster, {**ending, "status": {"phase": "Active"}}, "status").refusal
+    assert refusal is not None
+    assert "may only be 'Terminating' if `deletionTimestamp` is not empty" in refusal["message"]
+    assert put(cluster, {**ending, "status": {**ending["status"], **_CONDITION}}, "status").object is not None

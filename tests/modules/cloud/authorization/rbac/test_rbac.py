@@ -14,7 +14,7 @@ from modules.cloud.authorization.rbac.escalation import admission
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision, rules_status
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule, uncovered
-from tests.modules.cloud.objects import SIGNING_REQUEST
+from tests.modules.cloud.objects import CERTIFICATE, SIGNING_REQUEST
 
 GROUP = "rbac.authorization.k8s.io"
 CAROL = User("carol", groups=("shop",))
@@ -320,7 +320,9 @@ def test_external_addresses_want_the_right_to_all_services(world: World, namespa
         assert "externalIPs" not in world.cluster.update(stored)["spec"], "whoever may not set them may take them away"
 
 
-@pytest.mark.parametrize("change", [{"certificate": "eA=="}, {"conditions": [{"type": "Failed", "status": "True"}]}])
+@pytest.mark.parametrize(
+    "change", [{"certificate": CERTIFICATE}, {"conditions": [{"type": "Failed", "status": "True"}]}]
+)
 def test_a_certificate_is_stored_by_who_may_sign_for_its_signer(world: World, change: dict[str, Any]) -> None:
     """The admission plug-in CertificateSigning: the right to write statuses is not enough."""
     made = {"kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": {"name": "a"}}
