@@ -7,7 +7,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -1033,10 +1033,8 @@ def test_a_server_that_does_not_keep_the_case_of_letters_is_asked_over_tcp() -> 
     mismatches: list[int] = []
     raw = question("WwW.example.org")[12:]
     server = Upstream(lambda asked: [answered(changed(asked), "192.0.2.66")], lambda asked: answered(changed(asked)))
-    try:
+    with closing(server):
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
-    finally:
-        server.close()
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 1)
 
 
@@ -1052,26 +1050,17 @@ def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> N
 
     mismatches: list[int] = []
     raw = question("WwW.example.org")[12:]
-    server = Upstream(lambda asked: [*forge(asked), answered(asked)])
-    try:
+    with closing(Upstream(lambda asked: [*forge(asked), answered(asked)])) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
-    finally:
-        server.close()
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 4)
-    server = Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)
-    try:
+    with closing(Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
-    finally:
-        server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
 def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
-    server = Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)
-    try:
+    with closing(Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
-    finally:
-        server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
@@ -1079,12 +1068,8 @@ def test_an_answer_over_tcp_must_be_one_to_the_question() -> None:
     def another(asked: bytes) -> bytes:
         return bytes([asked[0] ^ 1]) + answered(asked)[1:]
 
-    server = Upstream(lambda asked: [answered(asked, cut=True)], another)
-    try:
-        with pytest.raises(WireError):
-            ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
-    finally:
-        server.close()
+    with closing(Upstream(lambda asked: [answered(asked, cut=True)], another)) as server, pytest.raises(WireError):
+        ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
 
 
 class Stepping(RealClock):
@@ -1104,12 +1089,11 @@ class Stepping(RealClock):
 def test_the_time_for_a_server_ends_for_any_spread_of_its_bytes(*, is_cut: bool) -> None:
     """A forged answer now and then, or a byte, began the time again: a few servers could hold all places for hours."""
     mismatches: list[int] = []
-    server = Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)
-    try:
-        with pytest.raises(TimeoutError, match="no answer in time"):
-            ask(Stepping(), f"127.0.0.1#{server.port}", question("a.org")[12:], 2.5, lambda: mismatches.append(1))
-    finally:
-        server.close()
+    with (
+        closing(Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)) as server,
+        pytest.raises(TimeoutError, match="no answer in time"),
+    ):
+        ask(Stepping(), f"127.0.0.1#{server.port}", question("a.org")[12:], 2.5, lambda: mismatches.append(1))
     assert len(mismatches) == (0 if is_cut else 2)
 
 
