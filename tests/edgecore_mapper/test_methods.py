@@ -24,6 +24,7 @@ from tests.modules.edge.dmi.node import DmiNode, device, model
 from tests.modules.edge.servicebus.test_servicebus import Node as BusNode
 from tests.modules.processes.cloudcore.routes import call
 from tests.support.ports import free_port
+from tests.support.stopping import stopping
 
 PATH = "/api/v1/devicemethod/ns/thermo"
 
@@ -163,11 +164,8 @@ def test_the_port_answers_as_mapper_framework_s(bench: Bench) -> None:
 def test_a_rule_of_the_cloud_calls_a_method(bench: Bench, tmp_path: Path) -> None:
     """A Rule from rest to servicebus with the mapper's port: the node's servicebus makes the call."""
     (tmp_path / "bus").mkdir()
-    bus = BusNode(tmp_path / "bus").start()
-    try:
+    with stopping(BusNode(tmp_path / "bus").start()) as bus:
         answer = bus.ask(f"{bench.mapper.port}:{PATH}/turn/switch/true")
-    finally:
-        bus.stop()
     assert answer.status_code == 200
     assert json.loads(answer.body or b"")["statusCode"] == 200
     assert bench.calls.get(timeout=TIMEOUT) == ("turn", "switch", True)

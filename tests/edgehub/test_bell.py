@@ -5,6 +5,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -21,13 +22,12 @@ _clock = RealClock()
 @pytest.fixture
 def transport() -> Iterator[Transport]:
     """Connected to somebody who says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        connected = Transport(Target.parse(f"ws://127.0.0.1:{server.getsockname()[1]}/"), _clock)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        closing(Transport(Target.parse(f"ws://127.0.0.1:{server.getsockname()[1]}/"), _clock)) as connected,
+    ):
         connected.connect(_clock.monotonic() + LONG)
-        try:
-            yield connected
-        finally:
-            connected.close()
+        yield connected
 
 
 def is_woken(transport: Transport) -> bool:

@@ -26,6 +26,7 @@ from edgehub.network.netlink import Netlink, default_devices
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
+from tests.support.stopping import stopping
 
 UP = 0x1 | 0x40
 
@@ -304,8 +305,7 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
     with cable() as (name, space, node, address):
         ip("address", "add", f"{node}/30", "dev", name)
         ip("link", "set", name, "up")
-        with LibraryCloud(listening=listening_in(space, address)) as cloud:
-            hive = Hive(Threads())
+        with LibraryCloud(listening=listening_in(space, address)) as cloud, stopping(Hive(Threads())) as hive:
             slow = settings(
                 url=f"ws://{address}:{cloud.port}/p/edge-1/events",
                 ping_interval=60.0,
@@ -317,11 +317,8 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
             )
             counters = edgehub.install(hive, slow, watch_network=Netlink)
             hive.start()
-            try:
-                wait_until(lambda: counters.confirmed > 0, "the cloud has answered", TIMEOUT)
-                ip("link", "set", name, "down")
-                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", TIMEOUT)
-                ip("link", "set", name, "up")
-                wait_until(lambda: counters.connected, "the node is connected again", TIMEOUT)
-            finally:
-                hive.stop()
+            wait_until(lambda: counters.confirmed > 0, "the cloud has answered", TIMEOUT)
+            ip("link", "set", name, "down")
+            wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", TIMEOUT)
+            ip("link", "set", name, "up")
+            wait_until(lambda: counters.connected, "the node is connected again", TIMEOUT)

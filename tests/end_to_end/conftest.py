@@ -1,6 +1,7 @@
 """Fixtures: a runtime, and a machine with a cloud and a node on it."""
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Final
 
 import pytest
@@ -93,24 +94,18 @@ def runtime(request: pytest.FixtureRequest) -> RuntimeUnderTest:
 @pytest.fixture
 def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
     """A machine with nothing started yet."""
-    made = Machine(runtime)
-    try:
+    with closing(Machine(runtime)) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def joined_machine() -> Iterator[Machine]:
     """A node that has joined a cloud with TLS; edgecore does not run yet."""
-    made = Machine(EmbeddedUnderTest())
-    made.cloud.tls_options = []
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as made:
+        made.cloud.tls_options = []
         made.cloud.start()
         assert made.edge.join(made.cloud, made.cloud.client.token(3600.0)).returncode == ExitCode.OK
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Control groups of pods on containerd, looked at from the machine; what a pod finds inside of it is in crowd/."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,8 @@ MIB = 2**20
 @pytest.fixture
 def node(containerd: ContainerdUnderTest) -> Iterator[Machine]:
     """A machine on containerd, not started yet."""
-    made = Machine(containerd)
-    try:
+    with closing(Machine(containerd)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def once(name: str, script: str, **fields: Any) -> JsonObject:

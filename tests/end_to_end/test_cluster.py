@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,13 +118,10 @@ else:
 @pytest.fixture
 def cluster() -> Iterator[CloudOfCluster]:
     """The cloud of a machine whose node has registered in the cluster."""
-    machine = Machine(EmbeddedUnderTest())
-    machine.cloud = made = CloudOfCluster(machine.directory)
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as machine:
+        machine.cloud = made = CloudOfCluster(machine.directory)
         machine.start()
         yield made
-    finally:
-        machine.close()
 
 
 def test_pods_of_a_cluster_run_and_end_although_cloudcore_was_killed(cluster: CloudOfCluster) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -21,12 +22,9 @@ LIFE = 20.0
 @pytest.fixture
 def stopped_machine() -> Iterator[Machine]:
     """The link is the same on every runtime."""
-    made = Machine(EmbeddedUnderTest())
-    made.cloud.tls_options = []
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as made:
+        made.cloud.tls_options = []
         yield made
-    finally:
-        made.close()
 
 
 def certificate_of(machine: Machine) -> Certificate:

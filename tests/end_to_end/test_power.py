@@ -1,6 +1,7 @@
 """A node that loses its power while its cloud cannot be reached: it is as good as it was, from what it has stored."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -41,12 +42,9 @@ _FROM = {"name": "FROM", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """Of the process runtime: containerd's containers survive as long as the daemon of the test worker does."""
-    made = Machine(EmbeddedUnderTest())
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as made:
         made.start()
         yield made
-    finally:
-        made.close()
 
 
 def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,13 +93,10 @@ class Prometheus:
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """A node that runs, joined to a cloud with TLS, a tunnel, metrics and an API server."""
-    made = Machine(EmbeddedUnderTest())
-    made.edge.tunnel_port = free_port()
-    made.cloud.tls_options = ["--tunnel-listen", f"127.0.0.1:{made.edge.tunnel_port}"]
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as made:
+        made.edge.tunnel_port = free_port()
+        made.cloud.tls_options = ["--tunnel-listen", f"127.0.0.1:{made.edge.tunnel_port}"]
         yield made
-    finally:
-        made.close()
 
 
 def credentials(machine: Machine, directory: Path) -> None:

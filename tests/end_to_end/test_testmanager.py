@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,13 +20,10 @@ from tests.support.ports import free_port
 @pytest.fixture
 def node() -> Iterator[Machine]:
     """A node with testManager; its cloud is never started."""
-    machine = Machine(EmbeddedUnderTest())
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as machine:
         machine.edge.test_port = free_port()
         machine.edge.start(machine.cloud.address)
         yield machine
-    finally:
-        machine.close()
 
 
 def test_a_posted_pod_runs_and_ends(node: Machine) -> None:

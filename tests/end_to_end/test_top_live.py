@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from time import monotonic
 
 import pytest
@@ -27,20 +28,18 @@ from tests.end_to_end.pods import RUN, container, is_ready, pod, restarts_of
 from tests.end_to_end.processes import REPOSITORY
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.support.patience import PATIENCE
+from tests.support.stopping import stopping
 
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """A machine with a running pod and a failing one."""
-    made = Machine(EmbeddedUnderTest())
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as made:
         made.start()
         made.cloud.apply(pod("web", container(f"echo hello from web; {RUN}")), pod("crasher", container("exit 3")))
         made.cloud.pods.wait("web", is_ready)
         made.cloud.pods.wait("crasher", lambda obj: restarts_of(obj) >= 1)
         yield made
-    finally:
-        made.close()
 
 
 class Watcher:
@@ -73,17 +72,14 @@ def watch(machine: Machine, scenario: Callable[[Watcher], Awaitable[None]]) -> N
     """Looks at the node of a machine over its socket, twenty times a second."""
     view = SocketView(NodeClient(socket_path(load(machine.edge.file).config)))
     app = TopApp(view)
-    poller = Poller(view, 0.05, lambda look: app.post_message(SnapshotTaken(look)))
+    with stopping(Poller(view, 0.05, lambda look: app.post_message(SnapshotTaken(look)))) as poller:
 
-    async def watched() -> None:
-        async with app.run_test(size=(160, 50)) as pilot:
-            poller.start()
-            await scenario(Watcher(app, pilot))
+        async def watched() -> None:
+            async with app.run_test(size=(160, 50)) as pilot:
+                poller.start()
+                await scenario(Watcher(app, pilot))
 
-    try:
         asyncio.run(watched())
-    finally:
-        poller.stop()
 
 
 def test_a_node_its_pods_and_its_restart(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -278,16 +278,13 @@ def test_our_cloud_answers_the_applications_of_the_real_metaserver(tmp_path: Pat
     """With the same statuses and bodies of the same form. What its watch selects comes in the same messages, but from
     edgecontroller: our cloud sends a node the configmaps that its pods use, and no others.
     """
-    world = World(tmp_path)
-    try:
+    with closing(World(tmp_path)) as world:
         start = recorded("start")
         world.prepare(*objects_before(), user_of_configmaps())
         world.connect(next(line for line in start if line.get("line", "").endswith("/events HTTP/1.1")))
         registered = ("insert", f"null/node/{NODE}")
         world.edge_says(next(line["msg"] for line in start if is_message(line) and _step(line) == registered))
         answers, changes = _answer(world)
-    finally:
-        world.close()
     assert (answers, changes) == (12, 7)
 
 

@@ -24,6 +24,7 @@ from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.modules.edge.dmi.node import DmiNode, device, model
 from tests.packaging.release import CONSTRAINTS, PARTS, build
 from tests.support.patience import PATIENCE
+from tests.support.stopping import stopping
 
 PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "edgecore_mapper")
 LAB_CONFIG: Final = "deploy/lab/setup.cfg"
@@ -194,10 +195,9 @@ def test_the_bus_and_mappers_do_without_edgecore(release: Path, tmp_path: Path) 
     (project / "mapper.py").write_text(MAPPER)
     bus = "\n".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "beehive.md").read_text(), re.S)[:3])
     output_of(python, "-c", bus, cwd=project)
-    node = DmiNode(tmp_path).start()
-    node.put(model())
-    node.put(device())
-    try:
+    with stopping(DmiNode(tmp_path).start()) as node:
+        node.put(model())
+        node.put(device())
         with subprocess.Popen([python, "mapper.py", "--edgecore", node.socket], cwd=project) as mapper:
             try:
                 wait_until(
@@ -206,8 +206,6 @@ def test_the_bus_and_mappers_do_without_edgecore(release: Path, tmp_path: Path) 
             finally:
                 mapper.terminate()
         assert mapper.returncode == 0
-    finally:
-        node.stop()
 
 
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -80,9 +80,8 @@ class DemoNode:
 @contextmanager
 def demo_node() -> Iterator[DemoNode]:
     """Start a node with the demo's pods, and wait until each is as its example says."""
-    machine = Machine(EmbeddedUnderTest())
-    examples = read_examples(REPOSITORY / "examples")
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as machine:
+        examples = read_examples(REPOSITORY / "examples")
         machine.start()
         machine.cloud.apply(_waiting_pod(), *(obj for example in examples for obj in example.objects))
         goals = [goal for example in examples for goal in example.expected.items()]
@@ -92,8 +91,6 @@ def demo_node() -> Iterator[DemoNode]:
             "the demo's pods are as their examples say",
         )
         yield DemoNode(machine, examples)
-    finally:
-        machine.close()
 
 
 def _waiting_pod() -> JsonObject:

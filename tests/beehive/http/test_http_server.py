@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
@@ -32,6 +32,7 @@ from beehive.sockets.unix_sockets import short_name
 from tests.modules.runtimes.oci.images.registry import certificates
 from tests.support.failing import Failing, census
 from tests.support.patience import PATIENCE
+from tests.support.stopping import stopping
 
 SECONDS = PATIENCE
 
@@ -287,11 +288,8 @@ def test_a_slow_client_has_time_for_each_piece_of_a_response(monkeypatch: pytest
         ),
     )
     body = b"x" * 1_000_000
-    server = serving(HttpRoute("/large", lambda _: Response(200, "text/plain", body)))
-    try:
+    with stopping(serving(HttpRoute("/large", lambda _: Response(200, "text/plain", body)))) as server:
         assert ask(server, "GET", "/large") == (200, body.decode())
-    finally:
-        server.stop()
     assert max(sizes) == 256 * 1024
 
 
@@ -455,11 +453,8 @@ _TOO_LONG = b"Request entity too large: limit is 100"
 def test_a_server_that_takes_bodies_reads_them_within_bounds(
     head: bytes, body: bytes, status: int, answer: bytes
 ) -> None:
-    server = body_server()
-    try:
+    with stopping(body_server()) as server:
         said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n" + body)
-    finally:
-        server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
 
@@ -469,12 +464,9 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
 )
 def test_a_body_comes_in_so_many_small_pieces_and_no_more(piece: int, pieces: int, status: int) -> None:
     """Each takes as long to read as a kilobyte, and is read before it is known who sends it."""
-    server = body_server(piece * pieces)
-    chunks = (b"%x\r\n" % piece + b"x" * piece + b"\r\n") * pieces + b"0\r\n\r\n"
-    try:
+    with stopping(body_server(piece * pieces)) as server:
+        chunks = (b"%x\r\n" % piece + b"x" * piece + b"\r\n") * pieces + b"0\r\n\r\n"
         said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
-    finally:
-        server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
 
 
@@ -499,12 +491,9 @@ def test_what_the_service_does_not_answer_has_the_form_of_its_refusals(
 
     router = Router([HttpRoute("/broken", broken), HttpRoute("/stream", Followed())])
     listening = listen_tcp("127.0.0.1", 0)
-    server = HttpServer(listening, router, RealClock(), max_body=100, refusal=as_json, max_streams=0)
-    server.start()
-    try:
+    with stopping(HttpServer(listening, router, RealClock(), max_body=100, refusal=as_json, max_streams=0)) as server:
+        server.start()
         said = raw(server, request_line + b" HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n\r\n")
-    finally:
-        server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)
     assert said.endswith(b'\r\n\r\n{"code":%d}' % status)
 
@@ -512,23 +501,20 @@ def test_what_the_service_does_not_answer_has_the_form_of_its_refusals(
 @pytest.mark.parametrize(("length", "status"), [(5, 100), (101, 413)])
 def test_a_client_that_waits_for_100_continue_is_told_to_send_its_body(length: int, status: int) -> None:
     """curl waits a second, other clients until their time-out; one whose body is too long gets the refusal instead."""
-    server = body_server()
-    try:
-        with (
-            socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting,
-            waiting.makefile("rb") as answer,
-        ):
-            waiting.sendall(
-                b"POST /body HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length
-            )
-            assert answer.readline().startswith(b"HTTP/1.1 %d " % status)
-            if status == 100:
-                waiting.sendall(b"hello")
-                assert answer.readline() == b"\r\n"
-                assert answer.readline().startswith(b"HTTP/1.1 200 ")
-                assert answer.read().endswith(b"\r\n\r\nhello")
-    finally:
-        server.stop()
+    with (
+        stopping(body_server()) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting,
+        waiting.makefile("rb") as answer,
+    ):
+        waiting.sendall(
+            b"POST /body HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length
+        )
+        assert answer.readline().startswith(b"HTTP/1.1 %d " % status)
+        if status == 100:
+            waiting.sendall(b"hello")
+            assert answer.readline() == b"\r\n"
+            assert answer.readline().startswith(b"HTTP/1.1 200 ")
+            assert answer.read().endswith(b"\r\n\r\nhello")
 
 
 class Deciding(AdmittingService):
@@ -556,12 +542,11 @@ def test_nothing_is_read_for_a_refused_request_but_what_lets_the_connection_carr
     decide: Handler, status: int
 ) -> None:
     """The answer comes before the body, however much is announced; a short body on its way is skipped."""
-    server = HttpServer(
-        listen_tcp("127.0.0.1", 0), Deciding(decide), RealClock(), max_body=1 << 22, idle_seconds=SECONDS
-    )
-    server.start()
-    head = b"POST /body HTTP/1.1\r\nHost: a\r\n"
-    try:
+    with stopping(
+        HttpServer(listen_tcp("127.0.0.1", 0), Deciding(decide), RealClock(), max_body=1 << 22, idle_seconds=SECONDS)
+    ) as server:
+        server.start()
+        head = b"POST /body HTTP/1.1\r\nHost: a\r\n"
         for announced in (b"Content-Length: 3000000", b"Transfer-Encoding: chunked",
                           b"Expect: 100-continue\r\nContent-Length: 5"):  # fmt: skip
             with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting:
@@ -572,20 +557,15 @@ def test_nothing_is_read_for_a_refused_request_but_what_lets_the_connection_carr
         short = b"Content-Length: 60000\r\n\r\n" + b"x" * 60_000
         answers = raw(server, head + short + head + b"Connection: close\r\n" + short)
         assert answers.count(b"HTTP/1.1 %d " % status) == 2
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize(("length", "status"), [(100, 200), (101, 413)])
 def test_a_service_bounds_the_body_of_what_it_admits(length: int, status: int) -> None:
     service = Deciding(lambda _: text(200, "ok"))
-    server = HttpServer(listen_tcp("127.0.0.1", 0), service, RealClock(), max_body=1 << 22)
-    server.start()
-    try:
+    with stopping(HttpServer(listen_tcp("127.0.0.1", 0), service, RealClock(), max_body=1 << 22)) as server:
+        server.start()
         request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length + b"x" * length
         assert raw(server, request).startswith(b"HTTP/1.1 %d " % status)
-    finally:
-        server.stop()
     (admitted,) = service.admitted
     assert (admitted.body, admitted.has_body) == (b"", True)
 
@@ -662,16 +642,14 @@ def test_a_client_that_is_to_read_a_refusal_makes_room_for_others() -> None:
     """The one connection that an address may have neither sends the rest nor ends its side."""
     router = Router([HttpRoute("/body", lambda _: text(200, "ok"), ("POST",))])
     server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100, max_connections=2)
-    server.start()
-    request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
-    try:
+    with stopping(server):
+        server.start()
+        request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
         with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as refused:
             refused.sendall(request % 101)
             while refused.recv(4096):
                 pass  # its answer, and the end of the server's side
             assert raw(server, request % 2 + b"ok").startswith(b"HTTP/1.1 200 ")
-    finally:
-        server.stop()
 
 
 def test_a_connection_that_is_being_answered_makes_no_room() -> None:
@@ -837,16 +815,14 @@ def test_refusals_without_end_are_held_back(monkeypatch: pytest.MonkeyPatch, sta
     held: list[Phase] = []
     monkeypatch.setattr(_Connection, "pause", lambda self, _: held.append(self.open.phase))
     monkeypatch.setattr("beehive.http.http_server.TokenBucket", lambda _, burst: TokenBucket(1e-9, burst))
-    server = serving(HttpRoute("/no", lambda _: text(status, "no")), idle_seconds=SECONDS)
-    client = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
-    try:
+    with (
+        stopping(serving(HttpRoute("/no", lambda _: text(status, "no")), idle_seconds=SECONDS)) as server,
+        closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)) as client,
+    ):
         for path in ["/no"] * (REFUSALS + 2) + ["/healthz"] * 3:
             client.request("GET", path)
             answer = client.getresponse()
             assert (answer.status, bool(answer.read())) == (200 if path == "/healthz" else status, True)
-    finally:
-        client.close()
-        server.stop()
     assert held == [Phase.IDLE] * 2
 
 

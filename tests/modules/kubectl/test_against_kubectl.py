@@ -16,6 +16,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from modules.processes.cloudcore.control import Control
 from tests.modules.kubectl.cloud import Cloud, Done, config_map, event, node, pod
+from tests.support.stopping import stopping
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine"),
@@ -119,12 +120,9 @@ def on_a_port(cloud: Cloud) -> Iterator[int]:
     assert running is not None
     control = running.ref._actor_weakref()
     assert isinstance(control, Control)
-    server = HttpServer(listen_tcp("127.0.0.1", 0), control.service(), RealClock(), max_body=1 << 20)
-    server.start()
-    try:
+    with stopping(HttpServer(listen_tcp("127.0.0.1", 0), control.service(), RealClock(), max_body=1 << 20)) as server:
+        server.start()
         yield server.port
-    finally:
-        server.stop()
 
 
 def compared(done: Done) -> tuple[int, list[list[str]]]:

@@ -119,11 +119,8 @@ class Page:
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
     """Start a page with a stub."""
-    made = Page(tmp_path)
-    try:
+    with closing(Page(tmp_path)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def told(connection: ClientConnection) -> str:

@@ -1,6 +1,7 @@
 """The page and the commands say the same of each cause, which is planted at a real cloudcore."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,7 @@ def test_the_page_and_the_commands_agree_on_each_cause(tmp_path: Path, capsys: p
     with Stub(tmp_path, controllers="none") as stub, stub.edge("n1"):
         plant(stub)
         about = About("here", "1", "cloudcore")
-        api = fleet_api(RestClient(stub.config.control_socket), PromptLinks(stub.client), clock, about)
-        try:
+        with closing(fleet_api(RestClient(stub.config.control_socket), PromptLinks(stub.client), clock, about)) as api:
             wait_until(lambda: asked(api, "changes")["is_read"], "the fleet is read")
             rows = {each["name"]: each for each in asked(api, "nodes/n1")["pods"]}
             listed = {line.split()[0]: line.split()[2] for line in said("get", "pods").splitlines()[1:]}
@@ -126,6 +126,4 @@ def test_the_page_and_the_commands_agree_on_each_cause(tmp_path: Path, capsys: p
             shown = {line.split()[0]: line for line in said("nodes").splitlines()[1:]}
             assert states == {"n1": "connected", "n2": "never", "n3": "never"}
             assert [shown[name].split()[2] == "never" for name in ("n1", "n2", "n3")] == [False, True, True]
-        finally:
-            api.close()
     clock.close()

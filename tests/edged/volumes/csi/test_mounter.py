@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
@@ -380,16 +381,13 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
 
 def test_a_driver_that_does_not_stage(directory: Path) -> None:
     """It publishes immediately; the volume is still marked as in use."""
-    node = Node(directory, capabilities=())
-    try:
+    with closing(Node(directory, capabilities=())) as node:
         node.publish()
         assert node.driver.made() == ["NodePublishVolume"]
         assert node.mounter.in_use() == (f"kubernetes.io/csi/{NAME}^disk-1",)
         node.mounter.tear_down(PodUid("u1"))
         assert node.driver.made() == ["NodePublishVolume", "NodeUnpublishVolume"]
         assert node.mounter.in_use() == ()
-    finally:
-        node.close()
 
 
 def test_a_volume_of_one_pod_alone(node: Node) -> None:
@@ -433,24 +431,20 @@ def test_a_driver_may_want_to_be_asked_again_and_again(node: Node) -> None:
 @needs_mounts
 def test_the_pods_group_gets_the_volume(directory: Path) -> None:
     """By this agent, unless the driver does it itself; once, and not of a volume without a file system of its own."""
-    with nothing_mounted_at_the_end(directory) as mounts:
-        node = Node(directory, mounts=mounts)
-        try:
-            volume = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4")
-            place = node.publish(volume=volume, owner=VolumeOwner(4242))
-            assert place.stat().st_gid == 4242
-            assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == ""
-            node.mounter.tear_down(PodUid("u1"))
-            shared = CsiVolume("pv2", NAME, "disk-2", ("ReadWriteMany",), fs_type="ext4")
-            assert node.publish(volume=shared, owner=VolumeOwner(4242)).stat().st_gid != 4242
-            node.mounter.tear_down(PodUid("u1"))
-            node.driver.capabilities += ("VOLUME_MOUNT_GROUP",)
-            node.agent()
-            node.publish(volume=volume, owner=VolumeOwner(4243))
-            assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == "4243"
-            node.mounter.tear_down(PodUid("u1"))
-        finally:
-            node.close()
+    with nothing_mounted_at_the_end(directory) as mounts, closing(Node(directory, mounts=mounts)) as node:
+        volume = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4")
+        place = node.publish(volume=volume, owner=VolumeOwner(4242))
+        assert place.stat().st_gid == 4242
+        assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == ""
+        node.mounter.tear_down(PodUid("u1"))
+        shared = CsiVolume("pv2", NAME, "disk-2", ("ReadWriteMany",), fs_type="ext4")
+        assert node.publish(volume=shared, owner=VolumeOwner(4242)).stat().st_gid != 4242
+        node.mounter.tear_down(PodUid("u1"))
+        node.driver.capabilities += ("VOLUME_MOUNT_GROUP",)
+        node.agent()
+        node.publish(volume=volume, owner=VolumeOwner(4243))
+        assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == "4243"
+        node.mounter.tear_down(PodUid("u1"))
 
 
 @needs_mounts
@@ -462,20 +456,16 @@ def test_a_group_that_did_not_get_the_whole_volume_gets_it_with_the_next_publica
     left to the containers.
     """
     volume, owner = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4"), VolumeOwner(4242)
-    with nothing_mounted_at_the_end(directory) as mounts:
-        node = Node(directory, mounts=mounts)
-        try:
-            with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
-                patch.setattr("os.chown", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
-                node.publish(volume=volume, owner=owner)
-            if restarts:
-                node.agent()
-            place = node.publish(volume=volume, owner=owner)
-            assert place.stat().st_gid == 4242
-            os.chown(place, -1, 0)
+    with nothing_mounted_at_the_end(directory) as mounts, closing(Node(directory, mounts=mounts)) as node:
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+            patch.setattr("os.chown", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
+            node.publish(volume=volume, owner=owner)
+        if restarts:
             node.agent()
-            assert node.publish(volume=volume, owner=owner).stat().st_gid == 0
-            node.mounter.tear_down(PodUid("u1"))
-            assert not place.parent.exists()
-        finally:
-            node.close()
+        place = node.publish(volume=volume, owner=owner)
+        assert place.stat().st_gid == 4242
+        os.chown(place, -1, 0)
+        node.agent()
+        assert node.publish(volume=volume, owner=owner).stat().st_gid == 0
+        node.mounter.tear_down(PodUid("u1"))
+        assert not place.parent.exists()

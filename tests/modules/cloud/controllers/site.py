@@ -170,6 +170,27 @@ class Site:
             self._go_to(wake)
             self._run_nodes()
 
+    def is_settled(self) -> bool:
+        """Reconcile all in an hour to come, and return whether nothing was written."""
+        before = len(self.writes)
+        self.engine.enqueue_all()
+        self.run_for(3600)
+        return len(self.writes) == before
+
+    def lose_answers(self, count: int, *, made: bool) -> None:
+        """Refuse so many of the next sixty writes as lost, which are made all the same or not."""
+        lost = {len(self.writes) + number for number in self.random.sample(range(60), count)}
+
+        def answer(call: ApiCall) -> ApiResult | None:
+            if len(self.writes) not in lost:
+                return None
+            lost.discard(len(self.writes))
+            if made:
+                api_calls.serve(self.cluster, call)
+            return ApiResult(refusal={"code": 504, "message": "lost"})
+
+        self.answer = answer
+
     def _go_to(self, moment: float) -> None:
         seconds = moment - self.clock.now()
         if seconds > 0:

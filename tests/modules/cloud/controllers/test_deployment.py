@@ -7,7 +7,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.apiserver import api_calls, pod_defaults
+from modules.cloud.apiserver import pod_defaults
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -38,6 +38,12 @@ def rolled_out(site: Site, replicas: int = 3, **spec: Any) -> None:
     site.apply(deployment(replicas, **spec))
     site.run_for(30)
     assert site.get("Deployment", "web")["status"].get("availableReplicas", 0) == replicas
+
+
+def lone_pod() -> JsonObject:
+    """Return a pod that matches and has no owner."""
+    spec = {"containers": [{"name": "main", "image": "app:1"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": {"app": "web"}}, "spec": spec}
 
 
 def images(site: Site) -> list[str]:
@@ -116,10 +122,7 @@ def test_a_deployment_without_a_deadline_has_no_condition_of_its_progress() -> N
 def test_the_status_settles_without_further_writes() -> None:
     site = Site()
     rolled_out(site, 3)
-    before = len(site.writes)
-    site.engine.enqueue_all()
-    site.run_for(3600)
-    assert len(site.writes) == before
+    assert site.is_settled()
 
 
 @pytest.mark.parametrize(
@@ -334,9 +337,7 @@ def test_a_pod_whose_label_is_edited_is_replaced_and_one_too_many_deleted() -> N
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 def test_an_orphan_that_matches_is_adopted_and_released_when_it_no_longer_does(kind: str) -> None:
     site = Site()
-    labels = {"app": "web"}
-    template = {"containers": [{"name": "main", "image": "app:1"}]}
-    site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
+    site.apply(lone_pod())
     site.apply(workload(kind, replicas=2))
     site.run_for(5)
     assert len(site.pods("web")) == 2
@@ -356,10 +357,7 @@ def test_an_orphan_that_matches_is_adopted_and_released_when_it_no_longer_does(k
 def test_an_orphan_that_has_ended_is_not_adopted(kind: str, phase: str) -> None:
     """It would count as a pod that its node has ended, and others would be made later for it (FilterActivePods)."""
     site = Site()
-    template = {"containers": [{"name": "main", "image": "app:1"}]}
-    metadata = {"name": "lone", "labels": {"app": "web"}}
-    lone = site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template})
-    site.report(lone, phase)
+    site.report(site.apply(lone_pod()), phase)
     site.apply(workload(kind, replicas=2))
     assert len(site.pods("web")) == 2
     assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
@@ -371,9 +369,7 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing(kind: str) -> None:
     site.apply(workload(kind, replicas=1))
     site.call("delete", site.get(kind, "web"), options={"propagationPolicy": "Foreground"})
     assert is_being_deleted(site.get(kind, "web"))
-    labels = {"app": "web"}
-    template = {"containers": [{"name": "main", "image": "app:1"}]}
-    site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
+    site.apply(lone_pod())
     site.run_for(60)
     assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
 
@@ -454,19 +450,7 @@ def test_nothing_is_doubled_when_cloudcore_is_killed_at_any_write(seed: int) -> 
     site = Site(seed)
     rolled_out(site, 6)
     site.checks.append(bounded(8, 4))
-    kills = iter(sorted(site.random.sample(range(len(site.writes), len(site.writes) + 60), 6)))
-    next_kill = next(kills)
-
-    def answer(call: ApiCall) -> ApiResult | None:
-        nonlocal next_kill
-        if len(site.writes) >= next_kill:
-            next_kill = next(kills, 10**9)
-            if seed % 2:  # it was made, and only the answer is lost
-                api_calls.serve(site.cluster, call)
-            return ApiResult(refusal={"code": 504, "message": "lost"})
-        return None
-
-    site.answer = answer
+    site.lose_answers(6, made=bool(seed % 2))
     site.patch(site.get("Deployment", "web"), new_image("app:2"))
     site.run_for(200)
     assert images(site) == ["app:2"] * 6

@@ -7,8 +7,6 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.apiserver import api_calls
-from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING, is_active
 from modules.cloud.controllers.job_policies import FAILURES
 from modules.cloud.controllers.job_status import indexes_text, read_indexes
@@ -59,32 +57,13 @@ def test_completions_are_exact_and_parallelism_is_kept(seed: int) -> None:
     assert "completionTime" in status(site)
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
     assert ("Completed", "Job completed") in site.events()
-    before = len(site.writes)
-    site.engine.enqueue_all()
-    site.run_for(3600)
-    assert len(site.writes) == before
-
-
-def losing_answers(seed: int) -> Site:
-    """A site that hears nothing of twelve of its first writes; with an odd seed they were made."""
-    site = Site(seed)
-    kills = set(site.random.sample(range(60), 12))
-
-    def answer(call: ApiCall) -> ApiResult | None:
-        if len(site.writes) in kills:
-            kills.discard(len(site.writes))
-            if seed % 2:
-                api_calls.serve(site.cluster, call)
-            return ApiResult(refusal={"code": 504, "message": "lost"})
-        return None
-
-    site.answer = answer
-    return site
+    assert site.is_settled()
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_at_any_write_each_pod_is_counted_once(seed: int) -> None:
-    site = losing_answers(seed)
+    site = Site(seed)
+    site.lose_answers(12, made=bool(seed % 2))
     site.apply(job(completions=6, parallelism=3))
     ended = 0
     for _ in range(60):
@@ -480,7 +459,8 @@ def test_a_job_that_another_controller_manages_is_left_to_it() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_write_an_index_fails_as_often_as_allowed(seed: int) -> None:
-    site = losing_answers(seed)
+    site = Site(seed)
+    site.lose_answers(12, made=bool(seed % 2))
     site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=2))
     failed = 0
     for _ in range(60):

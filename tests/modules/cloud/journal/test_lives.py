@@ -5,6 +5,7 @@ What was reported is in the database soon, once, and complete; the journal of li
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -65,8 +66,7 @@ def _write(version: int, name: str, user: str, namespace: str = "shop", at: floa
 
 def _stored(path: Path) -> tuple[dict[str, float], list[int], int]:
     """Return the links with their ends, the versions of the writes, and the number of values, all from the file."""
-    database = JournalDatabase(str(path), Turns())
-    try:
+    with closing(JournalDatabase(str(path), Turns())) as database:
         return database.run(
             "look",
             lambda connection: (
@@ -75,8 +75,6 @@ def _stored(path: Path) -> tuple[dict[str, float], list[int], int]:
                 int(connection.execute(select(func.count()).select_from(values)).scalar_one()),
             ),
         )
-    finally:
-        database.close()
 
 
 @pytest.mark.parametrize("seed", one_in(3, range(6)))

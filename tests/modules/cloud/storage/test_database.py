@@ -9,7 +9,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -91,16 +91,21 @@ class Cloud:
         self.transactions.commit()
         return [f"{event.type} {event.key}" for event in self.seen] if was_possible else None
 
-    def apply(self, *objects: dict[str, object]) -> None:
+    @contextmanager
+    def turn(self) -> Iterator[Database]:
+        """A transaction, which is committed unless it fails."""
         self.transactions.begin()
-        for obj in objects:
-            self.cluster.apply(obj)
+        yield self.database
         self.transactions.commit()
 
+    def apply(self, *objects: dict[str, object]) -> None:
+        with self.turn():
+            for obj in objects:
+                self.cluster.apply(obj)
+
     def delete(self, key: ObjectKey) -> None:
-        self.transactions.begin()
-        self.cluster.storage.remove(key)
-        self.transactions.commit()
+        with self.turn():
+            self.cluster.storage.remove(key)
 
 
 def test_objects_come_back_as_they_were_and_versions_go_on(url: str) -> None:
@@ -145,12 +150,11 @@ def test_uncommitted_changes_of_the_first_turn_are_undone_too(url: str) -> None:
 
 def test_no_change_is_announced_before_it_is_durable(url: str) -> None:
     with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
-        cloud.transactions.begin()
-        cloud.cluster.apply(configmap())
-        cloud.transactions.after_commit(lambda: found.extend(other.transact()))
-        found: list[str] = []
-        cloud.transactions.collect_changes()
-        cloud.transactions.commit()
+        with cloud.turn():
+            cloud.cluster.apply(configmap())
+            cloud.transactions.after_commit(lambda: found.extend(other.transact()))
+            found: list[str] = []
+            cloud.transactions.collect_changes()
         assert found == ["ADDED configmap/default/settings"]
 
 
@@ -186,10 +190,8 @@ def test_each_change_of_another_is_an_event(url: str) -> None:
 
 def history(cloud: Cloud) -> WatchHistory:
     """Return the history that a cloudcore begins with."""
-    cloud.transactions.begin()
-    found = WatchHistory(cloud.cluster.storage, cloud.database.watch_history())
-    cloud.transactions.commit()
-    return found
+    with cloud.turn():
+        return WatchHistory(cloud.cluster.storage, cloud.database.watch_history())
 
 
 def test_each_change_of_another_is_told_from_an_own_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,9 +248,8 @@ def test_the_history_of_a_kind_begins_after_the_forgotten_changes(url: str) -> N
         assert found.start(WatchQuery("ConfigMap", begin)).refusal is not None
         assert [one.object["metadata"]["name"] for one in found.start(WatchQuery("ConfigMap", last)).changes] == ["c"]
         assert found.start(WatchQuery("Node", begin)).refusal is None
-        later.transactions.begin()
-        later.database.forget_changes("Pod", later.cluster.storage.version)
-        later.transactions.commit()
+        with later.turn():
+            later.database.forget_changes("Pod", later.cluster.storage.version)
     with Cloud(url) as third:
         found = history(third)
         assert found.start(WatchQuery("Pod", last)).refusal is not None
@@ -310,9 +311,8 @@ def test_changes_forgotten_later_do_not_hide_the_ones_not_kept(url: str, monkeyp
         without_room(cloud, monkeypatch, short=False)
         cloud.apply(configmap("b", a="2"))
         for each in (cloud, other):
-            each.transactions.begin()
-            each.database.forget_changes("ConfigMap", first)
-            each.transactions.commit()
+            with each.turn():
+                each.database.forget_changes("ConfigMap", first)
     with Cloud(url) as later:
         found = history(later)
         refusal = found.start(WatchQuery("ConfigMap", begin)).refusal
@@ -394,9 +394,8 @@ def test_a_change_is_made_to_the_others_last_state(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.apply(pod())
         for cloud, phase in ((one, "Pending"), (other, "Running"), (one, "Succeeded")):
-            cloud.transactions.begin()
-            new = patch_status(cloud.cluster, WEB, {"status": {"phase": phase, phase: "1"}})
-            cloud.transactions.commit()
+            with cloud.turn():
+                new = patch_status(cloud.cluster, WEB, {"status": {"phase": phase, phase: "1"}})
             versions.append(new["metadata"]["resourceVersion"])
         assert {"Pending": "1", "Running": "1"}.items() <= one.cluster.storage.get(WEB)["status"].items()
     assert len(set(versions)) == 3
@@ -425,9 +424,8 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         for number in range(5):
             one.apply(pod(f"p{number}"))
         if not keeps_changes:
-            one.transactions.begin()
-            one.database.forget_changes(SETTINGS.kind, one.cluster.storage.version)
-            one.transactions.commit()
+            with one.turn():
+                one.database.forget_changes(SETTINGS.kind, one.cluster.storage.version)
         assert other.transact()[0] == "DELETED configmap/default/settings"
         assert [obj["metadata"]["name"] for obj in other.cluster.storage.list(kind_named("Pod"))] == [
             f"p{n}" for n in range(5)
@@ -436,35 +434,30 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
 
 def test_the_versions_of_a_node_are_there_for_the_next_cloudcore(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
-        one.transactions.begin()
-        one.database.put_object_sync("n1", "u1", ObjectSync(WEB))
-        one.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 7))
-        one.database.put_object_sync("n2", "u3", ObjectSync(WEB))
-        one.transactions.commit()
-        other.transactions.begin()
-        assert other.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB), "u2": ObjectSync(SETTINGS, 7)}
-        other.database.put_object_sync("n1", "u1", None)
-        other.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 9))
-        assert other.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}, (
-            "what is not written yet counts too"
-        )
-        other.transactions.commit()
-        one.transactions.begin()
-        assert one.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}
-        one.database.forget_node("n1")
-        assert one.database.object_syncs_of("n1") == {}
-        one.transactions.commit()
-        other.transactions.begin()
-        assert other.database.object_syncs_of("n1") == {}
-        assert other.database.object_syncs_of("n2") == {"u3": ObjectSync(WEB)}
-        other.transactions.commit()
+        with one.turn():
+            one.database.put_object_sync("n1", "u1", ObjectSync(WEB))
+            one.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 7))
+            one.database.put_object_sync("n2", "u3", ObjectSync(WEB))
+        with other.turn():
+            assert other.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB), "u2": ObjectSync(SETTINGS, 7)}
+            other.database.put_object_sync("n1", "u1", None)
+            other.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 9))
+            assert other.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}, (
+                "what is not written yet counts too"
+            )
+        with one.turn():
+            assert one.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}
+            one.database.forget_node("n1")
+            assert one.database.object_syncs_of("n1") == {}
+        with other.turn():
+            assert other.database.object_syncs_of("n1") == {}
+            assert other.database.object_syncs_of("n2") == {"u3": ObjectSync(WEB)}
 
 
 def test_the_others_learn_where_a_node_has_connected(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
-        one.transactions.begin()
-        one.database.claim("n1", "link", one.cluster.storage.next_version(), 1000)
-        one.transactions.commit()
+        with one.turn():
+            one.database.claim("n1", "link", one.cluster.storage.next_version(), 1000)
         other.transact()
         assert other.claims == [("n1", Holder("a", 1000))]
         one.transact()
@@ -493,15 +486,13 @@ def test_the_longest_kind_and_name_are_kept_and_found_again(url: str) -> None:
             for table in ("objects", "changes", "history", "syncs"):
                 connection.exec_driver_sql(f"ALTER TABLE cluster_{table} ALTER COLUMN kind TYPE VARCHAR(64)")
     with Cloud(url) as cloud:
-        cloud.transactions.begin()
-        version = str(cloud.cluster.storage.next_version())
-        made = {"metadata": {"name": key.name, "namespace": key.namespace, "resourceVersion": version}}
-        cloud.database.put(ObjectEvent(EventType.ADDED, key, made, body=msgspec.json.encode(made)))
-        cloud.database.put_object_sync("n1", "u1", ObjectSync(key, 1))
-        cloud.transactions.commit()
-        cloud.transactions.begin()
-        cloud.database.forget_changes(kind, cloud.cluster.storage.version)
-        cloud.transactions.commit()
+        with cloud.turn():
+            version = str(cloud.cluster.storage.next_version())
+            made = {"metadata": {"name": key.name, "namespace": key.namespace, "resourceVersion": version}}
+            cloud.database.put(ObjectEvent(EventType.ADDED, key, made, body=msgspec.json.encode(made)))
+            cloud.database.put_object_sync("n1", "u1", ObjectSync(key, 1))
+        with cloud.turn():
+            cloud.database.forget_changes(kind, cloud.cluster.storage.version)
     with Cloud(url) as later:
         assert later.cluster.storage.find(key) is not None
         later.transactions.begin()
@@ -664,9 +655,8 @@ def test_a_file_that_cannot_be_copied_keeps_its_schema(tmp_path: Path) -> None:
 def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
     """The nodes' acknowledgements stay; their Node is not known yet."""
     with Cloud(url) as cloud:
-        cloud.transactions.begin()
-        cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))
-        cloud.transactions.commit()
+        with cloud.turn():
+            cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))
         with cloud.database.engine.begin() as connection:
             for name in ("cluster_node_states", "cluster_epochs"):
                 connection.exec_driver_sql(f"DROP TABLE {name}")
@@ -681,17 +671,15 @@ def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
 
 def test_the_state_of_a_node_is_there_for_the_next_cloudcore_and_ends_with_it(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
-        one.transactions.begin()
-        one.database.put_node_state("n1", NodeState("u", 3))
-        assert one.database.node_state_of("n1") == NodeState("u", 3)
-        one.database.claim("n1", "link", one.cluster.storage.next_version())
-        one.transactions.commit()
-        other.transactions.begin()
-        assert other.database.node_states() == {"n1": NodeState("u", 3)}
-        other.database.forget_node("n1")
-        assert other.database.node_state_of("n1") == NodeState()
-        other.database.release("n1")
-        other.transactions.commit()
+        with one.turn():
+            one.database.put_node_state("n1", NodeState("u", 3))
+            assert one.database.node_state_of("n1") == NodeState("u", 3)
+            one.database.claim("n1", "link", one.cluster.storage.next_version())
+        with other.turn():
+            assert other.database.node_states() == {"n1": NodeState("u", 3)}
+            other.database.forget_node("n1")
+            assert other.database.node_state_of("n1") == NodeState()
+            other.database.release("n1")
     with Cloud(url, "c") as third:
         assert third.claims == []
         third.transactions.begin()
@@ -706,21 +694,18 @@ def test_a_signing_key_is_there_for_the_next_cloudcore(url: str) -> None:
         first.database.put_signing_key("k0", key)
         assert first.database.signing_keys() == [key]
         first.transactions.abandon()
-        first.transactions.begin()
-        assert first.database.signing_keys() == []
-        first.database.put_signing_key("k1", key)
-        first.transactions.commit()
+        with first.turn():
+            assert first.database.signing_keys() == []
+            first.database.put_signing_key("k1", key)
     retired = StoredSigningKey("k1", 7, 9, b"public")
     with Cloud(url, "second") as second:
-        second.transactions.begin()
-        assert second.database.signing_keys() == [key]
-        second.database.put_signing_key("k1", retired)
-        second.transactions.commit()
-        second.transactions.begin()
-        assert second.database.signing_keys() == [retired]
-        second.database.put_signing_key("k1", None)
-        assert second.database.signing_keys() == []
-        second.transactions.commit()
+        with second.turn():
+            assert second.database.signing_keys() == [key]
+            second.database.put_signing_key("k1", retired)
+        with second.turn():
+            assert second.database.signing_keys() == [retired]
+            second.database.put_signing_key("k1", None)
+            assert second.database.signing_keys() == []
 
 
 def test_a_database_without_signing_keys_is_taken_over(url: str) -> None:
@@ -730,9 +715,8 @@ def test_a_database_without_signing_keys_is_taken_over(url: str) -> None:
     signing_keys.drop(older)
     older.dispose()
     with Cloud(url) as second:
-        second.transactions.begin()
-        assert second.database.signing_keys() == []
-        second.transactions.commit()
+        with second.turn():
+            assert second.database.signing_keys() == []
         assert second.cluster.storage.find(WEB) is not None
 
 
@@ -740,9 +724,8 @@ def test_no_file_has_the_private_part_of_a_retired_key(tmp_path: Path) -> None:
     path = tmp_path / "cloud.db"
     with Cloud(str(path)) as cloud:
         for pem in (b"the private part", b"the public part"):
-            cloud.transactions.begin()
-            cloud.database.put_signing_key("k1", StoredSigningKey("k1", 7, 0, pem))
-            cloud.transactions.commit()
+            with cloud.turn():
+                cloud.database.put_signing_key("k1", StoredSigningKey("k1", 7, 0, pem))
         files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
         assert [name for name, content in files.items() if b"the private part" in content] == []
         assert any(b"the public part" in content for content in files.values())
@@ -751,12 +734,10 @@ def test_no_file_has_the_private_part_of_a_retired_key(tmp_path: Path) -> None:
 def test_an_epoch_and_its_newest_version_only_go_on(url: str) -> None:
     with Cloud(url) as cloud:
         for epoch in (Epoch(1, 50), Epoch(1, 40), Epoch(0, 90), Epoch(2, 10)):
-            cloud.transactions.begin()
-            cloud.database.put_epoch(epoch)
-            cloud.transactions.commit()
-            cloud.transactions.begin()
-            assert cloud.database.epoch() == (Epoch(2, 10) if epoch.number == 2 else Epoch(1, 50))
-            cloud.transactions.commit()
+            with cloud.turn():
+                cloud.database.put_epoch(epoch)
+            with cloud.turn():
+                assert cloud.database.epoch() == (Epoch(2, 10) if epoch.number == 2 else Epoch(1, 50))
 
 
 def break_within_a_turn(cloud: Cloud) -> None:
@@ -946,10 +927,9 @@ def test_changes_are_taken_over_while_another_cloudcore_has_the_lock(url: str) -
         one.apply(secret())
         with Cloud(url, "b") as other, Cloud(url, "c") as third:
             one.apply(pod(), configmap())
-            third.transactions.begin()
-            assert other.adopt() == [f"ADDED {WEB}", f"ADDED {SETTINGS}"]
-            assert other.adopt() == [], "nothing has changed since"
-            third.transactions.commit()
+            with third.turn():
+                assert other.adopt() == [f"ADDED {WEB}", f"ADDED {SETTINGS}"]
+                assert other.adopt() == [], "nothing has changed since"
             one.delete(WEB)
             assert other.transact() == [f"DELETED {WEB}"], "a transaction begins where they ended"
 

@@ -28,6 +28,7 @@ from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read
 from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
+from tests.support.stopping import stopping
 
 LIMIT = 4 * 1024 * 1024
 DEADLINE = 60.0
@@ -232,16 +233,12 @@ def test_a_client_that_cannot_be_served_gets_an_answer(cloud: Cloud, headers: di
 
 
 def test_the_node_limit_counts_nodes_and_not_connections() -> None:
-    cloud = Cloud(node_limit=1)
-    try:
+    with stopping(Cloud(node_limit=1)) as cloud, cloud.node("n1"):
+        cloud.wait_for_event("connected")
+        with pytest.raises(InvalidStatus), cloud.node("n2"):
+            pass
         with cloud.node("n1"):
-            cloud.wait_for_event("connected")
-            with pytest.raises(InvalidStatus), cloud.node("n2"):
-                pass
-            with cloud.node("n1"):
-                cloud.wait_for_event("disconnected")
-    finally:
-        cloud.stop()
+            cloud.wait_for_event("disconnected")
 
 
 def test_a_second_connection_of_a_node_ends_the_first(cloud: Cloud) -> None:
@@ -365,8 +362,7 @@ def test_a_client_that_connects_and_is_silent_is_dropped(cloud: Cloud, monkeypat
 
 def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.cloud.websocket.server.most_opening", lambda: 8)
-    cloud = Cloud()
-    try:
+    with stopping(Cloud()) as cloud:
         assert cloud.server is not None
         address = cloud.server.address
         with ExitStack() as stack:
@@ -375,8 +371,6 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
                 cloud.wait_for_event("connected")
                 stack.enter_context(socket.create_connection(address, timeout=DEADLINE))
             assert silent[0].recv(1) == b""
-    finally:
-        cloud.stop()
 
 
 def test_silent_clients_give_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from modules.edge.devicetwin.past import entries
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from tests.modules.edge.devicetwin.recorded import Node
 from tests.support.failing import census
+from tests.support.stopping import stopping
 
 MODEL = {
     "metadata": {"name": "model", "namespace": "ns", "uid": "m", "resourceVersion": "1"},
@@ -143,26 +144,26 @@ def test_a_value_that_cannot_be_stored_is_refused(thermo: Node) -> None:
 def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
     """Of its device only; what is refused or not stored is no change. The descriptor can be read when there is one."""
     feed = DeviceFeed()
-    node = Node(tmp_path, name="n1", feed=feed)
-    try:
-        with feed.listening("ns/thermo") as listener, feed.listening("ns/other") as deaf:
-            _from_cloud(node, "ns/devicemodel/model", MODEL)
-            _from_cloud(node, "ns/device/thermo", _device(1, threshold="30"))
-            assert select.select([listener.descriptor], [], [], 0)[0]
-            _set(node, {"threshold": "99"})
-            _set(node, {"threshold": "35"})
-            node.from_application("$hw/events/device/ns/thermo/state/update", '{"event_id":"1","state":"online"}')
-            heard = [(one.what, one.property, one.before, one.value, one.by) for one in listener.drain()]
-            assert heard == [
-                ("added", "", None, None, ""),
-                ("desired", "threshold", None, "30", "cloud"),
-                ("desired", "threshold", "30", "35", "devices set"),
-                ("state", "", None, "online", ""),
-            ]
-            assert not select.select([listener.descriptor], [], [], 0)[0]
-            assert deaf.drain() == []
-    finally:
-        node.stop()
+    with (
+        stopping(Node(tmp_path, name="n1", feed=feed)) as node,
+        feed.listening("ns/thermo") as listener,
+        feed.listening("ns/other") as deaf,
+    ):
+        _from_cloud(node, "ns/devicemodel/model", MODEL)
+        _from_cloud(node, "ns/device/thermo", _device(1, threshold="30"))
+        assert select.select([listener.descriptor], [], [], 0)[0]
+        _set(node, {"threshold": "99"})
+        _set(node, {"threshold": "35"})
+        node.from_application("$hw/events/device/ns/thermo/state/update", '{"event_id":"1","state":"online"}')
+        heard = [(one.what, one.property, one.before, one.value, one.by) for one in listener.drain()]
+        assert heard == [
+            ("added", "", None, None, ""),
+            ("desired", "threshold", None, "30", "cloud"),
+            ("desired", "threshold", "30", "35", "devices set"),
+            ("state", "", None, "online", ""),
+        ]
+        assert not select.select([listener.descriptor], [], [], 0)[0]
+        assert deaf.drain() == []
 
 
 def test_a_slow_watch_loses_the_oldest_changes_and_learns_how_many() -> None:

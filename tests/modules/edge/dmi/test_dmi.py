@@ -23,6 +23,7 @@ from tests.beehive.sockets.activation.test_grpc_server import begun
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import MANAGER, TIMEOUT, FrameworkMapper
 from tests.modules.edge.dmi.node import DmiNode, device, model
+from tests.support.stopping import stopping
 
 
 @pytest.fixture
@@ -289,10 +290,11 @@ def test_a_registration_that_makes_no_sense_is_refused(
 
 def test_a_flood_is_refused_and_other_mappers_are_not(tmp_path: Path) -> None:
     """Each mapper has a quota of its own; KubeEdge's is one for all."""
-    node = DmiNode(tmp_path, report_rate=0.001, report_burst=5).start()
-    flood = FrameworkMapper(tmp_path, node.socket)
-    other = FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")
-    try:
+    with (
+        stopping(DmiNode(tmp_path, report_rate=0.001, report_burst=5).start()) as node,
+        stopping(FrameworkMapper(tmp_path, node.socket)) as flood,
+        stopping(FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")) as other,
+    ):
         for one in (model(), device(), device("calm", protocol="quiet")):
             node.put(one)
         _stored(node, "thermo", "calm")
@@ -311,10 +313,6 @@ def test_a_flood_is_refused_and_other_mappers_are_not(tmp_path: Path) -> None:
         assert node.twins("calm") == {"temperature": "7"}
         assert node.counters.reports["demo-mapper", "stored"] == 5
         assert node.counters.reports["quiet-mapper", "stored"] == 1
-    finally:
-        flood.stop()
-        other.stop()
-        node.stop()
 
 
 def test_a_flood_of_many_calls_at_once_ends_nothing(tmp_path: Path) -> None:
@@ -366,8 +364,7 @@ def _is_taken(mapper: FrameworkMapper) -> bool:
 
 
 def test_a_mapper_that_hangs_holds_up_no_other(tmp_path: Path, node: DmiNode, mapper: FrameworkMapper) -> None:
-    other = FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")
-    try:
+    with stopping(FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")) as other:
         mapper.hangs = threading.Event()
         mapper.start()
         other.start()
@@ -376,8 +373,6 @@ def test_a_mapper_that_hangs_holds_up_no_other(tmp_path: Path, node: DmiNode, ma
         other.hear("UpdateDevice", "calm")
         other.report("calm", {"temperature": "7"})
         assert node.twins("calm") == {"temperature": "7"}
-    finally:
-        other.stop()
 
 
 def test_rubbish_on_the_socket_ends_nothing(node: DmiNode, mapper: FrameworkMapper) -> None:
@@ -408,17 +403,14 @@ def test_the_socket_is_its_owners_and_its_groups(tmp_path: Path) -> None:
     """Mode 0660 and the chosen group; it replaces a killed process's socket, and goes with the node."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "dmi.sock"))
-    node = DmiNode(tmp_path, group=str(os.getgid()))
-    before = node.socket.stat().st_ino
-    node.start()
-    try:
+    with stopping(DmiNode(tmp_path, group=str(os.getgid()))) as node:
+        before = node.socket.stat().st_ino
+        node.start()
         wait_until(lambda: node.socket.stat().st_ino != before, "a new socket")
         status = node.socket.stat()
         assert stat.S_IMODE(status.st_mode) == 0o660
         assert status.st_gid == os.getgid()
         assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".dmi")] == []
-    finally:
-        node.stop()
     assert not node.socket.exists()
 
 
@@ -426,19 +418,15 @@ def test_a_socket_of_another_process_is_left_alone(tmp_path: Path, caplog: pytes
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "dmi.sock"))
         other.listen()
-        node = DmiNode(tmp_path).start()
-        try:
+        with stopping(DmiNode(tmp_path).start()) as node:
             wait_until(lambda: "another process serves on it" in caplog.text, "the reason is logged")
-        finally:
-            node.stop()
     assert node.socket.exists()
 
 
 def test_the_mapper_that_registers_last_has_the_protocol(
     tmp_path: Path, node: DmiNode, mapper: FrameworkMapper
 ) -> None:
-    other = FrameworkMapper(tmp_path, node.socket, name="newer-mapper")
-    try:
+    with stopping(FrameworkMapper(tmp_path, node.socket, name="newer-mapper")) as other:
         mapper.start()
         other.start()
         node.put(model())
@@ -448,8 +436,6 @@ def test_the_mapper_that_registers_last_has_the_protocol(
         node.start()
         other.hear("UpdateDevice", "thermo")
         assert mapper.calls.empty()
-    finally:
-        other.stop()
 
 
 def test_registrations_without_end_are_refused(
@@ -479,9 +465,7 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
     """Its mapper also gets it again, in case it could not open the device."""
     monkeypatch.setattr("modules.edge.dmi.watchdog.SHORTEST", 0.3)
     monkeypatch.setattr("modules.edge.dmi.module.WATCH_SECONDS", 0.1)
-    node = DmiNode(tmp_path).start()
-    mapper = FrameworkMapper(tmp_path, node.socket)
-    try:
+    with stopping(DmiNode(tmp_path).start()) as node, stopping(FrameworkMapper(tmp_path, node.socket)) as mapper:
         node.put(model())
         made = device()
         made["spec"]["properties"] = [{"name": "temperature", "reportToCloud": True, "collectCycle": 1}]
@@ -492,17 +476,15 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
         mapper.hear("UpdateDevice", "thermo")
         wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
         wait_until(lambda: _reports(mapper, node) == "online", "it is online again")
-    finally:
-        mapper.stop()
-        node.stop()
 
 
 def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for no reports, and its mapper has never told a state: the node tells one, and an event of it."""
     monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.3)
-    node = DmiNode(tmp_path, node="n1").start()
-    mapper = FrameworkMapper(tmp_path, node.socket)
-    try:
+    with (
+        stopping(DmiNode(tmp_path, node="n1").start()) as node,
+        stopping(FrameworkMapper(tmp_path, node.socket)) as mapper,
+    ):
         node.put(model())
         made = device()
         made["spec"]["properties"] = [{"name": "switch"}]
@@ -520,9 +502,6 @@ def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypat
             "MapperNotReady": "n1", "MapperReady": "n1",
         }  # fmt: skip
         assert any("its devices (1) is unknown" in one["message"] for one in events)
-    finally:
-        mapper.stop()
-        node.stop()
 
 
 def _events(directory: Path, last: str) -> list[dict[str, Any]]:
@@ -545,9 +524,8 @@ def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(t
     for like_kubeedge in (False, True):
         directory = tmp_path / str(like_kubeedge)
         directory.mkdir()
-        node = DmiNode(directory, like_kubeedge=like_kubeedge).start()
-        mapper = FrameworkMapper(directory, node.socket)
-        try:
+        with stopping(DmiNode(directory, like_kubeedge=like_kubeedge).start()) as node:
+            mapper = FrameworkMapper(directory, node.socket)
             node.put(model())
             node.put(device(desired="true"))
             _stored(node, "thermo")
@@ -557,6 +535,4 @@ def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(t
             mapper.report("thermo", {"switch": "false"}, desired="true")
             side = node.device("thermo").twins["switch"].expected
             assert side is not None and (side.value, bool(side.due)) == ("true", True), "the cloud is told"
-        finally:
-            node.stop()
     assert expected == {False: "true", True: "false"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -264,11 +265,8 @@ class Life:
 
     def stored(self, kind: str) -> list[bytes]:
         """Return the rows of a kind in the node's database."""
-        store = open_store(self._file)
-        try:
+        with closing(open_store(self._file)) as store:
             return [text.encode() for text in store.get_all(kind)]
-        finally:
-            store.close()
 
 
 def _wanted(life: Life, protocol: str) -> dict[tuple[str, str], Any]:

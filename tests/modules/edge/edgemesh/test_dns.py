@@ -7,7 +7,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive.clock import Clock, RealClock
+from beehive.clock import RealClock
 from beehive.testing import FakeContext
 from modules.edge.edgemesh.backends import backends_of_slices
 from modules.edge.edgemesh.counters import MeshCounters
@@ -24,7 +24,15 @@ from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, DnsConnection, Limiter, NameServer
 from modules.edge.edgemesh.dns.turns import MOST_OF_CLIENT, MOST_WAITING, PLACES, AskingTurns
-from modules.edge.edgemesh.dns.upstream import MOST_MISMATCHES, STALE_SECONDS, Cache, UpstreamResolver, ask, trusted
+from modules.edge.edgemesh.dns.upstream import (
+    MOST_MISMATCHES,
+    STALE_SECONDS,
+    Ask,
+    Cache,
+    UpstreamResolver,
+    ask,
+    trusted,
+)
 from modules.edge.edgemesh.dns.wire import (
     HEADER,
     Code,
@@ -51,6 +59,7 @@ from tests.support.failing import Attempt, Failing, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 Z = "cluster.local"
+WEB = f"web.default.svc.{Z}"
 SECONDS = PATIENCE
 
 
@@ -843,9 +852,12 @@ def test_long_answers_count_as_many_queries() -> None:
     assert limiter.allows("a")
 
 
+Connected = tuple[DnsConnection, socket.socket, FakeContext]
+"""The server's end of a connection, the client's, and the time."""
+
+
 @pytest.fixture
-def connected() -> Iterator[tuple[DnsConnection, socket.socket, FakeContext]]:
-    """The server's end of a connection, the client's, and the time."""
+def connected() -> Iterator[Connected]:
     time = FakeContext()
     own, client = socket.socketpair()
     own.settimeout(0)
@@ -853,7 +865,7 @@ def connected() -> Iterator[tuple[DnsConnection, socket.socket, FakeContext]]:
         yield DnsConnection(own, "a", time.clock), client, time
 
 
-def test_a_client_that_drips_is_read_and_stays(connected: tuple[DnsConnection, socket.socket, FakeContext]) -> None:
+def test_a_client_that_drips_is_read_and_stays(connected: Connected) -> None:
     connection, client, time = connected
     asked = question("a.org")
     found = []
@@ -865,9 +877,7 @@ def test_a_client_that_drips_is_read_and_stays(connected: tuple[DnsConnection, s
     assert connection.at == time.clock.monotonic()
 
 
-def test_a_client_that_takes_a_long_answer_slowly_stays(
-    connected: tuple[DnsConnection, socket.socket, FakeContext],
-) -> None:
+def test_a_client_that_takes_a_long_answer_slowly_stays(connected: Connected) -> None:
     connection, client, time = connected
     message = bytes(65_535)
     for _ in range(10):
@@ -882,9 +892,7 @@ def test_a_client_that_takes_a_long_answer_slowly_stays(
     assert connection.at > begun
 
 
-def test_messages_that_come_together_are_read_one_by_one(
-    connected: tuple[DnsConnection, socket.socket, FakeContext],
-) -> None:
+def test_messages_that_come_together_are_read_one_by_one(connected: Connected) -> None:
     """The last one may come in parts."""
     connection, client, _ = connected
     whole = b"".join(struct.pack("!H", len(each)) + each for each in (b"abcdef", b"", b"ghij"))
@@ -895,9 +903,7 @@ def test_messages_that_come_together_are_read_one_by_one(
     assert connection.read() == [b"ghij"]
 
 
-def test_a_client_that_is_gone_is_sent_nothing_more(
-    connected: tuple[DnsConnection, socket.socket, FakeContext],
-) -> None:
+def test_a_client_that_is_gone_is_sent_nothing_more(connected: Connected) -> None:
     connection, client, _ = connected
     client.close()
     connection.queue(b"abc")
@@ -907,9 +913,7 @@ def test_a_client_that_is_gone_is_sent_nothing_more(
     assert bytes(connection.unsent) == before
 
 
-def test_a_message_that_is_too_long_for_a_query_ends_the_connection(
-    connected: tuple[DnsConnection, socket.socket, FakeContext],
-) -> None:
+def test_a_message_that_is_too_long_for_a_query_ends_the_connection(connected: Connected) -> None:
     connection, client, _ = connected
     client.send(struct.pack("!H", 4097))
     assert connection.read() == []
@@ -918,11 +922,11 @@ def test_a_message_that_is_too_long_for_a_query_ends_the_connection(
 
 def test_a_client_that_asks_too_much_over_tcp_loses_its_connection() -> None:
     with (
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        serving() as (address, port, counters),
         patch.object(Limiter, "allows", lambda *_: False),
         socket.create_connection((address, port), SECONDS) as stream,
     ):
-        stream.sendall(struct.pack("!H", len(question("a.b"))) + question("a.b"))
+        stream.sendall(framed(question("a.b")))
         assert not stream.recv(1)
     assert counters.dropped == 1
 
@@ -933,17 +937,17 @@ def test_an_answer_without_room_is_sent_when_there_is_some() -> None:
 
     with (
         patch.object(DnsConnection, "queue", queue),
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, _),
+        serving() as (address, port, _),
         socket.create_connection((address, port), SECONDS) as stream,
     ):
-        stream.sendall(struct.pack("!H", len(question("a.b"))) + question("a.b"))
+        stream.sendall(framed(question("a.b")))
         assert stream.recv(1)
 
 
 def test_a_connection_that_idles_and_one_of_a_stranger_end() -> None:
     with (
         patch("modules.edge.edgemesh.dns.server.IDLE_SECONDS", 0.05),
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        serving() as (address, port, counters),
         socket.create_connection((address, port), SECONDS) as stream,
         socket.create_connection((address, port), SECONDS, ("127.0.0.9", 0)) as stranger,
     ):
@@ -964,6 +968,28 @@ def asking(client: str, server: tuple[str, int]) -> Iterator[socket.socket]:
         channel.bind((client, 0))
         channel.connect(server)
         yield channel
+
+
+def over_udp(client: socket.socket, name: str, number: int = 7) -> Parsed:
+    """The answer to a query for an address."""
+    client.send(question(name, number=number))
+    return read_message(client.recv(9999))
+
+
+def framed(data: bytes) -> bytes:
+    """A message over TCP."""
+    return struct.pack("!H", len(data)) + data
+
+
+def _frame(stream: socket.socket) -> bytes:
+    size = struct.unpack("!H", stream.recv(2, socket.MSG_WAITALL))[0]
+    return stream.recv(size, socket.MSG_WAITALL)
+
+
+def over_tcp(stream: socket.socket, name: str) -> Parsed:
+    """The answer to a query for an address."""
+    stream.sendall(framed(question(name)))
+    return read_message(_frame(stream))
 
 
 def own_sockets() -> tuple[socket.socket, socket.socket]:
@@ -1033,10 +1059,8 @@ def test_a_server_that_does_not_keep_the_case_of_letters_is_asked_over_tcp() -> 
     mismatches: list[int] = []
     raw = question("WwW.example.org")[12:]
     server = Upstream(lambda asked: [answered(changed(asked), "192.0.2.66")], lambda asked: answered(changed(asked)))
-    try:
+    with closing(server):
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
-    finally:
-        server.close()
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 1)
 
 
@@ -1052,26 +1076,17 @@ def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> N
 
     mismatches: list[int] = []
     raw = question("WwW.example.org")[12:]
-    server = Upstream(lambda asked: [*forge(asked), answered(asked)])
-    try:
+    with closing(Upstream(lambda asked: [*forge(asked), answered(asked)])) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
-    finally:
-        server.close()
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 4)
-    server = Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)
-    try:
+    with closing(Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
-    finally:
-        server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
 def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
-    server = Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)
-    try:
+    with closing(Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)) as server:
         found = ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
-    finally:
-        server.close()
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
@@ -1079,12 +1094,8 @@ def test_an_answer_over_tcp_must_be_one_to_the_question() -> None:
     def another(asked: bytes) -> bytes:
         return bytes([asked[0] ^ 1]) + answered(asked)[1:]
 
-    server = Upstream(lambda asked: [answered(asked, cut=True)], another)
-    try:
-        with pytest.raises(WireError):
-            ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
-    finally:
-        server.close()
+    with closing(Upstream(lambda asked: [answered(asked, cut=True)], another)) as server, pytest.raises(WireError):
+        ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
 
 
 class Stepping(RealClock):
@@ -1104,22 +1115,21 @@ class Stepping(RealClock):
 def test_the_time_for_a_server_ends_for_any_spread_of_its_bytes(*, is_cut: bool) -> None:
     """A forged answer now and then, or a byte, began the time again: a few servers could hold all places for hours."""
     mismatches: list[int] = []
-    server = Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)
-    try:
-        with pytest.raises(TimeoutError, match="no answer in time"):
-            ask(Stepping(), f"127.0.0.1#{server.port}", question("a.org")[12:], 2.5, lambda: mismatches.append(1))
-    finally:
-        server.close()
+    with (
+        closing(Upstream(lambda asked: [answered(asked, cut=True)] if is_cut else [b"junk"] * 9, answered)) as server,
+        pytest.raises(TimeoutError, match="no answer in time"),
+    ):
+        ask(Stepping(), f"127.0.0.1#{server.port}", question("a.org")[12:], 2.5, lambda: mismatches.append(1))
     assert len(mismatches) == (0 if is_cut else 2)
 
 
 @contextmanager
 def serving(
-    allowed: str, resolver: Callable[[Clock, MeshCounters], UpstreamResolver], made: Zone = FULL
+    *servers: str, allowed: str = "127.0.0.1/32", made: Zone = FULL, exchange: Ask | None = None
 ) -> Iterator[Served]:
     """A server of a zone that asks others for all else."""
     clock, counters = RealClock(), MeshCounters()
-    names = DnsNames(made, resolver(clock, counters))
+    names = DnsNames(made, UpstreamResolver(lambda _: servers, clock, counters, exchange))
     ports: list[int] = []
 
     def opened() -> tuple[socket.socket, socket.socket]:
@@ -1143,8 +1153,7 @@ def serving(
 def served() -> Iterator[Served]:
     """A server that asks another one over sockets."""
     other = Upstream(lambda asked: [answered(asked)])
-    servers = [f"127.0.0.1#{other.port}"]
-    with serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: servers, *of)) as made:
+    with serving(f"127.0.0.1#{other.port}") as made:
         yield made
     other.close()
 
@@ -1158,11 +1167,8 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
         assert not name.endswith("slow.org") or go.wait(SECONDS * 10)
         return message(HEAD + raw, a_record(name))
 
-    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
-        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
-
     with (
-        serving("127.0.0.0/8", resolver) as (address, port, _),
+        serving("a", allowed="127.0.0.0/8", exchange=exchange) as (address, port, _),
         asking("127.0.0.2", (address, port)) as hostile,
         asking("127.0.0.2", (address, port)) as hostile_too,
         asking("127.0.0.3", (address, port)) as other,
@@ -1207,16 +1213,14 @@ def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) ->
             asked = question(f"web.default.svc.{Z}")
             assert began.acquire(timeout=SECONDS)
             with asking("127.0.0.1", ports[0]) as client, socket.create_connection(ports[0], SECONDS) as stream:
-                stream.sendall(struct.pack("!H", len(asked)) + asked)
-                assert read_message(_frame(stream)).code == OK
+                assert over_tcp(stream, WEB).code == OK
                 failures.append(RuntimeError("nobody has thought of this"))
                 client.send(asked)
                 assert not stream.recv(1)
             assert began.acquire(timeout=SECONDS)
             for _ in range(2):
                 with asking("127.0.0.1", ports[1]) as client:
-                    client.send(asked)
-                    assert read_message(client.recv(9999)).code == OK
+                    assert over_udp(client, WEB).code == OK
         finally:
             server.stop()
             clock.close()
@@ -1232,18 +1236,13 @@ def test_a_question_that_fails_is_answered_and_ends_its_turn(caplog: pytest.LogC
             raise RuntimeError("nobody has thought of this")
         return message(HEAD + raw, a_record(name))
 
-    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
-        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
-
     with (
-        serving("127.0.0.1/32", resolver) as (address, port, _),
+        serving("a", exchange=exchange) as (address, port, _),
         asking("127.0.0.1", (address, port)) as client,
     ):
         for number in range(PLACES + 1):
-            client.send(question(f"{number}.bad.org", number=number))
-            assert read_message(client.recv(9999)).code == Code.SERVFAIL
-        client.send(question("good.org"))
-        assert read_message(client.recv(9999)).answers[0].name == "good.org"
+            assert over_udp(client, f"{number}.bad.org", number).code == Code.SERVFAIL
+        assert over_udp(client, "good.org").answers[0].name == "good.org"
     assert len([record for record in caplog.records if record.exc_info]) == PLACES + 1
 
 
@@ -1262,26 +1261,23 @@ def test_without_descriptors_its_thread_sleeps_and_names_are_answered_over_udp(m
     lack.set()
     monkeypatch.setattr(socket.socket, "accept", accepts)
     monkeypatch.setattr("modules.edge.edgemesh.dns.server.REST_SECONDS", 60.0)
-    asked = question(f"web.default.svc.{Z}")
+    question(f"web.default.svc.{Z}")
     with (
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, _),
+        serving() as (address, port, _),
         asking("127.0.0.1", (address, port)) as client,
         socket.create_connection((address, port), SECONDS) as stream,
     ):
         assert tried.wait(SECONDS)
-        client.send(asked)
-        assert read_message(client.recv(9999)).code == OK
+        assert over_udp(client, WEB).code == OK
         assert len(tries) <= 2
         lack.clear()
-        client.send(asked)
-        assert read_message(client.recv(9999)).code == OK
-        stream.sendall(struct.pack("!H", len(asked)) + asked)
-        assert read_message(_frame(stream)).code == OK
+        assert over_udp(client, WEB).code == OK
+        assert over_tcp(stream, WEB).code == OK
 
 
 def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:
     with (
-        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: [], *of)) as (address, port, counters),
+        serving(allowed="127.0.0.0/8") as (address, port, counters),
         ExitStack() as opened,
     ):
 
@@ -1292,7 +1288,7 @@ def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:
         def is_answered(stream: socket.socket) -> bool:
             asked = question(f"web.default.svc.{Z}")
             try:
-                stream.sendall(struct.pack("!H", len(asked)) + asked)
+                stream.sendall(framed(asked))
                 return bool(_frame(stream))
             except (OSError, struct.error):
                 return False
@@ -1362,8 +1358,7 @@ def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
         stranger.sendto(asked, (address, port))
         with asking("127.0.0.1", (address, port)) as client:
             for name in (f"web.default.svc.{Z}", "www.example.org", "www.example.org"):
-                client.send(question(name))
-                assert read_message(client.recv(9999)).answers[0].name == name
+                assert over_udp(client, name).answers[0].name == name
         assert counters.dropped == 1
     with socket.create_connection((address, port), SECONDS) as stream:
         two = b"".join(struct.pack("!H", len(each)) + each for each in (question("b.example.org"), asked))
@@ -1375,20 +1370,14 @@ def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
 
 def test_the_server_cuts_long_answers_over_udp_only() -> None:
     many = slice_of(*(endpoint(f"10.86.1.{number}") for number in range(60)), name="db")
-    asked = question(f"db.default.svc.{Z}")
+    question(f"db.default.svc.{Z}")
     with (
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of), zone(HEADLESS, db=many)) as (
-            host,
-            port,
-            _,
-        ),
+        serving(made=zone(HEADLESS, db=many)) as (host, port, _),
         asking(host, (host, port)) as client,
         socket.create_connection((host, port), SECONDS) as stream,
     ):
-        client.send(asked)
-        assert read_message(client.recv(9999)).is_cut
-        stream.sendall(struct.pack("!H", len(asked)) + asked)
-        assert len(read_message(_frame(stream)).answers) == 60
+        assert over_udp(client, f"db.default.svc.{Z}").is_cut
+        assert len(over_tcp(stream, f"db.default.svc.{Z}").answers) == 60
 
 
 def test_long_answers_of_other_servers_are_cut_over_udp_only() -> None:
@@ -1396,23 +1385,19 @@ def test_long_answers_of_other_servers_are_cut_over_udp_only() -> None:
         name = parsed(HEAD + raw).name
         return message(HEAD + raw, *(a_record(name, f"10.86.1.{number}") for number in range(60)))
 
-    def resolver(clock: Clock, counters: MeshCounters) -> UpstreamResolver:
-        return UpstreamResolver(lambda _: ["a"], clock, counters, exchange)
-
     charged: list[int] = []
     with (
         patch.object(Limiter, "charge", lambda _self, _client, size: charged.append(size)),
-        serving("127.0.0.1/32", resolver) as (host, port, _),
+        serving("a", exchange=exchange) as (host, port, _),
         asking(host, (host, port)) as client,
         socket.create_connection((host, port), SECONDS) as stream,
     ):
         for name, is_remembered in (("u.org", False), ("t.org", False), ("t.org", True)):
             asked = question(name)
             if name == "u.org":
-                client.send(asked)
-                assert read_message(client.recv(9999)).is_cut
+                assert over_udp(client, name).is_cut
                 continue
-            stream.sendall(struct.pack("!H", len(asked)) + asked)
+            stream.sendall(framed(asked))
             answer = _frame(stream)
             assert len(read_message(answer).answers) == 60
             assert charged == [len(answer)] * is_remembered, "what the memory of others costs is not the client's"
@@ -1425,18 +1410,16 @@ def test_a_connection_that_has_ended_is_looked_at_no_more() -> None:
         turns.append(1)
         tidy(self, poll)
 
-    asked = question(f"web.default.svc.{Z}")
+    question(f"web.default.svc.{Z}")
     with (
         patch.object(NameServer, "_tidy", counted),
-        serving("127.0.0.1/32", lambda *of: UpstreamResolver(lambda _: [], *of)) as (host, port, _),
+        serving() as (host, port, _),
         asking(host, (host, port)) as client,
     ):
         for _ in range(3):
             with socket.create_connection((host, port), SECONDS) as stream:
-                stream.sendall(struct.pack("!H", len(asked)) + asked)
-                assert read_message(_frame(stream)).code == OK
-            client.send(asked)
-            client.recv(9999)
+                assert over_tcp(stream, WEB).code == OK
+            over_udp(client, WEB)
     assert len(turns) <= 30
 
 
@@ -1445,14 +1428,14 @@ def test_a_client_of_as_many_connections_as_another_takes_none_of_its(monkeypatc
     monkeypatch.setattr("modules.edge.edgemesh.dns.server.MOST_CONNECTIONS", 3)
     asked = question(f"web.default.svc.{Z}")
     with (
-        serving("127.0.0.0/8", lambda *of: UpstreamResolver(lambda _: [], *of)) as (host, port, counters),
+        serving(allowed="127.0.0.0/8") as (host, port, counters),
         ExitStack() as opened,
     ):
 
         def connect(client: str) -> socket.socket:
             stream = opened.enter_context(socket.create_connection((host, port), SECONDS, (client, 0)))
             with suppress(OSError):
-                stream.sendall(struct.pack("!H", len(asked)) + asked)
+                stream.sendall(framed(asked))
             return stream
 
         streams = [connect(client) for client in ("127.0.0.2", "127.0.0.2", "127.0.0.3")]
@@ -1493,8 +1476,7 @@ def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pyte
         with asking("127.0.0.1", ports[0]) as client:
 
             def code_of(name: str) -> int:
-                client.send(question(name))
-                return read_message(client.recv(9999)).code
+                return over_udp(client, name).code
 
             assert code_of(web) == Code.SERVFAIL
             server.known()
@@ -1508,11 +1490,6 @@ def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pyte
     finally:
         server.stop()
         clock.close()
-
-
-def _frame(stream: socket.socket) -> bytes:
-    size = struct.unpack("!H", stream.recv(2, socket.MSG_WAITALL))[0]
-    return stream.recv(size, socket.MSG_WAITALL)
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])

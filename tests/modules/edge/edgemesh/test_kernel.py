@@ -5,6 +5,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, service, slice_of
+from tests.support.stopping import stopping
 
 pytestmark = needs_nft
 
@@ -335,20 +337,15 @@ def test_the_module_repairs_each_deletion_once(machine: Machine, tmp_path: Path)
     store.put(row_of("default/endpointslice/web-x", encode(slice_of(endpoint(pod.address))), 0))
     store.commit()
     store.close()
-    threads = Threads()
-    hive = Hive(threads, outside=lambda *_: True)
-    hive.add(MetaManager, MetaSettings(str(tmp_path / "edgecore.db")))
-    hive.add(EdgeMesh, MeshSettings(NODE), None, [machine.plane()], counters)
-    hive.start()
-    try:
+    with closing(Threads()) as threads, stopping(Hive(threads, outside=lambda *_: True)) as hive:
+        hive.add(MetaManager, MetaSettings(str(tmp_path / "edgecore.db")))
+        hive.add(EdgeMesh, MeshSettings(NODE), None, [machine.plane()], counters)
+        hive.start()
         for number in range(4):
             wait_until(lambda: any(each.startswith("svc-") for each in nft.names("ip")), "there are rules")
             machine.do(lambda: connect(WEB, 80)).close()
             assert counters.restored == number
             machine.sh("nft flush ruleset")
-    finally:
-        hive.stop()
-        threads.close()
 
 
 def test_a_refused_transaction_changes_nothing(machine: Machine, plane: NamespacedPlane) -> None:

@@ -72,10 +72,17 @@ class Mesh:
         self.stored = stored or {}
         bee.answer(ModuleName.METAMANAGER, self.answer)
 
-    def start(self, planes: list[DataPlane] | None = None) -> Mesh:
-        """Start the module."""
-        settings = MeshSettings(NODE, own_ranges=("10.86.0.0/16",))
-        self.bee.add(EdgeMesh, settings, self.pods, [self.plane] if planes is None else planes, self.counters)
+    def start(
+        self,
+        planes: list[DataPlane] | None = None,
+        names: _Known | None = None,
+        links: ServiceLinks | None = None,
+        **settings: Any,
+    ) -> Mesh:
+        """Start the module, with settings beside the range of its own pods."""
+        given = MeshSettings(NODE, **{"own_ranges": ("10.86.0.0/16",), **settings})
+        used = [self.plane] if planes is None else planes
+        self.bee.add(EdgeMesh, given, self.pods, used, self.counters, names and (lambda: names), links)
         self.bee.start()
         self.bee.run_for(1)
         return self
@@ -164,9 +171,7 @@ def test_containers_have_variables_of_services_once_it_is_known_where_they_are(
     bee: Harness, planes: int, host: str
 ) -> None:
     mesh, links = Mesh(bee, {"service": [service()]}), ServiceLinks()
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane] * planes, mesh.counters, None, links)
-    bee.start()
-    bee.run_for(1)
+    mesh.start([mesh.plane] * planes, links=links)
     assert links.variables("default")["WEB_SERVICE_HOST"] == host
     mesh.tell("service", "delete", None)
     assert links.variables("default") == {}
@@ -274,10 +279,7 @@ def test_what_cannot_be_read_changes_nothing(bee: Harness, kind: str, content: b
 def test_the_beginning_of_a_list_is_known(bee: Harness) -> None:
     """Without any Service in it: a name of the cluster then does not exist."""
     names = _Known()
-    mesh = Mesh(bee)
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
-    bee.start()
-    bee.run_for(1)
+    Mesh(bee).start(names=names)
     assert not names.is_known
     bee.hive.broadcast("mesh", bee.message(FOLLOW_RESOURCE, FOLLOWED, Target("", "v1", "endpoints")))
     bee.run_for(1)
@@ -290,10 +292,7 @@ def test_the_beginning_of_a_list_is_known(bee: Harness) -> None:
 def test_names_stand_for_what_programs_of_the_node_reach(bee: Harness) -> None:
     """Also of Services that were read before a proxy without root was chosen."""
     names = _Known()
-    mesh = Mesh(bee, {"service": [service()]})
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
-    bee.start()
-    bee.run_for(1)
+    mesh = Mesh(bee, {"service": [service()]}).start(names=names)
     mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
     bee.run_for(1)
     assert names.services == {name: ([20_080], ("127.96.0.1",)) for name in ("web", "db")}
@@ -302,11 +301,7 @@ def test_names_stand_for_what_programs_of_the_node_reach(bee: Harness) -> None:
 def test_names_have_only_endpoints_that_this_node_reaches(bee: Harness) -> None:
     names = _Known()
     found = slice_of(endpoint("10.86.0.5"), endpoint("192.0.2.2"))
-    mesh = Mesh(bee, {"service": [service()], "endpointslice": [found]})
-    settings = MeshSettings(NODE, own_ranges=("10.86.0.0/16",))
-    bee.add(EdgeMesh, settings, mesh.pods, [mesh.plane], mesh.counters, lambda: names)
-    bee.start()
-    bee.run_for(1)
+    Mesh(bee, {"service": [service()], "endpointslice": [found]}).start(names=names)
     assert names.near == {"web": ["192.0.2.2"]}
 
 
@@ -314,9 +309,7 @@ def test_names_follow_services_and_pods(bee: Harness) -> None:
     names = _Known()
     mesh = Mesh(bee, {"service": [service(), service("db", "10.96.0.2")]})
     mesh.pods.now = (pod(),)
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
-    bee.start()
-    bee.run_for(1)
+    mesh.start(names=names)
     assert [each.metadata.name for each in names.pods] == [pod().metadata.name]
     mesh.tell("service", "delete", None)
     assert set(names.services) == {"db"}
@@ -325,10 +318,7 @@ def test_names_follow_services_and_pods(bee: Harness) -> None:
 def test_the_name_server_and_the_data_plane_live_as_long_as_the_module() -> None:
     names = _Known()
     with Harness() as bee:
-        mesh = Mesh(bee)
-        bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
-        bee.start()
-        bee.run_for(1)
+        mesh = Mesh(bee).start(names=names)
         assert bee.hive.readiness()[ModuleName.EDGEMESH].state is State.READY
         assert (names.lives, mesh.plane.closed) == (["start"], 0)
     assert (names.lives, mesh.plane.closed) == (["start", "stop"], 1)
@@ -436,8 +426,7 @@ def test_the_owner_sees_which_endpoints_are_used_and_why_the_others_are_not(bee:
 
 def test_the_owner_sees_why_a_service_has_no_connections(bee: Harness) -> None:
     out = service("out", "", type="ExternalName", externalName="www.example.org")
-    mesh = Mesh(bee, {"service": [out, service("none", ""), service()]})
-    mesh.start([])
+    Mesh(bee, {"service": [out, service("none", ""), service()]}).start([])
     asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
     found = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer)
     assert (found.data_plane, found.problem) == ("", "no data plane is configured")
@@ -490,11 +479,7 @@ def test_no_service_takes_the_address_of_a_node_or_of_the_cloud(bee: Harness, mo
     status = b'{"addresses":[{"type":"InternalIP","address":"192.0.2.1"},{"type":"Hostname","address":"n1"}]}'
     node = decode(Node, b'{"metadata":{"name":"%s"},"status":%s}' % (NODE.encode(), status))
     given = service(externalIPs=["192.0.2.1", "192.0.2.99", "192.0.2.77", "192.0.2.78", "198.51.100.1"])
-    mesh = Mesh(bee, {"service": [given], "node": [node]})
-    settings = MeshSettings(NODE, cloud=("192.0.2.99", "cloud.example"))
-    bee.add(EdgeMesh, settings, mesh.pods, [mesh.plane], mesh.counters)
-    bee.start()
-    bee.run_for(1)
+    Mesh(bee, {"service": [given], "node": [node]}).start(cloud=("192.0.2.99", "cloud.example"))
 
     def external() -> tuple[str, ...]:
         asking = bee.message(RESOURCE, SERVICES, ServicesRequest())

@@ -14,6 +14,7 @@ from modules.edge.eventbus.routing import MAX_PAYLOAD
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node, external
+from tests.support.stopping import stopping
 
 pytestmark = needs_mosquitto
 WORD = "open sesame"
@@ -183,12 +184,9 @@ def test_a_message_of_qos_2_that_an_earlier_program_is_owed(
 @pytest.mark.parametrize("qos", [0, 2])
 def test_publications_of_another_qos(tmp_path: Path, broker: Broker, application: Application, qos: int) -> None:
     """As `mqttQOS` wants it; waiting publishers are answered, with QoS 0 as soon as the message leaves."""
-    node = Node(tmp_path, external(broker.port, qos=qos)).start()
-    try:
+    with stopping(Node(tmp_path, external(broker.port, qos=qos)).start()) as node:
         assert node.ask("out/x", "heard").route.operation == "response"
         assert application.hear() == ("out/x", b"heard")
-    finally:
-        node.stop()
 
 
 def test_a_user_with_a_password(tmp_path: Path) -> None:

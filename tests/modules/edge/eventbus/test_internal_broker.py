@@ -28,6 +28,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node
 from tests.support.ports import free_port
+from tests.support.stopping import stopping
 
 pytestmark = needs_mosquitto
 WORD = "open sesame"
@@ -50,12 +51,9 @@ def broker(tmp_path: Path) -> InternalBroker:
 
 @pytest.fixture
 def node(tmp_path: Path, broker: InternalBroker) -> Iterator[Node]:
-    made = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as made:
         _wait(made)
         yield made
-    finally:
-        made.stop()
 
 
 def _wait(node: Node, **connected: bool) -> None:
@@ -82,9 +80,10 @@ def test_applications_report_and_nobody_speaks_for_the_cloud(node: Node, broker:
     devicetwin; and mosquitto is not root.
     """
     spoken = [f"{P}/{end}" for end in ("twin/update/+", "state/update/+", "twin/cloud_updated")]
-    application = Application(broker.port, "$hw/events/node/#", *spoken, "free/#")
-    forger = Application(broker.port)
-    try:
+    with (
+        closing(Application(broker.port, "$hw/events/node/#", *spoken, "free/#")) as application,
+        closing(Application(broker.port)) as forger,
+    ):
         _add_device(node, application)
         for topic in ("twin/update/result", "twin/update/delta", "twin/cloud_updated", "state/update/result"):
             forger.publish(f"{P}/{topic}", _report("forged"))
@@ -96,9 +95,6 @@ def test_applications_report_and_nobody_speaks_for_the_cloud(node: Node, broker:
         assert (broker.directory / DATA).stat().st_uid == mosquitto_files.owner().uid
         status = Path(f"/proc/{_pid(broker)}/status").read_text()
         assert f"Uid:\t{mosquitto_files.owner().uid}\t" in status
-    finally:
-        application.close()
-        forger.close()
 
 
 def test_a_broker_that_dies_is_started_again(node: Node, broker: InternalBroker) -> None:
@@ -154,12 +150,9 @@ def test_stored_messages_that_keep_it_from_starting_are_set_aside(
     data = broker.directory / DATA
     data.mkdir(parents=True)
     (data / "mosquitto.db").write_bytes(b"spoilt" * 100)
-    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
         _wait(node)
         assert (data / "mosquitto.db.unusable").read_bytes() == b"spoilt" * 100
-    finally:
-        node.stop()
     run = mosquitto_process.MosquittoProcess(broker, RealClock())
     with socket.create_server(("127.0.0.1", broker.port)):
         why = run.run(lambda: None)
@@ -205,12 +198,9 @@ def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: 
     node.stop()
     node.start()
     _wait(node)
-    back = Application(broker.port, session="app")
-    back.publish("sensors/1/raw", "x")
-    try:
+    with closing(Application(broker.port, session="app")) as back:
+        back.publish("sensors/1/raw", "x")
         assert back.hear() == ("out/x", b"kept")
-    finally:
-        back.close()
     wait_until(lambda: sum(node.counters.received.values()) == 1, "it is stored for the cloud", TIMEOUT)
     node.stop()
     assert node.uploads() == [("sensors/1/raw", "x")]
@@ -219,8 +209,7 @@ def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: 
 def test_only_those_with_the_password_come_in(tmp_path: Path) -> None:
     """Its hash is in mosquitto's file, the password itself nowhere."""
     broker = _broker(tmp_path, user="plant", password=WORD, retain=True)
-    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
         _wait(node)
         node.send("eventbus", "out/x", "publish", "in", source="router_eventbus", group="user")
         wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
@@ -231,8 +220,6 @@ def test_only_those_with_the_password_come_in(tmp_path: Path) -> None:
             Application(broker.port, user=("plant", "guess"))
         with pytest.raises(ConnectionRefusedError):
             Application(broker.port)
-    finally:
-        node.stop()
     assert (broker.directory / PASSWORDS).read_text().startswith("plant:$7$")
     assert all(WORD not in file.read_text() for file in broker.directory.iterdir() if file.is_file())
 

@@ -20,6 +20,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.edge.eventbus.broker import TIMEOUT, Application, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node
 from tests.support.ports import free_port
+from tests.support.stopping import stopping
 
 _MESSAGE: Final = 200_000
 _QUEUE: Final = 10
@@ -79,12 +80,9 @@ def broker(tmp_path: Path) -> InternalBroker:
 def node(tmp_path: Path, broker: InternalBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     """A node that looks at its broker often."""
     monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
-    made = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as made:
         wait_until(lambda: made.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
         yield made
-    finally:
-        made.stop()
 
 
 def absent(port: int, name: str, messages: int) -> bool:
@@ -99,14 +97,12 @@ def absent(port: int, name: str, messages: int) -> bool:
 
 def passes_on(port: int) -> bool:
     """Return whether a large message passes."""
-    receiver = Client(port, "receiver", clean=True)
-    sender = Client(port, "sender", clean=True)
-    try:
+    with (
+        closing(Client(port, "receiver", clean=True)) as receiver,
+        closing(Client(port, "sender", clean=True)) as sender,
+    ):
         receiver.subscribe("large", 0)
         return sender.publish("large", bytes(500_000))
-    finally:
-        receiver.close()
-        sender.close()
 
 
 @needs_mosquitto
@@ -154,25 +150,19 @@ def test_a_broker_starts_with_what_filled_the_one_before(
     tmp_path: Path, broker: InternalBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As an earlier edgecore has left it: with 60 MiB in sessions, of which the earliest stay."""
-    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
         wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
         count = 0
         while absent(broker.port, f"flood-{count}", _QUEUE):
             count += 1
         assert count > 20
-    finally:
-        node.stop()
     monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
-    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
-    try:
+    with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
         wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
         assert passes_on(broker.port)
         first = Application(broker.port, session="flood-0")
         assert first.hear() == ("to/flood-0", bytes(_MESSAGE))
         first.close()
-    finally:
-        node.stop()
     assert "set aside" not in caplog.text
 
 

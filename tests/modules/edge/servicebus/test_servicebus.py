@@ -9,6 +9,7 @@ import queue
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -106,14 +107,11 @@ class Node:
 
     def post(self, body: str, **headers: str) -> tuple[int, Any]:
         """The status and the body that an application gets from the local server."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.bound[0], timeout=TIMEOUT)
-        try:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.bound[0], timeout=TIMEOUT)) as connection:
             connection.request("POST", "/", body, {"Content-Type": "application/json", **headers})
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text.startswith(b"{") else text
-        finally:
-            connection.close()
 
 
 @pytest.fixture

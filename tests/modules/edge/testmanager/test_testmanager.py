@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -51,16 +52,13 @@ class Manager:
 
     def ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> tuple[int, str]:
         """Status and body of an answer."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
             text = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             connection.request(
                 method, path, text, {"Authorization": f"Bearer {self.token if token is None else token}"}
             )
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
-        finally:
-            connection.close()
 
     def close(self) -> None:
         """Stop the modules."""

@@ -3,6 +3,7 @@
 import http.client
 import json
 import ssl
+from contextlib import closing
 from typing import Any
 
 from modules.processes.cloudcore.control_client import Apply, ControlClient
@@ -83,13 +84,10 @@ def call(
     headers: dict[str, str] | None = None,
 ) -> Called:
     """Call a node through a cloudcore's router."""
-    connection = (
+    with closing(
         http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         if context is None
         else http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT, context=context)
-    )
-    try:
+    ) as connection:
         connection.request(method, target, body, headers or {})
         return Called(connection.getresponse())
-    finally:
-        connection.close()

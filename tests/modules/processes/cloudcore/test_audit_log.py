@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,13 @@ class Audited:
         if node:
             context.load_cert_chain(*self.secure.node_files(node))
         connection = http.client.HTTPSConnection("127.0.0.1", self.secure.port, timeout=DEADLINE, context=context)
-        given = {"Authorization": f"Bearer {token}"} if token else {}
-        sent = None if body is None else msgspec.json.encode(body)
-        try:
+        with closing(connection):
+            given = {"Authorization": f"Bearer {token}"} if token else {}
+            sent = None if body is None else msgspec.json.encode(body)
             connection.request(method, path, sent, {"Content-Type": "application/json", **given, **headers})
             answer = connection.getresponse()
             answer.read()
             return answer.status
-        finally:
-            connection.close()
 
     def events(self, word: str) -> list[dict[str, Any]]:
         """Return the events whose lines have a word."""

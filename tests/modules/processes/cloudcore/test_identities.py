@@ -4,7 +4,7 @@ import base64
 import http.client
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -67,21 +67,15 @@ def close_of(edge: Edge) -> tuple[int, str]:
 
 
 def get(port: int, path: str, context: ssl.SSLContext) -> int:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=DEADLINE, context=context)
-    try:
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=DEADLINE, context=context)) as connection:
         connection.request("GET", path)
         return connection.getresponse().status
-    finally:
-        connection.close()
 
 
 def post(port: int, path: str, body: object) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
-    try:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)) as connection:
         connection.request("POST", path, msgspec.json.encode(body), {"Content-Type": "application/json"})
         return connection.getresponse().status
-    finally:
-        connection.close()
 
 
 def test_a_revoked_node_is_locked_out_everywhere_until_it_is_allowed(tmp_path: Path) -> None:

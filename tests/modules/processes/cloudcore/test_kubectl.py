@@ -15,6 +15,7 @@ from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.control import Control
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.stopping import stopping
 
 ATOMIC = Path(__file__).parents[2] / "cloud/apiserver/field_manager/atomic.yaml"
 WORKLOADS = Path(__file__).parents[4] / "examples/workloads.yaml"
@@ -78,11 +79,9 @@ def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
         assert isinstance(control, Control)
         clock = stub.core.hive.clock
         server = HttpServer(listen_tcp("127.0.0.1", 0), control.service(), clock, max_body=REQUEST_BYTES)
-        server.start()
-        try:
+        with stopping(server):
+            server.start()
             yield Kubectl(server.port, tmp_path)
-        finally:
-            server.stop()
 
 
 def test_it_applies_shows_changes_and_deletes(kubectl: Kubectl) -> None:

@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,13 @@ class Cloud:
         """Status and body of a GET, or of a POST with a body."""
         context = ssl.create_default_context(cafile=str(self.ca))
         connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        try:
+        with closing(connection):
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             connection.request(
                 "GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers
             )
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
-        finally:
-            connection.close()
 
     def can(self, token: str, verb: str, group: str, resource: str, namespace: str) -> bool:
         """What `kubectl auth can-i` asks."""

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,13 +77,11 @@ class Visitor:
         if node:
             context.load_cert_chain(*self._secure.node_files(node))
         connection = http.client.HTTPSConnection("127.0.0.1", self._secure.port, timeout=DEADLINE, context=context)
-        try:
+        with closing(connection):
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body or None, given)
             answer = connection.getresponse()
             return Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
-        finally:
-            connection.close()
 
     def enter(self, token: str, node: str = "", **headers: str) -> Answer:
         """Sign in."""

@@ -4,7 +4,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -157,13 +157,11 @@ class Secured:
         """The status for a request without credentials whose body never comes."""
         port = self._stub.core.callers_port
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT, context=self._context)
-        try:
+        with closing(connection):
             connection.putrequest("POST", "/n1/cap/a")
             connection.putheader("Content-Length", "8000000")
             connection.endheaders()
             return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 def test_callers_need_credentials(tmp_path: Path) -> None:

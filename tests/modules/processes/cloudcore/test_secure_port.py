@@ -8,6 +8,7 @@ import ssl
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -83,25 +84,21 @@ class Secure:
     def get(self, path: str, token: str = "", node: str = "", **headers: str) -> tuple[int, str]:
         """The status and body of a GET."""
         connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
-        given = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
+        with closing(connection):
+            given = {"Authorization": f"Bearer {token}"} if token else {}
             connection.request("GET", path, headers={**given, **headers})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
-        finally:
-            connection.close()
 
     def send(self, method: str, path: str, node: str, body: JsonObject) -> int:
         """The status of the answer to a node that writes; a patch is a merge patch."""
         connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        try:
+        with closing(connection):
+            kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
             connection.request(method, path, json.dumps(body), {"Content-Type": kind})
             answer = connection.getresponse()
             answer.read()
             return answer.status
-        finally:
-            connection.close()
 
     def post(self, path: str, body: bytes, media: str, token: str = "", node: str = "") -> tuple[int, str]:
         """The status and body of the answer to a POST."""
@@ -109,13 +106,10 @@ class Secure:
         if node:
             context.load_cert_chain(*self.node_files(node))
         given = {"Authorization": f"Bearer {token}"} if token else {}
-        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)
-        try:
+        with closing(HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)) as connection:
             connection.request("POST", path, body, headers={**given, "Content-Type": media})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
-        finally:
-            connection.close()
 
     def kubectl(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """What a command of kubectl comes to."""
@@ -257,12 +251,9 @@ def test_a_user_gets_a_certificate_by_an_approved_request(secure: Secure) -> Non
     context.load_cert_chain(certificate, private)
 
     def answer() -> str:
-        connection = HTTPSConnection("127.0.0.1", secure.port, timeout=DEADLINE, context=context)
-        try:
+        with closing(HTTPSConnection("127.0.0.1", secure.port, timeout=DEADLINE, context=context)) as connection:
             connection.request("GET", "/api/v1/namespaces/default/pods")
             return connection.getresponse().read().decode()
-        finally:
-            connection.close()
 
     wait_until(lambda: _is_valid(answer), "OpenSSL's clock has passed the second of the certificate's beginning")
     assert 'User \\"jane\\" cannot list resource \\"pods\\"' in answer()

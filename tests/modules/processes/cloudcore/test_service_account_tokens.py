@@ -32,14 +32,12 @@ class Port:
         """The status and the body of a response."""
         context = ssl.create_default_context(cafile=str(self.ca))
         connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
-        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-        try:
+        with closing(connection):
+            headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text)
-        finally:
-            connection.close()
 
     @contextmanager
     def watching(self, path: str, token: str) -> Iterator[HTTPResponse]:

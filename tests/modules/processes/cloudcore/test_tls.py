@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,10 @@ class Joining:
     def get(
         self, path: str, context: ssl.SSLContext, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> tuple[int, bytes]:
-        connection = http.client.HTTPSConnection(*self._https, timeout=DEADLINE, context=context)
-        try:
+        with closing(http.client.HTTPSConnection(*self._https, timeout=DEADLINE, context=context)) as connection:
             connection.request("GET", path, body, headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
-        finally:
-            connection.close()
 
     def context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.authority)

@@ -12,6 +12,7 @@ from beehive.files.durable import beside
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, alive, eventually, processes_of, wait_for_death
+from tests.support.stopping import stopping
 
 _OF_THE_C_LIBRARY = 1 << 31 | 1 << 32
 
@@ -34,14 +35,11 @@ def test_exact_environment(node: LocalNode) -> None:
 def test_shims_have_nothing_of_edgecores_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They run beside containers, which may read it as the same user."""
     monkeypatch.setenv("HTTPS_PROXY", "http://user:password@proxy.test")
-    spawner = ShimSpawner(tmp_path)
-    try:
+    with stopping(ShimSpawner(tmp_path)) as spawner:
         spawner._open()
         assert spawner._process is not None
         environment = Path(f"/proc/{spawner._process.pid}/environ")  # empty until the kernel has begun the program
         assert eventually(environment.read_bytes) == b"LC_ALL=C.UTF-8\0"
-    finally:
-        spawner.stop()
 
 
 def test_bytes_in_the_environment(node: LocalNode) -> None:

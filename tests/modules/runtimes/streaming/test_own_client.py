@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -52,16 +53,19 @@ class Client:
     ) -> tuple[CommandExit, Output]:
         """Over a WebSocket, with a terminal if it has a size."""
         output = Output()
-        with Feeder(given) as source:
-            session = StreamSession(
-                NodeClient(self.path), target(command, has_input=given is not None, tty=size is not None), output,
-                source if given is not None else None,
-            )  # fmt: skip
-            try:
-                session.open()
-                return session.run(size=(lambda: size) if size is not None else None), output
-            finally:
-                session.close()
+        with (
+            Feeder(given) as source,
+            closing(
+                StreamSession(
+                    NodeClient(self.path),
+                    target(command, has_input=given is not None, tty=size is not None),
+                    output,
+                    source if given is not None else None,
+                )
+            ) as session,
+        ):
+            session.open()
+            return session.run(size=(lambda: size) if size is not None else None), output
 
 
 class Feeder:

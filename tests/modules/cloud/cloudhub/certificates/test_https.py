@@ -62,12 +62,10 @@ class Server:
         self, path: str, headers: dict[str, str] | None = None, body: bytes | None = None, chain: Path | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPSConnection(*self.server.address, timeout=DEADLINE, context=self.client(chain))
-        try:
+        with closing(connection):
             connection.request("GET", path, body, headers or {})
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
-        finally:
-            connection.close()
 
     def token(self) -> str:
         claims = join_tokens.Claims(TODAY + 60)

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,9 @@ class Output:
 
 
 def talk(path: Path, output: Output, source: int | None = None, size: tuple[int, int] | None = None) -> CommandExit:
-    conversation = StreamSession(NodeClient(path), "/exec/ns/p/app?command=x", output, source)
-    try:
+    with closing(StreamSession(NodeClient(path), "/exec/ns/p/app?command=x", output, source)) as conversation:
         conversation.open()
         return conversation.run(size=(lambda: size) if size else None)
-    finally:
-        conversation.close()
 
 
 def test_outputs_are_kept_apart_and_messages_may_come_in_parts(serve: Serve) -> None:

@@ -30,6 +30,7 @@ from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport,
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from tests.beehive.http.requests import parse
 from tests.modules.processes.edgecore.top.made import READY, pod, running, usage
+from tests.support.stopping import stopping
 
 CLOUD = "ws://cloud:10000"
 Answers = dict[str, Callable[[Request], Reply]]
@@ -103,12 +104,9 @@ def test_the_state_of_an_agent() -> None:
 def served(path: Path, answers: Answers) -> Iterator[SocketView]:
     """A node that gives these answers."""
     routes = Router([HttpRoute(pattern, answer) for pattern, answer in answers.items()])
-    server = HttpServer(listen_unix(path), routes, RealClock())
-    server.start()
-    try:
+    with stopping(HttpServer(listen_unix(path), routes, RealClock())) as server:
+        server.start()
         yield SocketView(NodeClient(path))
-    finally:
-        server.stop()
 
 
 def answers() -> Answers:

@@ -1,6 +1,7 @@
 """`run --record-limit`: a recording ends at its size with one line in the log, and the node goes on."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -30,13 +31,10 @@ class LimitedMachine(Machine):
 
 @pytest.fixture
 def machine() -> Iterator[LimitedMachine]:
-    machine = LimitedMachine(EmbeddedUnderTest())
-    try:
+    with closing(LimitedMachine(EmbeddedUnderTest())) as machine:
         machine.cloud.start()
         machine.start_edge()
         yield machine
-    finally:
-        machine.close()
 
 
 def test_a_recording_ends_at_its_limit_and_the_node_goes_on(machine: LimitedMachine) -> None:

@@ -4,6 +4,7 @@ import base64
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,12 @@ class RecordedEdge(Edge):
 @pytest.fixture
 def edge() -> Iterator[tuple[Machine, RecordedEdge]]:
     """A machine with a ready node that is recorded."""
-    machine = Machine(EmbeddedUnderTest())
-    try:
+    with closing(Machine(EmbeddedUnderTest())) as machine:
         recorded = RecordedEdge(machine.directory, machine.runtime)
         recorded.record = machine.directory / "run.trace"
         machine.edge = recorded
         machine.start()
         yield machine, recorded
-    finally:
-        machine.close()
 
 
 def secrets() -> list[dict[str, Any]]:

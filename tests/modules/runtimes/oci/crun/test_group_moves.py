@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,8 @@ from modules.runtimes.oci.crun.group_moves import GroupMoves
 @contextmanager
 def _moves(directory: Path, groups: str) -> Iterator[GroupMoves]:
     (directory / "groups").write_text(groups)
-    made = GroupMoves(directory / "groups", directory)
-    try:
+    with closing(GroupMoves(directory / "groups", directory)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def _member_file(path: Path, members: str) -> Path:

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -136,13 +137,10 @@ def test_pods_of_an_earlier_start_are_looked_after(machine: OwnMachine) -> None:
     before = rules(machine)
     machine.network.close()
     flush(machine)
-    later = machine.pods_on(machine.network_of(BOTH))
-    try:
+    with closing(machine.pods_on(machine.network_of(BOTH))) as later:
         netns = machine.pod("p1")
         machine.do(lambda: later.watch({"p1": AttachedSandbox(machine.home("p1"), lambda: netns)}))
         eventually(lambda: rules(machine) == before)
-    finally:
-        later.close()
     assert_served(machine, HERE[0], there=BESIDE[0])
 
 

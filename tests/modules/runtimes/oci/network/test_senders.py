@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -271,13 +271,10 @@ def test_it_comes_back_after_a_reload(machine: OwnMachine, caplog: pytest.LogCap
     machine.do(lambda: nf_tables.apply([nf_tables.without_table(TABLE)]))
     third = end(machine, "p3")
     assert seen([it.victim], third, _EVERYBODY + third.mac + _ARP + arp(third.mac, it.gateway, it.gateway)) == [False]
-    later = machine.pods_on(machine.network_of(("10.86.0.0/16", "fd00:86::/64")))
-    try:
+    with closing(machine.pods_on(machine.network_of(("10.86.0.0/16", "fd00:86::/64")))) as later:
         pods = {each.name: AttachedSandbox(machine.home(each.name), lambda: None) for each in (it.own, it.victim)}
         machine.do(lambda: later.watch(pods))
         eventually(lambda: elements(machine) == 3)
-    finally:
-        later.close()
     assert seen([it.victim], it.own, frame) == [False]
 
 
@@ -302,8 +299,7 @@ def test_it_is_removed_with_the_pods(machine: OwnMachine) -> None:
 @needs_plugins
 def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine: OwnMachine) -> None:
     """A range of five addresses: the sixth pod gets the one of the first, which has ended a moment ago."""
-    network = machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/64")))
-    try:
+    with closing(machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/64")))) as network:
         first, *others = [end(machine, f"p{number}", network=network) for number in range(5)]
         machine.down("p0", network)
         sixth = end(machine, "p5", network=network)
@@ -317,8 +313,6 @@ def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine
             assert seen([sixth], others[0], frame) == [False], "the address is nobody else's"
         machine.do(network.check_rules)
         assert seen(others, sixth, head + _ARP + arp(sixth.mac, address, address)) == [True] * 4
-    finally:
-        network.close()
 
 
 @needs_plugins
@@ -327,8 +321,7 @@ def test_neighbours_learn_who_has_an_address_now(machine: OwnMachine, family: so
     """The machine, and another pod; they have talked with the first pod of the address, which had another MAC. There
     are five addresses of IPv4 and six of IPv6, so the seventh pod gets both of the first.
     """
-    network = machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/125")))
-    try:
+    with closing(machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/125")))) as network:
         first, other, *_ = [end(machine, f"p{number}", network=network) for number in range(5)]
         machine.down("p0", network)
         end(machine, "p5", network=network)
@@ -343,8 +336,6 @@ def test_neighbours_learn_who_has_an_address_now(machine: OwnMachine, family: so
         for netns, link in neighbours:
             known = f"nsenter --net={netns} ip neigh show {address} dev {link}"
             eventually(lambda known=known: f"lladdr {last.mac.hex(':')} " in machine.sh(known))  # type: ignore[misc]
-    finally:
-        network.close()
 
 
 @needs_plugins

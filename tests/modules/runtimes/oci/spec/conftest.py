@@ -1,6 +1,7 @@
 """Fixtures: containers of crun and of runc."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,5 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """Containers of one runtime; skipped where they cannot run."""
     if reason := missing(request.param):
         pytest.skip(reason)
-    made = Bench(request.param, tmp_path)
-    try:
+    with closing(Bench(request.param, tmp_path)) as made:
         yield made
-    finally:
-        made.close()
