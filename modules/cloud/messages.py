@@ -120,6 +120,15 @@ class ConnectEvent(msgspec.Struct, frozen=True):
     """From where the node has connected."""
     certificate_ends: float = 0.0
     """When the node's certificate ends, in seconds since 1970; 0 without TLS."""
+    at: float = 0.0
+    """The timestamp with its fraction; 0 if that is not known."""
+
+    @property
+    def began_at(self) -> float:
+        """When it was, in seconds since 1970, to the millisecond if that is known: two connections of one second have
+        an order.
+        """
+        return int(self.at * 1000) / 1000 or self.timestamp
 
 
 LINKS: Final = "links"

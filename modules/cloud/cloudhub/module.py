@@ -418,9 +418,10 @@ class CloudHub(Module):
         self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
 
     def _send_connect_event(self, node: str, connection: Connection, operation: Operation, reason: str = "") -> None:
+        now = self.clock.now()
         content = ConnectEvent(
-            operation.value, int(self.clock.now()), node, connection.id,
-            reason, connection.address, connection.certificate_ends,
+            operation.value, int(now), node, connection.id,
+            reason, connection.address, connection.certificate_ends, now,
         )  # fmt: skip
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
         for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, Group.TASKMANAGER, JOURNAL):

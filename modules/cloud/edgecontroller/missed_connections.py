@@ -64,5 +64,5 @@ class MissedConnections:
         self._module.end_turn_soon()
 
     def _event(self, operation: Operation, node: str, connection: str, at: float) -> Message:
-        event = ConnectEvent(operation.value, int(at), node, connection)
+        event = ConnectEvent(operation.value, int(at), node, connection, at=at)
         return self._module.message(f"node/{node}", operation, event)

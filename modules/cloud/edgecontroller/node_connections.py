@@ -105,7 +105,7 @@ class NodeConnections:
         Raises:
             DatabaseError: its ObjectSyncs could not be read.
         """
-        holder = Holder(self._database.cloudcore, event.timestamp)
+        holder = Holder(self._database.cloudcore, event.began_at)
         return self._handle(event.client_id, node_machine.Connected(event.connection, holder))
 
     def disconnected(self, event: ConnectEvent) -> list[ForCluster]:
@@ -234,7 +234,7 @@ class NodeConnections:
                 self._object_syncs.forget(node)
                 self._database.forget_node(node)
 
-    def _claim(self, node: str, connection: str, connected_at: int) -> None:
+    def _claim(self, node: str, connection: str, connected_at: float) -> None:
         self._database.claim(node, connection, self._storage.next_version(), connected_at)
 
     def _load(self, node: str, load: node_machine.Load) -> None:

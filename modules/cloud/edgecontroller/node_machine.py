@@ -145,7 +145,7 @@ class Claim(msgspec.Struct, frozen=True):
     """Write in the database that the node is this cloudcore's."""
 
     connection: str
-    connected_at: int
+    connected_at: float
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -291,13 +291,16 @@ def _of_node_object(
 def _connected(record: NodeRecord, event: Connected, seen: Seen) -> tuple[NodeRecord, list[NodeEffect]]:
     """Claim the node, and send it its unacknowledged objects. If another cloudcore of the database has begun the next
     epoch, the connection is ended, and the node connects again while all is listed again.
+
+    The beginning of a connection may be told any number of times, because its transaction failed: once ended, it stays
+    so.
     """
     if record.ended == event.connection:
-        return _released(msgspec.structs.replace(record, ended="")), [Release()]
+        return _released(record), [Release()]
     is_elsewhere = record.elsewhere.is_newer_than(event.holder, seen.now)
     record = msgspec.structs.replace(record, ended="", elsewhere=Holder())
     if is_elsewhere:
-        return record, [Close(event.connection)]
+        return msgspec.structs.replace(record, ended=event.connection), [Close(event.connection)]
     claim = Claim(event.connection, event.holder.connected_at)
     if seen.is_epoch_over:
         return _released(record), [claim, Release(), Close(event.connection), RestoreMissed()]

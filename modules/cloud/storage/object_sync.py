@@ -28,8 +28,10 @@ class Holder(NamedTuple):
     """The cloudcore of a node's last connection."""
 
     cloudcore: str = ""
-    connected_at: int = 0
-    """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
+    connected_at: float = 0
+    """Seconds since 1970 by that cloudcore's clock; 0 if it is not known, whole ones from a cloudcore of an earlier
+    version.
+    """
 
     def is_newer_than(self, other: "Holder", now: float) -> bool:
         """Return whether this is another cloudcore's connection, and newer.
@@ -40,15 +42,37 @@ class Holder(NamedTuple):
         """
         is_known = self.cloudcore and self.connected_at and other.connected_at
         is_other = bool(is_known) and self.cloudcore != other.cloudcore
-        return is_other and other.connected_at < self.connected_at <= now + MOST_AHEAD
+        return is_other and is_earlier(other.connected_at, self.connected_at) and self.connected_at <= now + MOST_AHEAD
 
 
 class ClaimedConnection(NamedTuple):
     """A connection for which this cloudcore has claimed a node."""
 
     id: str
-    began_at: int
+    began_at: float
     """Seconds since 1970; 0 if it is not known."""
+
+
+def is_earlier(one: float, other: float) -> bool:
+    """Return whether a connection began before another, by their times in seconds since 1970. Of two in one second it
+    is not known if one of the times is whole, as from a cloudcore of an earlier version.
+    """
+    are_fine = one % 1 and other % 1
+    return one < other if are_fine else int(one) < int(other)
+
+
+def milliseconds(at: float) -> int:
+    """Return a time in whole milliseconds, as claims have it beside the whole seconds of earlier versions. Each
+    cloudcore compares the times that all know: with more digits of its own connection, two would both be the newer one.
+    """
+    return int(at * 1000)
+
+
+def moment(seconds: int, in_milliseconds: int) -> float:
+    """Return the time of a stored claim, in seconds since 1970. A cloudcore of an earlier version writes the seconds
+    only, and leaves the milliseconds of an earlier claim.
+    """
+    return in_milliseconds / 1000 if in_milliseconds // 1000 == seconds else seconds
 
 
 MOST_AHEAD: Final = 60

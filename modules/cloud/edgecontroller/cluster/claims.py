@@ -44,7 +44,7 @@ class NodeClaims:
         if self._state is None:
             read()
         else:
-            self._state.claim(node, event.timestamp, read, lambda: ended(superseded))
+            self._state.claim(node, event.began_at, read, lambda: ended(superseded))
 
     def must_wait(self, node: str, work: Callable[[], None]) -> bool:
         """Return whether a node is being claimed; then the work is done after the claim."""

@@ -78,7 +78,7 @@ class ClusterState:
         self._changed: set[str] = set()
         self._owned: set[str] = set()
         """Nodes that were claimed here, and not elsewhere since: no others are written."""
-        self._connected_at: dict[str, int] = {}
+        self._connected_at: dict[str, float] = {}
         """When these nodes connected, in seconds since 1970."""
         self._holders: dict[str, Holder] = {}
         """The cloudcores that have claimed nodes last, as far as was read."""
@@ -95,7 +95,7 @@ class ClusterState:
         """Read all NodeStates. Without the right or the definition, nodes are sent everything again."""
         self._ask_page("", done)
 
-    def claim(self, node: str, connected_at: int, then: Callable[[], None], superseded: Callable[[], None]) -> None:
+    def claim(self, node: str, connected_at: float, then: Callable[[], None], superseded: Callable[[], None]) -> None:
         """Write that a node belongs to this cloudcore, and read the state that others have written.
 
         Args:

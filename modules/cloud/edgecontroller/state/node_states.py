@@ -10,7 +10,7 @@ import msgspec
 from beehive.decoding import convert, decode_json
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.edgecontroller.state.object_syncs import is_storable
-from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
+from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync, milliseconds, moment
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
 PLURAL: Final = "nodestates"
@@ -44,6 +44,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The cloudcore of the node's last connection."""
     connected_at: int = 0
     """When it did, in seconds since 1970 by that cloudcore's clock; 0 from a cloudcore that did not say it yet."""
+    connected_at_milliseconds: int = 0
+    """The same in milliseconds; 0 from a cloudcore of an earlier version, and if the definition is one's."""
     node_uid: str = msgspec.field(default="", name="nodeUID")
     epoch: int = 0
     objects: str = ""
@@ -67,7 +69,14 @@ def object_of(node: str, namespace: str, state: NodeState, objects: str, holder:
     if state.uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": state.uid}
         metadata["ownerReferences"] = [owner]
-    spec = Spec(**holder._asdict(), node_uid=state.uid, epoch=state.epoch, objects=objects)
+    spec = Spec(
+        cloudcore=holder.cloudcore,
+        connected_at=int(holder.connected_at),
+        connected_at_milliseconds=milliseconds(holder.connected_at),
+        node_uid=state.uid,
+        epoch=state.epoch,
+        objects=objects,
+    )
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
 
 
@@ -79,7 +88,7 @@ def read(obj: JsonObject) -> StoredState | None:
         spec = convert(obj.get("spec"), Spec)
         if abs(spec.epoch) >= _MOST_EPOCHS:
             return None
-        holder = Holder(spec.cloudcore, spec.connected_at)
+        holder = Holder(spec.cloudcore, moment(spec.connected_at, spec.connected_at_milliseconds))
         return StoredState(holder, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
     except (msgspec.MsgspecError, ValueError, TypeError, zlib.error):
         return None

@@ -33,7 +33,15 @@ from modules.cloud.storage.database.tables import (
 )
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
-from modules.cloud.storage.object_sync import ClaimedConnection, Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.object_sync import (
+    ClaimedConnection,
+    Epoch,
+    Holder,
+    NodeState,
+    ObjectSync,
+    is_earlier,
+    moment,
+)
 from modules.cloud.storage.signing_key import StoredSigningKey
 from modules.cloud.storage.stored_changes import StoredHistory
 
@@ -396,7 +404,7 @@ class Database:
         """
         return dict(map(tuple, self._rows(select(sessions.c.node, sessions.c.cloudcore))))
 
-    def claim(self, node: str, connection: str, version: int, connected_at: int = 0) -> None:
+    def claim(self, node: str, connection: str, version: int, connected_at: float = 0) -> None:
         """Claim a node for this cloudcore, which it has connected to.
 
         Args:
@@ -588,17 +596,20 @@ class Database:
             if obj is None:
                 deleted[key] = revision
         claims = self._queries.claims.rows(connection, seen=self._seen)
-        claimed = [(node, Holder(who, at)) for node, who, at, made in claims if not self._is_newer_here(node, at, made)]
+        timed = [(node, who, moment(at, fine), made) for node, who, at, fine, made in claims]
+        claimed = [(node, Holder(who, at)) for node, who, at, made in timed if not self._is_newer_here(node, at, made)]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, deleted, has_gap)
 
-    def _is_newer_here(self, node: str, other_began_at: int, revision: int) -> bool:
+    def _is_newer_here(self, node: str, other_began_at: float, revision: int) -> bool:
         """Return whether a connection whose claim is not committed yet is newer than another cloudcore's, which has a
         stored claim of some revision: that was stored before this one was to be, or its connection began earlier.
         """
         claimed_at = self.unclaimed.get(node)
         if claimed_at is None:
             return False
-        return revision <= claimed_at or 0 < other_began_at < self.connected[node].began_at
+        if revision <= claimed_at:
+            return True
+        return other_began_at > 0 and is_earlier(other_began_at, self.connected[node].began_at)
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)

@@ -26,7 +26,7 @@ class PendingWrites:
         """By kind, the version after which its changes are complete again; older ones may be kept, and are not."""
         self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
         """By node, then by uid; None deletes the row."""
-        self.sessions: dict[str, tuple[int, int]] = {}
+        self.sessions: dict[str, tuple[int, float]] = {}
         """By claimed node, the resourceVersion of the claim, and when the node connected, in seconds since 1970."""
         self.forgotten: set[str] = set()
         """Nodes whose earlier ObjectSyncs and states are deleted."""

@@ -93,5 +93,5 @@ class Queries:
         state = select(states.node_uid, states.epoch).where(states.node == bindparam("node"))
         self.node_state = Query(state, dialect)
         self.epoch = Query(select(epochs.c.epoch, epochs.c.newest), dialect)
-        later = select(claims.node, claims.cloudcore, claims.connected_at, claims.revision)
+        later = select(claims.node, claims.cloudcore, claims.connected_at, claims.connected_at_ms, claims.revision)
         self.claims = Query(later.where(claims.revision > bindparam("seen")), dialect)

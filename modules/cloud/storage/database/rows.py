@@ -41,7 +41,7 @@ from modules.cloud.storage.database.tables import (
     signing_keys,
     state,
 )
-from modules.cloud.storage.object_sync import Epoch
+from modules.cloud.storage.object_sync import Epoch, milliseconds
 
 _INSERTS: Final[Mapping[str, Callable[[Table], Any]]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 """`INSERT … ON CONFLICT … DO UPDATE` is written alike for both, and is no standard SQL."""
@@ -178,7 +178,8 @@ class RowWriter:
                       for node, each in pending.node_states.items()]  # fmt: skip
             self._node_states.put.execute(driver, states)
         if pending.sessions:
-            claims = [{"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": connected_at}
+            claims = [{"node": node, "cloudcore": cloudcore, "revision": revision, "connected_at": int(connected_at),
+                       "connected_at_ms": milliseconds(connected_at)}
                       for node, (revision, connected_at) in pending.sessions.items()]  # fmt: skip
             self._sessions.put.execute(driver, claims)
 

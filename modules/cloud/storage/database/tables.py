@@ -119,9 +119,10 @@ sessions = Table(
     Column("cloudcore", String(64), nullable=False),
     Column("revision", BigInteger, nullable=False, index=True),
     Column("connected_at", BigInteger, nullable=False, server_default="0"),
+    Column("connected_at_ms", BigInteger, nullable=False, server_default="0"),
 )
-"""The cloudcore of each node's last connection, and when, in seconds since 1970; 0 from a cloudcore of a version
-that does not know the time."""
+"""The cloudcore of each node's last connection, and when, in seconds and in milliseconds since 1970; 0 from a cloudcore
+of a version that does not know the time. One that does not know the milliseconds leaves those of an earlier claim."""
 
 signing_keys = Table(
     "cluster_signing_keys",
@@ -216,12 +217,11 @@ def _creation(driver: str) -> list[str]:
 
 
 def _add_connected_at(connection: Connection) -> None:
-    """Add the column of `sessions` that earlier cloudcores do not know, and do not mind, under the lock."""
-    if not _has_connected_at(connection):
+    """Add the columns of `sessions` that earlier cloudcores do not know, and do not mind, under the lock."""
+    if _missing_times(connection):
         connection.execute(select(state.c.revision).with_for_update())
-        if not _has_connected_at(connection):
-            add = f"ALTER TABLE {sessions.name} ADD COLUMN connected_at BIGINT NOT NULL DEFAULT 0"
-            connection.exec_driver_sql(add)
+        for name in _missing_times(connection):
+            connection.exec_driver_sql(f"ALTER TABLE {sessions.name} ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0")
 
 
 def _add_history(connection: Connection) -> None:
@@ -253,8 +253,9 @@ def _widen_kinds(connection: Connection) -> None:
                 )
 
 
-def _has_connected_at(connection: Connection) -> bool:
-    return any(column["name"] == "connected_at" for column in inspect(connection).get_columns(sessions.name))
+def _missing_times(connection: Connection) -> list[str]:
+    known = {column["name"] for column in inspect(connection).get_columns(sessions.name)}
+    return [name for name in ("connected_at", "connected_at_ms") if name not in known]
 
 
 def _version_of(connection: Connection) -> int:

@@ -179,14 +179,14 @@ def test_connections_that_were_missed_begin_when_they_began_and_replace_those_be
     take = module.request.call_args.args[3]
     present = [
         NodeConnection(node, seconds, 0.0, connection=connection)
-        for node, seconds, connection in (("same", 90.0, "a"), ("again", 30.0, "d"), ("new", 7.0, "e"))
+        for node, seconds, connection in (("same", 90.0, "a"), ("again", 30.0, "d"), ("new", 7.25, "e"))
     ]
     take(mock.Mock(spec=Message, content_as=lambda _: present))
     connected, disconnected = Operation.CONNECTED.value, Operation.DISCONNECTED.value
     assert [event for _, _, event in told] == [
-        ConnectEvent(disconnected, 1000, "gone", "c"),
-        ConnectEvent(connected, 970, "again", "d"),
-        ConnectEvent(connected, 993, "new", "e"),
+        ConnectEvent(disconnected, 1000, "gone", "c", at=1000.0),
+        ConnectEvent(connected, 970, "again", "d", at=970.0),
+        ConnectEvent(connected, 992, "new", "e", at=992.75),
     ]
     take(mock.Mock())
     assert module.after.call_count == 1, "without an answer it asks again"

@@ -449,8 +449,13 @@ def test_of_a_node_that_has_not_registered_or_was_deleted_nothing_is_written(sit
 def test_a_state_is_read_as_it_was_written() -> None:
     objects, left_out = packed(SYNCS)
     assert left_out == 0
-    stored = read(json.loads(json.dumps(object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder("c", 7)))))
-    assert stored == StoredState(Holder("c", 7), NodeState("u", 2), SYNCS)
+    stored = read(json.loads(json.dumps(object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder("c", 7.25)))))
+    assert stored == StoredState(Holder("c", 7.25), NodeState("u", 2), SYNCS)
+    earlier = object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder("c", 7.25))
+    del earlier["spec"]["connectedAtMilliseconds"]
+    found = read(earlier)
+    assert found is not None
+    assert found.holder == Holder("c", 7)
     assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", Holder())["metadata"]
 
 

@@ -217,7 +217,7 @@ def test_the_end_of_an_earlier_connection_ends_nothing() -> None:
 def test_a_connection_whose_end_came_first_is_not_served() -> None:
     record, _ = step(NodeRecord(), Disconnected("link 1"), Facts())
     record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
-    assert (record, effects) == (NodeRecord(), [Release()])
+    assert (record, effects) == (NodeRecord(ended="link 1"), [Release()])
 
 
 @pytest.mark.parametrize(("at", "is_newer"), [(6, True), (5, False), (4, False), (5 + 61, False)])
@@ -227,6 +227,24 @@ def test_a_node_that_has_connected_elsewhere_since_is_left_to_that_cloudcore(at:
     _, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
     assert (effects == [Close("link 1")]) is is_newer
     assert any(isinstance(effect, Claim) for effect in effects) is not is_newer
+
+
+@pytest.mark.parametrize(
+    ("at", "own", "is_newer"),
+    [
+        (1000.6, 1000.5, True),
+        (1000.5, 1000.6, False),
+        (1000.5, 1000.5, False),
+        (1000, 1000.5, False),
+        (1001, 1000.5, True),
+    ],
+)
+def test_of_two_connections_in_one_second_the_newer_one_stays(at: float, own: float, is_newer: bool) -> None:
+    """A cloudcore of an earlier version states whole seconds: of such a second nobody knows which is newer."""
+    seen = Facts(now=1001.0)
+    record, _ = step(NodeRecord(), ClaimedElsewhere(Holder("other", at)), seen)
+    _, effects = step(record, Connected("link 1", Holder(OWN, own)), seen)
+    assert (effects == [Close("link 1")]) is is_newer
 
 
 def test_a_node_that_was_left_to_another_cloudcore_is_taken_when_it_comes_again() -> None:
@@ -242,8 +260,19 @@ def test_a_connection_that_was_ended_is_not_claimed_when_its_beginning_is_told_a
     """As after a transaction that failed, whose messages come again; the other may have claimed within one second."""
     record, effects = step(connected_to("link 1"), event, Facts())
     assert effects == [Release(), Close("link 1")]
+    for _ in range(3):
+        record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+        assert (record.connection, effects) == ("", [Release()])
+
+
+def test_a_connection_that_was_left_to_another_cloudcore_is_not_claimed_when_its_beginning_is_told_again() -> None:
+    """The transaction that ended it failed, as on a full disk: the node was connected elsewhere, and lost that too."""
+    record, _ = step(NodeRecord(), ClaimedElsewhere(Holder("other", 6)), Facts())
     record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
-    assert (record.connection, effects) == ("", [Release()])
+    assert effects == [Close("link 1")]
+    for _ in range(3):
+        record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+        assert (record.connection, effects) == ("", [Release()])
 
 
 def test_a_connection_that_began_long_before_it_could_be_claimed_is_older_all_the_same() -> None:

@@ -464,17 +464,36 @@ def test_the_others_learn_where_a_node_has_connected(url: str) -> None:
         assert one.claims == []
 
 
+def test_the_others_learn_to_the_millisecond_when_a_node_has_connected(url: str) -> None:
+    """But of the second only from a cloudcore of an earlier version, which leaves the milliseconds of another claim."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        for at in (1_700_000_000.123, 1_700_000_000.5, 1_700_000_001.0):
+            one.transactions.begin()
+            one.database.claim("n1", "link", one.cluster.storage.next_version(), at)
+            one.transactions.commit()
+            other.claims.clear()
+            other.transact()
+            assert other.claims == [("n1", Holder("a", at))]
+        with one.database.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE cluster_sessions SET connected_at = 1700000009, revision = revision + 1")
+            connection.exec_driver_sql("UPDATE cluster_state SET revision = revision + 1")
+        other.claims.clear()
+        other.transact()
+        assert other.claims == [("n1", Holder("a", 1_700_000_009))]
+
+
 def test_a_database_without_the_times_of_connections_is_taken_over(url: str) -> None:
     """An earlier cloudcore that runs beside this one goes on writing its claims, without them."""
     claim = "INSERT INTO cluster_sessions (node, cloudcore, revision) VALUES ('{}', 'a', 7)"
     with Cloud(url, "a") as cloud, cloud.database.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE cluster_sessions DROP COLUMN connected_at")
+        connection.exec_driver_sql("ALTER TABLE cluster_sessions DROP COLUMN connected_at_ms")
         connection.exec_driver_sql(claim.format("n1"))
     for node in ("n2", "n3"):
         with Cloud(url, "b") as cloud, cloud.database.engine.begin() as connection:
             connection.exec_driver_sql(claim.format(node))
-            times = connection.exec_driver_sql("SELECT connected_at FROM cluster_sessions").scalars().all()
-            assert set(times) == {0}
+            times = connection.exec_driver_sql("SELECT connected_at, connected_at_ms FROM cluster_sessions").all()
+            assert set(map(tuple, times)) == {(0, 0)}
 
 
 def test_the_longest_kind_and_name_are_kept_and_found_again(url: str) -> None:
