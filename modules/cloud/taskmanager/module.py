@@ -213,18 +213,13 @@ class CloudTaskManager(Module):
         key = key_of(changed.object)
         job = self._jobs.get(key)
         if changed.change == EventType.DELETED:
-            self._forget(self._jobs.pop(key, None))
+            self._jobs.pop(key, None)
         elif job is None or uid_of(job.object) != uid_of(changed.object):
-            self._forget(job)
             self._jobs[key] = _Job(KIND_NAMES[key.kind], changed.object)
             self._due(self._jobs[key])
         else:
             job.put(changed.object)
             self._due(job)
-
-    def _forget(self, job: _Job | None) -> None:
-        if job is not None and job.timer is not None:
-            job.timer.cancel()
 
     def _due(self, job: _Job, delay: float = 0.0) -> None:
         """Look at a job soon."""
