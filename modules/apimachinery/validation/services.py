@@ -1,9 +1,10 @@
 """The rules of Services, Endpoints and EndpointSlices."""
 
 from collections.abc import Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address
 from typing import Any, Final
 
+from modules.apimachinery.ip_addresses import read_address, read_network
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
 from modules.apimachinery.validation.containers import PROTOCOLS
@@ -46,7 +47,7 @@ _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 def _no_special_address(value: Any, path: str, found: Causes) -> None:
     """Check an address that other machines can reach (ValidateNonSpecialIP)."""
     try:
-        ip = ip_address(value)
+        ip = read_address(value)
     except ValueError:
         found.append(invalid(path, value, "must be a valid IP address"))
         return
@@ -75,7 +76,7 @@ def _external_address(value: Any, path: str, found: Causes) -> None:
 
 def _network(value: str, path: str, found: Causes) -> None:
     try:
-        ip_network(value.strip(), strict=False)
+        read_network(value.strip())
     except ValueError:
         why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
         found.append(invalid(path, value, why))
@@ -283,10 +284,12 @@ endpoints = Fields(
 
 
 def _has_version(text: str, kind: str) -> bool:
+    """Return whether a text is an address of a family; an IPv4 address in the form of IPv6 is one of none."""
     try:
-        return f"IPv{ip_address(text).version}" == kind
+        found = read_address(text)
     except ValueError:
         return False
+    return f"IPv{found.version}" == kind and (not isinstance(found, IPv6Address) or found.ipv4_mapped is None)
 
 
 def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:
