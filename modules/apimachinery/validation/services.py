@@ -41,6 +41,10 @@ _PROTOCOL: Final = or_zero(one_of(*PROTOCOLS), "TCP")
 _label = named(faults_of_label)
 _subdomain = named(faults_of_subdomain)
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
+_KUBELET_PORT: Final = 10250
+_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_MODE: Final = "service.kubernetes.io/topology-mode"
+_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
@@ -136,11 +140,21 @@ def _type(spec: Mapping[str, Any], path: str, found: Causes) -> None:
     for index, port in enumerate(spec.get("ports") or ()):
         if kind == "ClusterIP" and port.get("nodePort"):
             found.append(forbidden(f"{path}.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'"))
-    for field in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
-        if spec.get(field) is not None and kind != "LoadBalancer":
-            where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
-            found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
-    if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
+
+
+def _balanced(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check what belongs to load balancers."""
+    if spec.get("type") != "LoadBalancer":
+        for field in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(field) is not None:
+                where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
+                found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
+        return
+    for index, port in enumerate(spec.get("ports") or ()):
+        if port.get("port") == _KUBELET_PORT:
+            why = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
+            found.append(invalid(f"{path}.ports[{index}]", _KUBELET_PORT, why))
+    if spec.get("loadBalancerClass") is not None:
         label_key(spec["loadBalancerClass"], f"{path}.loadBalancerClass", found)
 
 
@@ -183,6 +197,23 @@ def _traffic(spec: Mapping[str, Any], path: str, found: Causes) -> None:
     if (number := spec.get("healthCheckNodePort")) and not (spec.get("type") == "LoadBalancer" and policy == "Local"):
         why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         found.append(invalid(f"{path}.healthCheckNodePort", number, why))
+    elif number:
+        port_number(number, f"{path}.healthCheckNodePort", found)
+
+
+def _annotations(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the annotations that stand for fields of a Service."""
+    given, where = obj["metadata"].get("annotations") or {}, f"{path}.metadata.annotations"
+    spec, mode = obj.get("spec") or {}, given.get(_MODE)
+    if mode is not None and given.get(_HINTS, mode) != mode:
+        found.append(invalid(f"{where}[{_MODE}]", mode, f"must match annotations[{_HINTS}] when both are specified"))
+    if (ranges := given.get(_RANGES)) is None or spec.get("loadBalancerSourceRanges"):
+        return
+    if spec.get("type") != "LoadBalancer":
+        found.append(forbidden(f"{where}[{_RANGES}]", "may only be used when `type` is 'LoadBalancer'"))
+        return
+    for each in ranges.split(",") if ranges.strip() else ():
+        _network(each.strip(), f"{where}[{_RANGES}]", found)
 
 
 service = Fields(
@@ -202,13 +233,15 @@ service = Fields(
                     "trafficDistribution": pointer(one_of("PreferClose")),
                 },
                 _type,
+                _balanced,
                 _affinity,
                 _cluster_addresses,
                 _traffic,
             ),
             {},
         )
-    }
+    },
+    _annotations,
 )
 
 
