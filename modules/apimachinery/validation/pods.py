@@ -49,10 +49,10 @@ def _ephemeral_claims(obj: Mapping[str, Any], path: str, found: Causes) -> None:
             text = f'PVC name "{name}": {why}'
             found.append(invalid(f"{path}.spec.volumes[{index}].name", volume.get("name") or "", text))
     for index, volume in enumerate(volumes if made else ()):
-        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if name in made:
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in made:
             why = "must not reference a PVC that gets created for an ephemeral volume"
-            found.append(invalid(f"{path}.spec.volumes[{index}].persistentVolumeClaim.claimName", name, why))
+            found.append(invalid(f"{path}.spec.volumes[{index}].persistentVolumeClaim.claimName", claim, why))
 
 
 pod = Fields({"spec": both(pod_spec, only_of_pods)}, _mirror, _deletion_cost, _ephemeral_claims)
