@@ -68,6 +68,11 @@ def _brackets(text: bytes | bytearray) -> bytes | bytearray:
     return b"".join(text.translate(None, _OTHERS).replace(b'""', b"").split(b'"')[::2])
 
 
+def _no_number(name: str) -> float:
+    """Refuse NaN and Infinity, which only Python reads."""
+    raise json.JSONDecodeError("Expecting value", name, name.startswith("-"))
+
+
 def read_json(text: bytes | str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Return the value of a JSON text, by Python's decoder: where msgspec is not loaded, or its answer is not enough.
 
@@ -77,4 +82,4 @@ def read_json(text: bytes | str, object_pairs_hook: Callable[[list[tuple[str, An
     if not isinstance(text, str):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
     check_nesting(text)
-    return json.loads(text, object_pairs_hook=object_pairs_hook)
+    return json.loads(text, object_pairs_hook=object_pairs_hook, parse_constant=_no_number)

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from modules.apimachinery.go_durations import UNIT_NANOSECONDS, read_duration
 from modules.apimachinery.go_json import number_error
 
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -32,7 +33,6 @@ _MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 _EVERY: Final = "@every "
-_DURATION: Final = re.compile(r"(?=.)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", re.ASCII)
 _LONGEST: Final = 256
 _MOST_DAYS: Final = 8 * 366
 """Days until each date has occurred: 29 February, over a century."""
@@ -125,14 +125,6 @@ class Schedule(NamedTuple):
         return of_month or of_week if self.either_day else of_month and of_week
 
 
-def seconds_of(duration: str) -> float | None:
-    """Return the seconds of a duration in hours, minutes and seconds, such as `1h30m`; None for any other text."""
-    found = _DURATION.fullmatch(duration)
-    if found is None:
-        return None
-    return float(sum(unit * int(number or 0) for unit, number in zip((3600, 60, 1), found.groups(), strict=True)))
-
-
 def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     """Return a schedule.
 
@@ -146,18 +138,15 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     zone = zone_named(time_zone)
     if len(text) > _LONGEST:
         raise ValueError(f"a schedule has at most {_LONGEST} characters")
-    if text.startswith(_EVERY) and (every := seconds_of(text.removeprefix(_EVERY))) is not None:
-        return Schedule(every=max(1.0, every), zone=zone)
     if text.startswith(_EVERY):
-        duration = text.removeprefix(_EVERY)
-        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
+        return Schedule(every=_interval(text), zone=zone)
     if text.startswith("@") and text not in _MACROS:
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _MACROS.get(text, text).split()
     if len(fields) != len(_RANGES):
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     minutes, hours, days, months, weekdays = (_field(field, number) for number, field in enumerate(fields))
-    stars = [any(part.removesuffix("/1") in _STARS for part in field.split(",")) for field in fields]
+    stars = [any(map(_is_star, _parts(field))) for field in fields]
     is_fixed = not any(field.startswith(("*", "?")) for field in fields[:2])
     either_day = not stars[2] and not stars[4]
     return Schedule(minutes, hours, days, months, weekdays, either_day=either_day, is_fixed=is_fixed, zone=zone)
@@ -177,8 +166,27 @@ def zone_named(name: str) -> tzinfo:
         raise ValueError(f"unknown time zone {name}") from error
 
 
+def _interval(text: str) -> float:
+    """Return the whole seconds of an interval, one at least."""
+    try:
+        return float(max(1, read_duration(text.removeprefix(_EVERY)) // UNIT_NANOSECONDS["s"]))
+    except ValueError as error:
+        raise ValueError(f"failed to parse duration {text}: {error}") from error
+
+
+def _parts(field: str) -> list[str]:
+    """Return the parts of a list; nothing between two commas is none."""
+    return [part for part in field.split(",") if part]
+
+
+def _is_star(part: str) -> bool:
+    """Return whether a part stands for all values; what follows a hyphen after the star does not count."""
+    span, _, step = part.partition("/")
+    return span.partition("-")[0] in _STARS and _whole(step or "1") == 1
+
+
 def _field(text: str, number: int) -> frozenset[int]:
-    return frozenset(value for part in text.split(",") for value in _part(part, number))
+    return frozenset(value for part in _parts(text) for value in _part(part, number))
 
 
 def _part(text: str, number: int) -> range:

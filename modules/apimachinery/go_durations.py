@@ -25,21 +25,32 @@ _MOST: Final = 2**63 - 1
 
 def duration_error(text: str) -> str:
     """Return Go's words for a text that is no duration; "" for one that is, with a sign or without."""
-    terms = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
+    try:
+        read_duration(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def read_duration(text: str) -> int:
+    """Return the nanoseconds of a duration. Raises ValueError with Go's words."""
+    is_negative = text.startswith("-")
+    terms = text.removeprefix("-") if is_negative else text.removeprefix("+")
     if terms == "0":
-        return ""
+        return 0
     total, at = Decimal(0), 0
     while at < len(terms):
         found = _TERM.match(terms, at)
         if found is None or found[1] in ("", ".") or len(found[1]) > _LONGEST_NUMBER:
             break
         if not found[2]:
-            return f"time: missing unit in duration {_quoted(text)}"
+            raise ValueError(f"time: missing unit in duration {_quoted(text)}")
         if found[2] not in UNIT_NANOSECONDS:
-            return f"time: unknown unit {_quoted(found[2])} in duration {_quoted(text)}"
+            raise ValueError(f"time: unknown unit {_quoted(found[2])} in duration {_quoted(text)}")
         total, at = total + Decimal(found[1]) * UNIT_NANOSECONDS[found[2]], found.end()
-    is_whole = bool(terms) and at == len(terms) and total <= _MOST
-    return "" if is_whole else f"time: invalid duration {_quoted(text)}"
+    if not terms or at < len(terms) or total > _MOST:
+        raise ValueError(f"time: invalid duration {_quoted(text)}")
+    return -int(total) if is_negative else int(total)
 
 
 def _quoted(text: str) -> str:

@@ -75,7 +75,7 @@ def syntax_error(text: bytes) -> str:
     try:
         read_json(plain)
     except json.JSONDecodeError as error:
-        return _described(plain, error)
+        return _described(error.doc, error)
     except ValueError:
         return "exceeded max depth"
     return ""

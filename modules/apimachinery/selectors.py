@@ -381,14 +381,14 @@ def _merged_terms(terms: Iterable[FieldTerm]) -> Iterator[FieldTerm]:
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
-    parts = (found[1] for found in _SPLIT.finditer(text) if found[1].strip())
+    parts = (found[1] for found in _SPLIT.finditer(text) if found[1])
     for count, part in enumerate(parts):
         if count == MOST_REQUIREMENTS:
             raise ValueError(f"invalid field selector: it has at most {MOST_REQUIREMENTS} conditions")
         operator = _OPERATOR.search(part)
         if operator is None:
             raise ValueError(f"invalid selector: '{text[:_SHOWN]}'; can't understand '{part[:_SHOWN]}'")
-        field, value = part[: operator.start()].strip(), part[operator.end() :]
+        field, value = part[: operator.start()], part[operator.end() :]
         if field not in _selectable(resource):
             raise ValueError(_unsupported(resource, field[:_SHOWN]))
         values = frozenset((_RAW.sub(_unescaped, value),))

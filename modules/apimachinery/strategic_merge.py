@@ -24,7 +24,6 @@ from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.conversion import copied
 from modules.apimachinery.go_values import go_text
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.merge_schema import MERGE, REPLACE, MergeField, MergeSchema
@@ -75,7 +74,9 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
 
 
 def merge_json(original: JsonObject, patch: JsonObject) -> JsonObject:
-    """Return the original with a JSON merge patch (RFC 7396) applied: lists are replaced, `null` removes a field."""
+    """Return the original with a JSON merge patch (RFC 7396) applied: lists are replaced, `null` removes a field, and
+    objects in the patch's lists lose those that are null (evanphx/json-patch).
+    """
     result = dict(original)
     for key, value in patch.items():
         old = original.get(key)
@@ -84,8 +85,15 @@ def merge_json(original: JsonObject, patch: JsonObject) -> JsonObject:
         elif isinstance(value, dict):
             result[key] = merge_json(old if isinstance(old, dict) else {}, value)
         else:
-            result[key] = copied(value)
+            result[key] = _without_nulls(value)
     return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value of a JSON merge patch as it is stored."""
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    return merge_json({}, value) if isinstance(value, dict) else value
 
 
 def _by_directive(patch: JsonObject) -> JsonObject:

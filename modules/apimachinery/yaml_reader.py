@@ -8,8 +8,11 @@ stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
 (`modules.processes.edgecore.config.yaml_text`) builds its own from `events`, to keep line numbers.
 """
 
+import math
+import re
 from collections.abc import Iterator
 from itertools import islice
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -26,8 +29,23 @@ LARGEST: Final = 16 * 1024 * 1024
 """Characters of the longest text that is read."""
 
 _LONGEST_KEY: Final = 100
-_MERGE: Final = "tag:yaml.org,2002:merge"
-_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = f"{_TAG}merge"
+_TEXT: Final = f"{_TAG}str"
+_TAGS: Final[dict[type, str]] = {NoneType: f"{_TAG}null", bool: f"{_TAG}bool", int: f"{_TAG}int", float: f"{_TAG}float"}
+"""By the type of a plain value; the others are texts."""
+_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE: Final = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
+_FALSE: Final = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
+_NUMERIC: Final = frozenset("+-.0123456789")
+_INT: Final = re.compile(
+    r"[-+]?(0[bB][01_]{1,64}|0[xX][0-9a-fA-F_]{1,32}|0[oO]?[0-7_]{0,32}|[1-9][0-9_]{0,32})", re.ASCII
+)
+_FLOAT: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
+_SPECIAL: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_LONGEST_FLOAT: Final = 64
+_LEAST_INT: Final = -(2**63)
+_MOST_INT: Final = 2**64 - 1
 
 
 class YamlError(UnreadableError):
@@ -51,14 +69,67 @@ class YamlBoundsError(YamlError):
     """A text that exceeds the bounds."""
 
 
+def plain_value(text: str) -> str | float | bool | None:
+    """Return the value of a plain scalar as Kubernetes' reader has it (sigs.k8s.io/yaml): `1e3` is a number, but
+    `12:30`, `52:54:00:12:34:56` and a date are texts, unlike in YAML 1.1. Here `y` and `n` are texts, too.
+    """
+    if text[:1] in _NUMERIC:
+        return _number(text)
+    if text in _NULL:
+        return None
+    return text in _TRUE if text in _TRUE or text in _FALSE else text
+
+
+def _number(text: str) -> str | float:
+    if _INT.fullmatch(text):
+        whole = _integer(text.replace("_", "").lower())
+        if whole is None or _LEAST_INT <= whole <= _MOST_INT:
+            return text if whole is None else whole
+    if _SPECIAL.fullmatch(text):
+        return float(text.lower().replace(".", ""))
+    digits = text if text.startswith(".") else text.replace("_", "")
+    number = float(digits) if len(text) <= _LONGEST_FLOAT and _FLOAT.fullmatch(digits) else math.inf
+    return number if math.isfinite(number) else text
+
+
+def _integer(text: str) -> int | None:
+    """Parse an integer as Go's ParseInt with base 0 does: a leading zero means octal."""
+    sign, digits = (text[0], text[1:]) if text[0] in "+-" else ("", text)
+    if len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal():
+        digits = "0o" + digits[1:]
+    try:
+        return int(sign + digits, 0)
+    except ValueError:
+        return None
+
+
 class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe loader on libyaml, without timestamps: in Kubernetes a date is text."""
+    """PyYAML's safe loader on libyaml, with the plain values of Kubernetes' reader."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """Return the tag of a node without one."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _MERGE if value == "<<" else _TAGS.get(type(plain_value(value)), _TEXT)
+        return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+def _typed(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str | float | bool | None:
+    """Return the value of a scalar with the tag of its type, be it the parser's or the text's own."""
+    value = plain_value(str(loader.construct_scalar(node)))
+    if node.tag == _TAGS[float] and isinstance(value, int):
+        return float(value)
+    if _TAGS.get(type(value)) != node.tag:
+        raise ValueError(f"{str(value)[:_LONGEST_KEY]!r} has not the type of its tag {node.tag}")
+    return value
+
+
+def _text(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+for _of in _TAGS.values():
+    _Loader.add_constructor(_of, _typed)
+_Loader.add_constructor(_MERGE, _text)
 
 
 def events(text: str, *, depth: int = DEPTH, shares_aliases: bool = False) -> Iterator[yaml.Event]:
@@ -165,6 +236,8 @@ def _in_json_types(value: Any) -> Any:
         return {_json_key(key): _in_json_types(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_in_json_types(element) for element in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError(f"{value} is no number in JSON")
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"a {type(value).__name__} has no place in a manifest")
@@ -175,7 +248,7 @@ def _json_key(key: object) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, str | int | float):
-        return str(key)
+        return str(key).removesuffix(".0") if isinstance(key, float) else str(key)
     raise TypeError("a key must be a string")
 
 

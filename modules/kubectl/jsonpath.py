@@ -126,12 +126,12 @@ class _Run:
         while place < len(self._parts):
             path = self._parts[place]
             self._count()
-            if Identifier("end") in path:
+            if _has(path, "end"):
                 if not within:
                     raise _MismatchError("not in range, nothing to end")
                 return
             results = self._walk([obj], path)
-            if Identifier("range") in path:
+            if _has(path, "range"):
                 for value in results:
                     yield from self.block(place + 1, value, within=True)
                 place = self._ends[place]
@@ -213,13 +213,18 @@ def _ends_of_ranges(parts: list[Path]) -> dict[int, int]:
     found: dict[int, int] = {}
     open_: list[int] = []
     for place, path in enumerate(parts):
-        if Identifier("range") in path:
+        if _has(path, "range"):
             open_.append(place)
             if len(open_) > MOST_RANGES:
                 raise _MismatchError(f"more than {MOST_RANGES} ranges within each other")
-        elif Identifier("end") in path and open_:
+        elif _has(path, "end") and open_:
             found[open_.pop()] = place
     return found | dict.fromkeys(open_, len(parts) - 1)
+
+
+def _has(path: Path, word: str) -> bool:
+    """Return whether a path has an identifier; a field or a text of that name is none."""
+    return any(isinstance(node, Identifier) and node.name == word for node in path)
 
 
 def _bounds(node: Slice, length: int) -> tuple[int, int]:

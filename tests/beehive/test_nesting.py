@@ -71,6 +71,15 @@ def test_pythons_decoder_is_bounded_in_each_of_its_encodings(encoding: str) -> N
         read_json(('["\u2222",' + _lists(LEVELS) + "]").encode(encoding))
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", '{"a": [-Infinity]}'])
+def test_a_number_without_an_end_is_no_json(number: str) -> None:
+    """Python's decoder takes them; what is then encoded is no JSON, or null."""
+    with pytest.raises(json.JSONDecodeError):
+        read_json(number)
+    with pytest.raises(json.JSONDecodeError):
+        read_json(number, object_pairs_hook=dict)
+
+
 _VALUES = st.recursive(
     st.text(alphabet='[]{}"\\a\u2222\ud800', max_size=400) | st.integers(),
     lambda inner: (

@@ -8,9 +8,11 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import date
-from ipaddress import IPv4Address, IPv6Address, ip_network
+from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import urlsplit
+
+from modules.apimachinery.ip_addresses import read_address, read_network
 
 _LONGEST: Final = 4096
 """Characters of a text with a format; a longer one has none."""
@@ -25,6 +27,7 @@ _DURATION: Final = re.compile(
 )
 _HEX: Final = "[0-9a-fA-F]"
 _UUID: Final = _HEX + "{8}-?" + _HEX + "{4}-?{version}" + _HEX + "{3}-?{variant}" + _HEX + "{3}-?" + _HEX + "{12}"
+_IPV6: Final = 6
 _COLOR: Final = re.compile(r"rgb\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 
 
@@ -54,10 +57,9 @@ def _uuid(version: str, variant: str = _HEX) -> Callable[[str], bool]:
     return _matches(_UUID.replace("{version}", version).replace("{variant}", variant))
 
 
-def _cidr(text: str) -> object:
-    if "/" not in text:
-        raise ValueError("no length of a prefix")
-    return ip_network(text, strict=False)
+def _ipv6(text: str) -> None:
+    if read_address(text).version != _IPV6:
+        raise ValueError("no address of IPv6")
 
 
 def _is_uri(text: str) -> bool:
@@ -98,8 +100,8 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "email": lambda text: _EMAIL.fullmatch(text) is not None,
     "hostname": _is_host,
     "ipv4": _without_error(IPv4Address),
-    "ipv6": _without_error(IPv6Address),
-    "cidr": _without_error(_cidr),
+    "ipv6": _without_error(_ipv6),
+    "cidr": _without_error(read_network),
     "mac": _matches(f"{_HEX}{{2}}(([:-]){_HEX}{{2}}){{5}}|({_HEX}{{4}}\\.){{2}}{_HEX}{{4}}"),
     "uuid": _uuid(_HEX),
     "uuid3": _uuid("3"),

@@ -102,7 +102,7 @@ def canonical_quantity(quantity: Quantity) -> str:
         return text
     if text.endswith("i") and value.denominator == 1 and abs(value) >= _LEAST_BINARY:
         return format_binary_quantity(int(value))
-    is_exponent = "e" in text.lower() and not text.endswith("E")
+    is_exponent = "e" in text.lower() and not text.endswith(("E", "Ei"))
     number, power = _shortest(value)
     if is_exponent:
         return f"{number}e{power}" if power else str(number)

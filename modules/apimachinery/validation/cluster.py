@@ -1,9 +1,9 @@
 """The rules of Nodes, Namespaces, Leases and Events."""
 
 from collections.abc import Mapping
-from ipaddress import ip_network
 from typing import Any, Final
 
+from modules.apimachinery.ip_addresses import read_network
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required
 from modules.apimachinery.validation.labels import label_key, taints
@@ -18,7 +18,7 @@ def _cidrs(value: Any, path: str, found: Causes) -> None:
     versions = list[int]()
     for index, text in enumerate(value):
         try:
-            versions.append(ip_network(text, strict=False).version)
+            versions.append(read_network(text).version)
         except ValueError:
             found.append(invalid(f"{path}[{index}]", text, _CIDR))
     if len(versions) > len(set(versions)):

@@ -110,7 +110,7 @@ def faults_of_data_key(key: str) -> Iterator[str]:
     if not _READ_DATA_KEY.fullmatch(key):
         example = "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is"
         yield f"a valid config key must consist of alphanumeric characters, '-', '_' or '.' {example} '{_DATA_KEY}')"
-    elif key in (".", ".."):
+    if key in (".", ".."):
         yield f"must not be '{key}'"
     elif key.startswith(".."):
         yield "must not start with '..'"

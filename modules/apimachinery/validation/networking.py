@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Any, Final
 
+from modules.apimachinery.ip_addresses import read_address
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, too_long, unsupported
 from modules.apimachinery.validation.metadata import immutable, path_segment
@@ -32,7 +32,7 @@ _subdomain = named(faults_of_subdomain)
 
 def _is_address(text: str) -> bool:
     try:
-        return bool(ip_address(text))
+        return bool(read_address(text))
     except ValueError:
         return False
 

@@ -1,10 +1,12 @@
 """The rules of pods at their creation, and of their changes (Kubernetes' ValidatePodCreate and ValidatePodUpdate)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid
+from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.apimachinery.validation.pod_spec import only_of_pods, pod_spec
 from modules.apimachinery.validation.rules import Fields, both
 
@@ -16,6 +18,8 @@ _UPDATABLE: Final = (
 )
 _OF_CONTAINERS: Final = ("containers", "initContainers")
 _LARGEST_INT32: Final = 2**31 - 1
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_READ_INT32: Final = re.compile(r"0|-?[1-9][0-9]{0,9}|-0")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -26,7 +30,32 @@ def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
         found.append(invalid(f"{path}.metadata.annotations[{MIRROR}]", annotations[MIRROR], why))
 
 
-pod = Fields({"spec": both(pod_spec, only_of_pods)}, _mirror)
+def _deletion_cost(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    given = (obj["metadata"].get("annotations") or {}).get(_DELETION_COST)
+    if given is not None and (not _READ_INT32.fullmatch(given) or not -(2**31) <= int(given) <= _LARGEST_INT32):
+        found.append(invalid(f"{path}.metadata.annotations[{_DELETION_COST}]", given, "must be a 32bit integer"))
+
+
+def _ephemeral_claims(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the names of the claims that are made for a pod's volumes; none of its other volumes is such a claim."""
+    volumes = (obj.get("spec") or {}).get("volumes") or ()
+    made = set[str]()
+    for index, volume in enumerate(volumes):
+        if volume.get("ephemeral") is None:
+            continue
+        name = f"{obj['metadata']['name']}-{volume.get('name') or ''}"
+        made.add(name)
+        for why in faults_of_subdomain(name):
+            text = f'PVC name "{name}": {why}'
+            found.append(invalid(f"{path}.spec.volumes[{index}].name", volume.get("name") or "", text))
+    for index, volume in enumerate(volumes if made else ()):
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in made:
+            why = "must not reference a PVC that gets created for an ephemeral volume"
+            found.append(invalid(f"{path}.spec.volumes[{index}].persistentVolumeClaim.claimName", claim, why))
+
+
+pod = Fields({"spec": both(pod_spec, only_of_pods)}, _mirror, _deletion_cost, _ephemeral_claims)
 
 
 def pod_creation(obj: JsonObject, found: Causes) -> None:

@@ -9,9 +9,9 @@ linear in its value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
+from modules.apimachinery.ip_addresses import read_address
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.apimachinery.validation.causes import (
     Causes,
@@ -297,7 +297,7 @@ def both(*rules: Rule) -> Rule:
 def address(value: Any, path: str, found: Causes) -> None:
     """Check an IP address."""
     try:
-        ip_address(value)
+        read_address(value)
     except ValueError:
         found.append(invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
 

@@ -1,9 +1,10 @@
 """The rules of Services, Endpoints and EndpointSlices."""
 
 from collections.abc import Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address
 from typing import Any, Final
 
+from modules.apimachinery.ip_addresses import read_address, read_network
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
 from modules.apimachinery.validation.containers import PROTOCOLS
@@ -40,13 +41,17 @@ _PROTOCOL: Final = or_zero(one_of(*PROTOCOLS), "TCP")
 _label = named(faults_of_label)
 _subdomain = named(faults_of_subdomain)
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
+_KUBELET_PORT: Final = 10250
+_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_MODE: Final = "service.kubernetes.io/topology-mode"
+_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
 def _no_special_address(value: Any, path: str, found: Causes) -> None:
     """Check an address that other machines can reach (ValidateNonSpecialIP)."""
     try:
-        ip = ip_address(value)
+        ip = read_address(value)
     except ValueError:
         found.append(invalid(path, value, "must be a valid IP address"))
         return
@@ -75,7 +80,7 @@ def _external_address(value: Any, path: str, found: Causes) -> None:
 
 def _network(value: str, path: str, found: Causes) -> None:
     try:
-        ip_network(value.strip(), strict=False)
+        read_network(value.strip())
     except ValueError:
         why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
         found.append(invalid(path, value, why))
@@ -135,11 +140,21 @@ def _type(spec: Mapping[str, Any], path: str, found: Causes) -> None:
     for index, port in enumerate(spec.get("ports") or ()):
         if kind == "ClusterIP" and port.get("nodePort"):
             found.append(forbidden(f"{path}.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'"))
-    for field in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
-        if spec.get(field) is not None and kind != "LoadBalancer":
-            where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
-            found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
-    if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
+
+
+def _balanced(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check what belongs to load balancers."""
+    if spec.get("type") != "LoadBalancer":
+        for field in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(field) is not None:
+                where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
+                found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
+        return
+    for index, port in enumerate(spec.get("ports") or ()):
+        if port.get("port") == _KUBELET_PORT:
+            why = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
+            found.append(invalid(f"{path}.ports[{index}]", _KUBELET_PORT, why))
+    if spec.get("loadBalancerClass") is not None:
         label_key(spec["loadBalancerClass"], f"{path}.loadBalancerClass", found)
 
 
@@ -182,6 +197,23 @@ def _traffic(spec: Mapping[str, Any], path: str, found: Causes) -> None:
     if (number := spec.get("healthCheckNodePort")) and not (spec.get("type") == "LoadBalancer" and policy == "Local"):
         why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         found.append(invalid(f"{path}.healthCheckNodePort", number, why))
+    elif number:
+        port_number(number, f"{path}.healthCheckNodePort", found)
+
+
+def _annotations(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the annotations that stand for fields of a Service."""
+    given, where = obj["metadata"].get("annotations") or {}, f"{path}.metadata.annotations"
+    spec, mode = obj.get("spec") or {}, given.get(_MODE)
+    if mode is not None and given.get(_HINTS, mode) != mode:
+        found.append(invalid(f"{where}[{_MODE}]", mode, f"must match annotations[{_HINTS}] when both are specified"))
+    if (ranges := given.get(_RANGES)) is None or spec.get("loadBalancerSourceRanges"):
+        return
+    if spec.get("type") != "LoadBalancer":
+        found.append(forbidden(f"{where}[{_RANGES}]", "may only be used when `type` is 'LoadBalancer'"))
+        return
+    for each in ranges.split(",") if ranges.strip() else ():
+        _network(each.strip(), f"{where}[{_RANGES}]", found)
 
 
 service = Fields(
@@ -201,13 +233,15 @@ service = Fields(
                     "trafficDistribution": pointer(one_of("PreferClose")),
                 },
                 _type,
+                _balanced,
                 _affinity,
                 _cluster_addresses,
                 _traffic,
             ),
             {},
         )
-    }
+    },
+    _annotations,
 )
 
 
@@ -283,10 +317,12 @@ endpoints = Fields(
 
 
 def _has_version(text: str, kind: str) -> bool:
+    """Return whether a text is an address of a family; an IPv4 address in the form of IPv6 is one of none."""
     try:
-        return f"IPv{ip_address(text).version}" == kind
+        found = read_address(text)
     except ValueError:
         return False
+    return f"IPv{found.version}" == kind and (not isinstance(found, IPv6Address) or found.ipv4_mapped is None)
 
 
 def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:

@@ -44,6 +44,7 @@ from modules.apimachinery.validation.volumes import (
 
 _LONGEST_NODE_ID: Final = 256
 _MOST_PARAMETERS: Final = 512
+_FOR_EXPANSION: Final = "controllerExpandSecretRef"
 _CLASS: Final = "storageClassName"
 _LONGEST_PARAMETERS: Final = 256 * 1024
 
@@ -106,7 +107,7 @@ persistent_volume_claim = Fields({"spec": or_zero(claim_spec, {})})
 def volume_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that a volume keeps its source, its mode, and the nodes that reach it."""
     wanted, before = new.get("spec") or {}, live.get("spec") or {}
-    if any(_source(wanted, name) != _source(before, name) for name in _SOURCES):
+    if any(_source(wanted, name, before) != before.get(name) for name in _SOURCES):
         found.append(
             forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
         )
@@ -116,11 +117,12 @@ def volume_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
         found.append(invalid("nodeAffinity", wanted.get("nodeAffinity"), why))
 
 
-def _source(spec: JsonObject, name: str) -> Any:
+def _source(spec: JsonObject, name: str, before: JsonObject) -> Any:
+    """Return a source without the secret for its expansion, if it had none before."""
     source = spec.get(name)
-    if name != "csi" or source is None:
+    if name != "csi" or not source or (before.get(name) or {}).get(_FOR_EXPANSION) is not None:
         return source
-    return {key: value for key, value in source.items() if key != "controllerExpandSecretRef"}
+    return {key: value for key, value in source.items() if key != _FOR_EXPANSION}
 
 
 def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from modules.apimachinery.cron_schedule import seconds_of
+from modules.apimachinery.go_durations import UNIT_NANOSECONDS, read_duration
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.tolerations import NO_EXECUTE, tolerates
 from modules.apimachinery.types import Taint
@@ -36,5 +36,8 @@ def pod_stays_for(tolerations: Iterable[Toleration]) -> float | None:
 def pods_stay_for(node: JsonObject) -> float:
     """Return the seconds of silence that a Node's annotation allows; infinity without one."""
     given = node["metadata"].get("annotations") or {}
-    seconds = seconds_of(str(next((given[name] for name in EVICT_AFTER if name in given), "")))
-    return math.inf if seconds is None else seconds
+    try:
+        silence = read_duration(str(next((given[name] for name in EVICT_AFTER if name in given), "")))
+    except ValueError:
+        return math.inf
+    return math.inf if silence < 0 else silence / UNIT_NANOSECONDS["s"]

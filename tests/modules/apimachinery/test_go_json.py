@@ -1,12 +1,12 @@
 """What Go says of a text that is not JSON, as its `encoding/json` words it."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.nesting import read_json
 from modules.apimachinery.go_json import syntax_error, type_error
 
 
@@ -27,6 +27,8 @@ from modules.apimachinery.go_json import syntax_error, type_error
         (b'{"a":"b', "unexpected end of JSON input"),
         (b"'", "invalid character '\\'' looking for beginning of value"),
         (b"[" * 100_000, "exceeded max depth"),
+        (b'{"a":NaN}', "invalid character 'N' looking for beginning of value"),
+        (b"[-Infinity]", "invalid character 'I' looking for beginning of value"),
         (b"{}", ""),
     ],
 )
@@ -46,7 +48,7 @@ def test_the_words_for_a_value_of_another_type(value: Any, word: str) -> None:
 def test_a_text_is_json_or_something_is_reported_of_it(text: str) -> None:
     """Never both, and nothing is raised."""
     try:
-        json.loads(text.encode("utf-8", "replace").decode())
+        read_json(text.encode("utf-8", "replace").decode())
     except ValueError:
         assert syntax_error(text.encode("utf-8", "replace"))
     else:

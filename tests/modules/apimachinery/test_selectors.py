@@ -124,6 +124,8 @@ _LABEL_NAME = (
         ("", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
         ("", "metadata.name=a\\b", "invalid field selector: invalid escape sequence: \\b"),
         ("", "spec.foo=1", "field label not supported: spec.foo"),
+        ("", "metadata.name =a", "field label not supported: metadata.name "),
+        ("", "metadata.name=a, status.phase=Running", "field label not supported:  status.phase"),
     ],
 )  # fmt: skip
 def test_the_refusal_has_the_words_of_an_api_server(labels: str, fields: str, words: str) -> None:

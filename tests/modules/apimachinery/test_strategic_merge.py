@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.merge_schema import MergeSchema
-from modules.apimachinery.strategic_merge import merge_strategic
+from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from tests.modules.traces import recordings, steps_of
 
@@ -198,3 +198,10 @@ def test_recorded_patches_give_the_recorded_status(path: Path) -> None:
             else:
                 objects.setdefault(name, obj)
     assert compared or not patches or path.stem.startswith("13")
+
+
+def test_a_json_merge_patch_stores_no_null_below_a_list() -> None:
+    """A null element stays; a custom resource has no schema that would drop the others."""
+    patch = {"new": [{"a": None, "b": [{"c": None}]}, None, [{"d": None, "e": 1}]], "gone": None, "x": {"y": None}}
+    merged = merge_json({"gone": 1, "kept": [{"z": None}]}, patch)
+    assert merged == {"kept": [{"z": None}], "new": [{"b": [{}]}, None, [{"e": 1}]], "x": {}}

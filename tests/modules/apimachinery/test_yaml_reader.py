@@ -106,3 +106,60 @@ def test_documents_of_manifests_have_jsons_types() -> None:
     for text in ("a: !!binary aGk=", "null: 1"):
         with pytest.raises(TypeError):
             list(json_documents(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12:30", "12:30"),
+        ("190:20:30", "190:20:30"),
+        ("52:54:00:12:34:56", "52:54:00:12:34:56"),
+        ("2026-01-01", "2026-01-01"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("1e3", 1000.0),
+        ("-.5", -0.5),
+        ("1_0.5", 10.5),
+        ("._5", "._5"),
+        ("1e400", "1e400"),
+        ("08", 8.0),
+        ("0777", 511),
+        ("0o17", 15),
+        ("-0b11", -3),
+        ("0x_", "0x_"),
+        ("1_000", 1000),
+        ("18446744073709551615", 2**64 - 1),
+        ("18446744073709551616", float(2**64)),
+        ("y", "y"),
+        ("off", False),
+        ("~", None),
+        ('"12"', "12"),
+        ("!!str 12", "12"),
+        ("!!float 1", 1.0),
+        ("!!int '12'", 12),
+    ],
+)
+def test_a_plain_value_is_what_kubernetes_reads(text: str, value: object) -> None:
+    """In YAML 1.1 a time of day and some addresses of network cards are numbers with the base 60."""
+    [(found, _)] = json_documents(f"a: {text}")
+    assert found == {"a": value}
+    assert type(found["a"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("1.0", "1"), ("1.5", "1.5"), ("1e3", "1000"), ("y", "y"), ("on", "true"), ("08", "8")]
+)
+def test_a_key_is_a_text(key: str, name: str) -> None:
+    assert [content for content, _ in json_documents(f"{key}: a")] == [{name: "a"}]
+
+
+@pytest.mark.parametrize("text", [".inf", "-.INF", ".nan", "[.inf]", "{b: +.Inf}"])
+def test_a_number_without_an_end_has_no_place_in_json(text: str) -> None:
+    with pytest.raises(TypeError, match="is no number in JSON"):
+        list(json_documents(f"a: {text}"))
+
+
+@pytest.mark.parametrize("text", ["!!int x", "!!bool 1", "!!null x", "!!float x"])
+def test_a_value_has_the_type_of_its_tag(text: str) -> None:
+    with pytest.raises(ValueError, match="has not the type of its tag"):
+        list(json_documents(f"a: {text}"))

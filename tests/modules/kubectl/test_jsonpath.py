@@ -56,6 +56,21 @@ def test_members_come_in_the_order_of_their_names() -> None:
     assert rendered("{.a.*}|{..z}", {"a": {"c": 1, "b": 2}, "d": {"z": 3}, "c": {"z": 4}}) == "2 1|4 3"
 
 
+@pytest.mark.parametrize(
+    ("template", "printed"),
+    [
+        ("{.end}", "3"),
+        ("{.range}{.a}", "71"),
+        ("{range .items[*]}{.end},{end}", "1,2,"),
+        ("{range .items[*]}end{end}", "endend"),
+        ("range{.a}end", "range1end"),
+        ("{'end'}{.a}", "end1"),
+    ],
+)
+def test_a_field_or_a_text_named_as_a_word_of_the_grammar_is_none(template: str, printed: str) -> None:
+    assert rendered(template, {"a": 1, "end": 3, "range": 7, "items": [{"end": 1}, {"end": 2}]}) == printed
+
+
 def test_as_json_prints_a_list_for_each_expression() -> None:
     text = JsonPath("{.items[*].metadata.name}{.kind}{.nope}").render(LIST, as_json=True)
     assert text == '[\n    "x",\n    "y"\n]\n[\n    "List"\n]\n[]\n'

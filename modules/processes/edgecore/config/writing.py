@@ -10,9 +10,9 @@ from typing import Final
 
 import yaml
 
+from modules.apimachinery.yaml_reader import plain_value
 from modules.processes.edgecore.config.docstrings import text_of
 from modules.processes.edgecore.config.section import ConfigKey, Section, keys_of, value_of
-from modules.processes.edgecore.config.yaml_text import resolve
 
 MINIMAL_KEYS: Final = (
     "apiVersion",
@@ -117,7 +117,7 @@ def _text(text: str) -> str:
 def _reads_as_text(text: str) -> bool:
     resolver = yaml.resolver.Resolver()
     tag = resolver.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    return tag == _STR_TAG and resolve(text) == text and text.lower() not in ("y", "n")
+    return tag == _STR_TAG and plain_value(text) == text and text.lower() not in ("y", "n")
 
 
 def _escaped(char: str) -> str:

@@ -9,14 +9,13 @@ Plain scalars are read as by `sigs.k8s.io/yaml` (YAML 1.1 with those two excepti
 because a node may have such a name.
 """
 
-import re
 from types import NoneType
 from typing import Final
 
 import msgspec
 import yaml
 
-from modules.apimachinery.yaml_reader import YamlBoundsError, YamlError, events
+from modules.apimachinery.yaml_reader import YamlBoundsError, YamlError, events, plain_value
 from modules.processes.edgecore.config.errors import Problem
 
 Path = tuple[str | int, ...]
@@ -24,17 +23,9 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 """Deepest nesting that is read. KubeEdge's own file has 7 levels."""
 
-_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE: Final = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
-_FALSE: Final = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
-_INT: Final = re.compile(r"[-+]?(0b[01_]{1,64}|0x[0-9a-fA-F_]{1,32}|0o?[0-7_]{0,32}|[1-9][0-9_]{0,32})", re.ASCII)
-_FLOAT: Final = re.compile(
-    r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII
-)
 _TAG: Final = "tag:yaml.org,2002:"
 _TAG_OF_TYPE: Final = {bool: "bool", int: "int", float: "float", NoneType: "null"}
 _MERGE: Final = "<<"
-_LONGEST_FLOAT: Final = 64
 _LONGEST_SHOWN: Final = 60
 
 
@@ -202,10 +193,10 @@ class _Builder:
 
     def _scalar_value(self, event: yaml.ScalarEvent) -> object:
         if event.tag is None and event.implicit[0]:
-            return resolve(event.value)
+            return plain_value(event.value)
         if event.tag in (None, "!", _TAG + "str"):
             return str(event.value)
-        value = resolve(event.value)
+        value = plain_value(event.value)
         if event.tag != _TAG + _TAG_OF_TYPE.get(type(value), ""):
             raise _stop(event, f"the tag {event.tag}", "leave it away")
         return value
@@ -216,31 +207,6 @@ class _Builder:
 
     def _add_problem(self, path: Path, line: int, text: str, hint: str) -> None:
         self.problems.append(Problem(path=join(path), text=text, hint=hint, line=line))
-
-
-def resolve(text: str) -> object:
-    """Return the value of a plain scalar."""
-    if text in _NULL:
-        return None
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    if _INT.fullmatch(text):
-        number = _integer(text.replace("_", "").lower())
-        return text if number is None else number
-    if len(text) <= _LONGEST_FLOAT and _FLOAT.fullmatch(text):
-        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-    return text
-
-
-def _integer(text: str) -> int | None:
-    """Parse an integer as Go's ParseInt with base 0 does: a leading zero means octal."""
-    sign, digits = (text[0], text[1:]) if text[0] in "+-" else ("", text)
-    if len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal():
-        digits = "0o" + digits[1:]
-    try:
-        return int(sign + digits, 0)
-    except ValueError:
-        return None
 
 
 def _line(event: yaml.Event) -> int:

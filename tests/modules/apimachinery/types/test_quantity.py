@@ -62,7 +62,7 @@ def test_reads_every_notation_exactly(text: str | float, value: Fraction) -> Non
         ("0Gi", "0"), ("0.3Gi", "322122547200m"), ("1023Ki", "1023Ki"), ("100m", "100m"), ("1000m", "1"),
         ("1000", "1k"), ("512", "512"), ("1E", "1E"), ("1e3", "1e3"), ("1E3", "1e3"), ("1000e3", "1e6"),
         ("15e2", "1500"), ("12e-1", "1200e-3"), ("0e3", "0"), ("100E", "9223372036854775807"), ("-1.5", "-1500m"),
-        ("0.1n", "1n"), (0.25, "250m"), ("x", "x"),
+        ("0.1n", "1n"), ("0.1Ei", "115292150460684697600m"), ("0.5E", "500P"), (0.25, "250m"), ("x", "x"),
     ],
 )  # fmt: skip
 def test_quantities_are_stored_and_printed_as_kubernetes_does(quantity: str | float, text: str) -> None:

@@ -11,6 +11,7 @@ from modules.apimachinery.kinds import KINDS
 from modules.apimachinery.validation.causes import Causes
 from modules.apimachinery.validation.kinds import RULES, KindRules
 from modules.apimachinery.validation.metadata import path_segment
+from modules.apimachinery.validation.names import faults_of_data_key
 
 _REFUSED = {
     "NUL": "a%00b",
@@ -47,3 +48,10 @@ def test_a_name_of_a_role_is_almost_any_part_of_a_path(quoted: str) -> None:
     path_segment(unquote(quoted), "metadata.name", found)
     assert not found
     assert named(quoted) == unquote(quoted)
+
+
+def test_a_key_of_data_is_told_all_its_faults() -> None:
+    assert [fault.split(" (")[0] for fault in faults_of_data_key("..a/b")] == [
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+        "must not start with '..'",
+    ]

@@ -21,6 +21,11 @@ _LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric cha
 _SUBDOMAIN = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
 _NEGATIVE = "must be greater than or equal to 0"
 _TWO_HANDLERS: dict[str, Any] = {"exec": {"command": ["a"]}, "tcpSocket": {"port": 1}}
+_COST = "controller.kubernetes.io/pod-deletion-cost"
+_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_MODE = "service.kubernetes.io/topology"
+_REQUESTED = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
+_CLAIMED: dict[str, Any] = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": _REQUESTED}}}
 _MOUNT = {"name": "v", "mountPath": "/v"}
 
 
@@ -76,6 +81,12 @@ def service(**spec: Any) -> JsonObject:
     return with_kind("Service", spec={"ports": [{"port": 80}], **spec})
 
 
+def annotated(name: str, value: str, hints: str = "", **spec: Any) -> JsonObject:
+    """A Service with an annotation, and perhaps another one for hints of its topology."""
+    annotations = {name: value, **({f"{_MODE}-aware-hints": hints} if hints else {})}
+    return with_kind("Service", metadata={"annotations": annotations}, spec={"ports": [{"port": 80}], **spec})
+
+
 def claim(**spec: Any) -> JsonObject:
     """A claim for a volume."""
     good = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -124,6 +135,10 @@ _METADATA = [
     (pod(labels={"a": "-"}), "metadata.labels", f'Invalid value: "-": {_LABEL_VALUE}'),
     (pod(annotations={"a b": ""}), "metadata.annotations", 'Invalid value: "a b": name part must consist'),
     (pod(annotations={"a": "x" * 2**18}), "metadata.annotations", "Too long: may not be more than 262144 bytes"),
+    (pod(annotations={_COST: "008"}), f"metadata.annotations[{_COST}]", 'Invalid value: "008": must be a 32bit integer'),
+    (pod(annotations={_COST: "2147483648"}), f"metadata.annotations[{_COST}]", 'Invalid value: "2147483648": must be a 32bit integer'),
+    (pod({"volumes": [_CLAIMED, {"name": "c", "persistentVolumeClaim": {"claimName": "p-v"}}]}), "spec.volumes[1].persistentVolumeClaim.claimName", 'Invalid value: "p-v": must not reference a PVC that gets created for an ephemeral volume'),
+    (pod({"volumes": [_CLAIMED]}, name="x" * 252), "spec.volumes[0].name", f'Invalid value: "v": PVC name "{"x" * 252}-v": must be no more than 253 characters'),
     (pod(annotations={"kubernetes.io/config.mirror": "h"}), "metadata.annotations[kubernetes.io/config.mirror]", 'Invalid value: "h": must set spec.nodeName'),
     (owned(uid=""), "metadata.ownerReferences.uid", 'Invalid value: "": uid must not be empty'),
     (owned(kind=""), "metadata.ownerReferences.kind", 'Invalid value: "": kind must not be empty'),
@@ -147,6 +162,7 @@ _PODS = [
     (pod({"dnsPolicy": "None"}), "spec.dnsConfig", "Required value: must provide `dnsConfig` when `dnsPolicy` is None"),
     (pod({"dnsPolicy": "None", "dnsConfig": {}}), "spec.dnsConfig.nameservers", "Required value: must provide at least one DNS nameserver"),
     (pod({"dnsConfig": {"nameservers": ["x"]}}), "spec.dnsConfig.nameservers[0]", 'Invalid value: "x": must be a valid IP address'),
+    (pod({"dnsConfig": {"nameservers": ["fe80::1%a\nsearch x"]}}), "spec.dnsConfig.nameservers[0]", 'Invalid value: "fe80::1%a'),
     (pod({"dnsConfig": {"nameservers": ["1.1.1.1"] * 4}}), "spec.dnsConfig.nameservers", "Invalid value: "),
     (pod({"dnsConfig": {"searches": ["a_b"]}}), "spec.dnsConfig.searches[0]", 'Invalid value: "a_b": '),
     (pod({"dnsConfig": {"searches": ["a"] * 33}}), "spec.dnsConfig.searches", "Invalid value: "),
@@ -166,6 +182,7 @@ _PODS = [
     (pod({"os": {"name": "beos"}}), "spec.os", 'Unsupported value: "beos": supported values: "linux", "windows"'),
     (pod({"overhead": {"cpu": "-1"}}), "spec.overhead.limits[cpu]", f'Invalid value: "-1": {_NEGATIVE}'),
     (pod({"hostAliases": [{"ip": "x"}]}), "spec.hostAliases[0].ip", 'Invalid value: "x": must be a valid IP address'),
+    (pod({"hostAliases": [{"ip": "fe80::1%eth0"}]}), "spec.hostAliases[0].ip", 'Invalid value: "fe80::1%eth0": must be a valid IP address'),
     (pod({"hostAliases": [{"ip": "1.1.1.1", "hostnames": ["A"]}]}), "spec.hostAliases[0].hostnames[0]", 'Invalid value: "A": '),
     (pod({"readinessGates": [{"conditionType": "a b"}]}), "spec.readinessGates[0].conditionType", 'Invalid value: "a b": '),
     (pod({"hostUsers": False, "hostNetwork": True}), "spec.hostNetwork", "Forbidden: when `pod.Spec.HostUsers` is false"),
@@ -413,8 +430,16 @@ _OTHERS = [
     (service(externalTrafficPolicy="Local"), "spec.externalTrafficPolicy", 'Invalid value: "Local": may only be set for externally-accessible services'),
     (service(type="NodePort", externalTrafficPolicy="X"), "spec.externalTrafficPolicy", 'Unsupported value: "X"'),
     (service(trafficDistribution="X"), "spec.trafficDistribution", 'Unsupported value: "X": supported values: "PreferClose"'),
+    (service(type="LoadBalancer", ports=[{"port": 80, "name": "a"}, {"port": 10250, "name": "b"}]), "spec.ports[1]", "Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet"),
+    (service(type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=-1), "spec.healthCheckNodePort", f"Invalid value: -1: {_PORT}"),
+    (annotated(_RANGES, "10.0.0.0/8", type="ClusterIP"), f"metadata.annotations[{_RANGES}]", "Forbidden: may only be used when `type` is 'LoadBalancer'"),
+    (annotated(_RANGES, " 10.0.0.0/8 , 10.0.0.1", type="LoadBalancer"), f"metadata.annotations[{_RANGES}]", 'Invalid value: "10.0.0.1": must be a valid CIDR value'),
+    (annotated(f"{_MODE}-mode", "Auto", hints="auto"), f"metadata.annotations[{_MODE}-mode]", f'Invalid value: "Auto": must match annotations[{_MODE}-aware-hints] when both are specified'),
     (service(healthCheckNodePort=1), "spec.healthCheckNodePort", "Invalid value: 1: may only be set when"),
     (service(loadBalancerSourceRanges=["1.1.1.0/24"]), "spec.LoadBalancerSourceRanges", "Forbidden: may only be used when `type` is 'LoadBalancer'"),
+    (service(externalIPs=["fd00::1%eth0"]), "spec.externalIPs[0]", 'Invalid value: "fd00::1%eth0": must be a valid IP address'),
+    (service(type="LoadBalancer", loadBalancerSourceRanges=["1.1.1.1"]), "spec.loadBalancerSourceRanges[0]", 'Invalid value: "1.1.1.1": must be a valid CIDR value'),
+    (service(type="LoadBalancer", loadBalancerSourceRanges=["1.1.1.0/255.255.255.0"]), "spec.loadBalancerSourceRanges[0]", "Invalid value: "),
     (service(type="LoadBalancer", loadBalancerSourceRanges=["x"]), "spec.loadBalancerSourceRanges[0]", 'Invalid value: "x": must be a valid CIDR value'),
     (with_kind("Endpoints", subsets=[{"addresses": [{"ip": "127.0.0.1"}]}]), "subsets[0].addresses[0].ip", 'Invalid value: "127.0.0.1": may not be in the loopback'),
     (with_kind("Endpoints", subsets=[{"addresses": [{"ip": "::"}]}]), "subsets[0].addresses[0].ip", 'Invalid value: "::": may not be unspecified'),
@@ -425,6 +450,7 @@ _OTHERS = [
     (with_kind("EndpointSlice", addressType="X"), "addressType", 'Unsupported value: "X": supported values: "FQDN", "IPv4", "IPv6"'),
     (with_kind("EndpointSlice", addressType="IPv4", endpoints=[{}]), "endpoints[0].addresses", "Required value: must contain at least 1 address"),
     (with_kind("EndpointSlice", addressType="IPv4", endpoints=[{"addresses": ["fd00::1"]}]), "endpoints[0].addresses[0]", 'Invalid value: "fd00::1": must be a valid IPv4 address'),
+    (with_kind("EndpointSlice", addressType="IPv6", endpoints=[{"addresses": ["::ffff:1.1.1.1"]}]), "endpoints[0].addresses[0]", 'Invalid value: "::ffff:1.1.1.1": must be a valid IPv6 address'),
     (with_kind("EndpointSlice", addressType="FQDN", endpoints=[{"addresses": ["A"]}]), "endpoints[0].addresses[0]", 'Invalid value: "A": '),
     (with_kind("EndpointSlice", addressType="IPv4", endpoints=[{"addresses": ["1.1.1.1"]}] * 1001), "endpoints", "Too many: 1001: must have at most 1000 items"),
     (persistent(hostPath=None), "spec", "Required value: must specify a volume type"),

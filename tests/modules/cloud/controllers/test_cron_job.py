@@ -380,6 +380,11 @@ def test_times_at_a_change_of_summer_time() -> None:
         ("0 0 */2 * 1", ["2026-01-03 00:00", "2026-01-05 00:00"]),
         ("*/20 9-10 ? * MON-FRI", ["2026-01-01 09:00", "2026-01-01 09:20"]),
         ("0 0 29 2 *", ["2028-02-29 00:00", "2032-02-29 00:00"]),
+        ("@every 1.5h", ["2026-01-01 01:30", "2026-01-01 03:00"]),
+        ("@every 60500ms", ["2026-01-01 00:01", "2026-01-01 00:02"]),
+        ("0 1,,2 * * *", ["2026-01-01 01:00", "2026-01-01 02:00"]),
+        ("0 0 *-5 * 1", ["2026-01-05 00:00", "2026-01-12 00:00"]),
+        ("0 0 */01 * 1", ["2026-01-05 00:00", "2026-01-12 00:00"]),
         ("@weekly", ["2026-01-04 00:00", "2026-01-11 00:00"]),
         ("5/25 0 * jan *", ["2026-01-01 00:05", "2026-01-01 00:30"]),
     ],
@@ -389,7 +394,8 @@ def test_schedules(schedule: str, expected: list[str]) -> None:
 
 
 def test_an_interval_has_a_second_at_least_and_does_not_begin_with_its_start() -> None:
-    assert parse_schedule("@every 0s").next_after(0.0) == 1.0
+    for short in ("0s", "0", "-1h", "1us", "999ms"):
+        assert parse_schedule(f"@every {short}").next_after(0.0) == 1.0
     assert list(parse_schedule("@every 1h").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
 
 
@@ -405,6 +411,11 @@ def test_the_29th_of_february_comes_after_a_century_without_one() -> None:
 def test_other_texts_than_schedules(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_schedule(schedule)
+
+
+def test_an_interval_that_is_none_is_told_in_gos_words() -> None:
+    with pytest.raises(ValueError, match='failed to parse duration @every 1d: time: unknown unit "d" in duration "1d"'):
+        parse_schedule("@every 1d")
 
 
 def test_a_day_that_never_comes() -> None:

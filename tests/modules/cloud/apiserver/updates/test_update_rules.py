@@ -65,6 +65,11 @@ def _spec(**fields: Any) -> Json:
     return {"spec": fields}
 
 
+def _expanded(secret: str = "") -> Json:
+    of_secret = {"controllerExpandSecretRef": {"name": secret, "namespace": "x"}} if secret else {}
+    return {"driver": "d", "volumeHandle": "v", **of_secret}
+
+
 _IMMUTABLE = "field is immutable"
 _OTHER_LABELS = {"matchLabels": {"app": "y", "b": None}}
 _OTHER_IMAGE = {"template": {"spec": {"containers": [{"name": "main", "image": "busybox:1.36"}]}}}
@@ -201,6 +206,14 @@ ROWS = (
         _spec(hostPath={"path": "/other"}),
         "spec.persistentvolumesource",
         "spec.persistentvolumesource is immutable after creation",
+    ),
+    Row("PersistentVolume", _spec(hostPath=None, csi=_expanded("a")), before=_spec(hostPath=None, csi=_expanded())),
+    Row(
+        "PersistentVolume",
+        _spec(hostPath=None, csi=_expanded("b")),
+        "spec.persistentvolumesource",
+        "spec.persistentvolumesource is immutable after creation",
+        _spec(hostPath=None, csi=_expanded("a")),
     ),
     Row("PersistentVolume", _spec(volumeMode="Block"), "volumeMode", _IMMUTABLE),
     Row("PersistentVolume", _spec(nodeAffinity=_AFFINITY)),
