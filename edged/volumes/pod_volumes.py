@@ -175,15 +175,18 @@ class PodVolumes:
         return self._plans[key]
 
     def _show(self, plan: LocalVolume, owner: VolumeOwner | None) -> Path:
-        """Bind a directory of the node into the pod's own, because containers get none by its own path. Bound once."""
+        """Bind a directory of the node into the pod's own, because containers get none by its own path. Bound once. The
+        path may be a link, as administrators name disks by links.
+        """
         if is_mounted(self.mounts, plan.path):
             return plan.path
         if not plan.source.is_dir():
             raise VolumeError("cannot use the local volume", str(plan.source), "a directory is wanted", retryable=True)
         make_directories(plan.path, 0o750)
+        source = plan.source.resolve()
         if owner is not None and not plan.read_only:
-            set_volume_ownership(plan.source, owner)
-        self.mounts.bind(plan.source, plan.path)
+            set_volume_ownership(source, owner)
+        self.mounts.bind(source, plan.path)
         return plan.path
 
 

@@ -23,6 +23,8 @@ class MeshLabels(Struct, frozen=True, omit_defaults=True, gc=False):
     """Of a Service: it is another proxy's, as with Kubernetes' own."""
     edgemesh_proxy: str | None = field(default=None, name="service.edgemesh.kubeedge.io/service-proxy-name")
     """The same for KubeEdge's EdgeMesh."""
+    headless: str | None = field(default=None, name="service.kubernetes.io/headless")
+    """Of a Service: no proxy carries it, as with Kubernetes' own; its cluster IP may be there for other uses."""
 
 
 class MeshAnnotations(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -109,9 +111,9 @@ class Service(KubeStruct, frozen=True):
 
     @property
     def is_of_another_proxy(self) -> bool:
-        """Whether a label leaves it to another proxy."""
+        """Whether a label leaves it to another proxy, or to none."""
         labels = self.metadata.labels
-        return labels.proxy is not None or labels.edgemesh_proxy is not None
+        return any(each is not None for each in (labels.proxy, labels.edgemesh_proxy, labels.headless))
 
 
 class EndpointPort(KubeStruct, frozen=True):

@@ -1,5 +1,6 @@
 """A claim leads to the volume that it was given, if the pod may use it on this node."""
 
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -193,6 +194,18 @@ def test_a_local_volume_is_bound_once_the_group_has_it(tmp_path: Path, monkeypat
     volumes.remove(PodUid(UID))
     volumes.prepare(claiming_pod(group=7, read_only=True), cloud, Nanoseconds(0))
     assert (given.call_count, len(mounts.mounted)) == (2, 1)
+
+
+def test_a_local_volume_may_be_named_by_a_link(tmp_path: Path) -> None:
+    """As disks are: its directory is given to the group, and bound. Kubernetes' suite calls it `dir-link`."""
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("disk")
+    mounts = MemoryMounts()
+    volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
+    cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "link"))))
+    volumes.prepare(claiming_pod(group=os.getgid()), cloud, Nanoseconds(0))
+    assert (tmp_path / "disk").stat().st_mode & 0o7777 == 0o2770
+    assert [source for _, _, source in mounts.mounted] == [tmp_path / "disk"]
 
 
 @needs_mounts

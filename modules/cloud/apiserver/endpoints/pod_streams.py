@@ -94,7 +94,7 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
         ApiStatusError: it is refused, or cannot be passed on.
     """
     if target.plural == "nodes":
-        return _serve_node(request, target, nodes)
+        return _serve_node(request, target, caller, nodes)
     methods = _READS if target.subresource == LOG else _BEGINS
     if request.method not in methods:
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
@@ -139,7 +139,7 @@ def scheme_name_port(plural: str, name: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _serve_node(request: Request, target: Target, nodes: NodeReplies) -> Reply:
+def _serve_node(request: Request, target: Target, caller: Calls, nodes: NodeReplies) -> Reply:
     path = tuple(target.subresource.split("/")[1:])
     if not is_read_of_node(path):
         served = ", ".join("/".join(each) for each in (*_OF_NODE, (*_CHAINS, "NAMESPACE", "POD")))
@@ -147,9 +147,18 @@ def _serve_node(request: Request, target: Target, nodes: NodeReplies) -> Reply:
     if request.method not in _READS:
         raise ApiStatusError(405, "the server does not allow this method on the requested resource")
     _, node, port = scheme_name_port(target.plural, target.name)
-    if port not in ("", _KUBELET_PORT):
+    if port not in ("", _KUBELET_PORT) and port != str(_port_of(caller, node)):
         raise ApiStatusError(400, f"of a node only its server is reached, port {_KUBELET_PORT}")
     return nodes.reply(node, "/" + "/".join(quote(part, "") for part in path), request)
+
+
+def _port_of(caller: Calls, node: str) -> object:
+    """Return the port of a node's server in the node's status. Raise ApiStatusError if there is no such node."""
+    result = caller.call(ApiCall(verb="get", api_version="v1", plural="nodes", name=node))
+    if result.object is None:
+        raise CloudRefusalError(result.refusal or {})
+    endpoint: JsonObject = result.object.get("status", {}).get("daemonEndpoints", {}).get("kubeletEndpoint", {})
+    return endpoint.get("Port")
 
 
 def container_of(pod: JsonObject, wanted: str) -> str:

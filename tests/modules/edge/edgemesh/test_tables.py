@@ -329,6 +329,7 @@ def test_a_service_takes_no_other_service_s_address() -> None:
         service(ip="None"), service(ip=""), service(type="ExternalName", externalName="example.org"),
         service(labels={"service.kubernetes.io/service-proxy-name": "other"}),
         service(labels={"service.edgemesh.kubeedge.io/service-proxy-name": ""}),
+        service(labels={"service.kubernetes.io/headless": ""}),
         service(ports=[{"port": 80, "protocol": "SCTP"}, {"port": 0}, {"port": 70000}]),
     ],
 )  # fmt: skip

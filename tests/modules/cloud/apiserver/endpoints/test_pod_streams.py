@@ -26,6 +26,8 @@ class Site:
         self.asked: list[tuple[str, str]] = []
 
     def call(self, call: ApiCall) -> ApiResult:
+        if call.plural == "nodes" and call.name in ("n1", "n7"):
+            return ApiResult({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10255}}}})
         if call.name != "web":
             return ApiResult(refusal={"code": 404, "message": f'pods "{call.name}" not found'})
         return ApiResult(self.pod)
@@ -94,13 +96,15 @@ def test_a_node_is_asked_in_a_kubelets_words(target: str, asked: str, caplog: py
         (Site("a"), f"{POD}/portforward?ports=70000", 400, 'strconv.ParseUint: parsing "70000": value out of range'),
         (Site("a"), "/api/v1/nodes/n1/proxy/configz", 404, "only these paths are served"),
         (Site("a"), "/api/v1/nodes/n1:22/proxy/metrics", 400, "of a node only its server is reached"),
+        (Site("a"), "/api/v1/nodes/n1:0/proxy/metrics", 400, "of a node only its server is reached"),
+        (Site("a"), "/api/v1/nodes/none:10255/proxy/metrics", 404, '"none" not found'),
         (Site("a"), "/api/v1/nodes/ftp:n1:10250/proxy/metrics", 400, 'invalid node request "ftp:n1:10250"'),
         (Site("a"), "/api/v1/nodes/:10250/proxy/metrics", 400, 'invalid node request ":10250"'),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/state", 404, "edgecore/chains/NAMESPACE/POD"),
         (Site("a"), "/api/v1/nodes/n1/proxy/edgecore/chains/a/b/c", 404, "only these paths are served"),
     ],
     ids=["which", "which-initial", "no-container", "no-node", "no-pod", "option", "number", "port", "large-port",
-         "path", "port-of-node", "scheme", "no-name", "state", "long-path"],
+         "path", "port-of-node", "port-0", "no-such-node", "scheme", "no-name", "state", "long-path"],
 )  # fmt: skip
 def test_what_no_node_can_answer_is_refused_as_kube_apiserver_does(
     site: Site, target: str, code: int, message: str
@@ -131,7 +135,7 @@ def test_statistics_of_a_node() -> None:
     assert site.asked == [("n7", "/stats/summary")]
 
 
-@pytest.mark.parametrize("name", ["n7:10250", "https:n7:10250", "http:n7:", "n7:"])
+@pytest.mark.parametrize("name", ["n7:10250", "n7:10255", "https:n7:10250", "http:n7:", "n7:"])
 @pytest.mark.parametrize("path", ["pods", "runningpods", "metrics"])
 def test_the_port_that_a_kubelet_has_is_that_of_the_nodes_server(name: str, path: str) -> None:
     """Tools write it: Kubernetes' own suite, and configurations of Prometheus."""
