@@ -7,7 +7,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, invalid, required, unsupported
 from modules.apimachinery.validation.metadata import immutable
 from modules.apimachinery.validation.names import faults_of_label_key
-from modules.apimachinery.validation.resources import amount_of
+from modules.apimachinery.validation.resources import amount_of, is_native
 from modules.apimachinery.validation.rules import quantity
 
 _OF_PODS: Final = frozenset((
@@ -20,6 +20,8 @@ _COUNTED: Final = frozenset((
 ))  # fmt: skip
 _STANDARD: Final = _OF_PODS | _COUNTED | {"requests.storage"}
 _HUGE: Final = ("hugepages-", "requests.hugepages-")
+_REQUESTED: Final = "requests."
+"""The beginning of the names of what pods ask for, of which no part need be whole."""
 _SCOPES: Final = (
     "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
 )  # fmt: skip
@@ -61,7 +63,7 @@ def _bound(name: str, amount: Any, path: str, found: Causes) -> None:
         found.append(invalid(path, name, "must be a standard resource for quota"))
     quantity(amount, path, found)
     value = amount_of(amount)
-    is_count = name in _COUNTED or name.startswith("count/")
+    is_count = name in _COUNTED or not (is_native(name) or name.startswith(_REQUESTED))
     if is_count and value is not None and value.denominator != 1:
         found.append(invalid(path, str(amount), "must be an integer"))
 

@@ -46,7 +46,8 @@ def resource_name(name: str, path: str, found: Causes) -> bool:
     return not faults
 
 
-def _is_native(name: str) -> bool:
+def is_native(name: str) -> bool:
+    """Return whether a resource is one of Kubernetes' own: amounts of others are whole numbers (IsNativeResource)."""
     return "/" not in name or "kubernetes.io/" in name
 
 
@@ -56,7 +57,7 @@ def container_resource(name: str, path: str, found: Causes) -> None:
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
             found.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not _is_native(name) and (
+    elif not is_native(name) and (
         name.startswith("requests.") or any(True for _ in faults_of_label_key(f"requests.{name}"))
     ):
         found.append(invalid(path, name, "doesn't follow extended resource name standard"))
@@ -69,7 +70,7 @@ def _pod_resource(name: str, path: str, found: Causes) -> None:
 
 def may_overcommit(name: str) -> bool:
     """Return whether a container may ask for less of a resource than its limit."""
-    return _is_native(name) and not name.startswith(_HUGE)
+    return is_native(name) and not name.startswith(_HUGE)
 
 
 def _one_amount(name: str, amount: Any, path: str, found: Causes) -> None:
@@ -77,7 +78,7 @@ def _one_amount(name: str, amount: Any, path: str, found: Causes) -> None:
     value = amount_of(amount)
     if value is None:
         return
-    if not _is_native(name) and value.denominator != 1:
+    if not is_native(name) and value.denominator != 1:
         found.append(invalid(path, str(amount), "must be an integer"))
     if name.startswith(_HUGE):
         page = amount_of(name.removeprefix(_HUGE))

@@ -25,3 +25,11 @@ def test_an_empty_name_counts_as_not_given(given: Any) -> None:
     made = prepared_definition(definition(singular=given, listKind=given), None, [], NOW)
     names = made["spec"]["names"]
     assert (names["singular"], names["listKind"]) == ("device", "DeviceList")
+
+
+def test_a_warning_of_a_deprecated_version_says_something() -> None:
+    """Without one, the API server has words of its own."""
+    made = definition()
+    made["spec"]["versions"][0] |= {"deprecated": True, "deprecationWarning": ""}
+    with pytest.raises(InvalidFieldsError, match=r'deprecationWarning: Invalid value: "": must not be an empty string'):
+        prepared_definition(made, None, [], NOW)
