@@ -127,7 +127,7 @@ class InstalledNode:
     def restart(self) -> bool:
         """Start the node again if it has ended, as a service manager does; return False."""
         has_ended = self._process is not None and self._process.poll() is not None
-        if has_ended and owner_of(self.root / "edged" / "edgecore.lock") == 0:
+        if has_ended and self.process == 0:
             self.start()
         return False
 
@@ -147,6 +147,11 @@ class InstalledNode:
                 [self.installation / "bin" / "edgecore", "run", "--root", self.root],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+
+    @property
+    def process(self) -> int:
+        """The process that runs the node; 0 if none does."""
+        return owner_of(self.root / "edged" / "edgecore.lock")
 
     def observe(self) -> NodeObservation | None:
         """Return the node as it answers."""
@@ -173,7 +178,7 @@ class InstalledNode:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
-        while process := owner_of(self.root / "edged" / "edgecore.lock"):
+        while process := self.process:
             end_process(process)
         words = ["uninstall", "--root", str(self.root), "--yes", "--stop"]
         subprocess.run(

@@ -144,22 +144,22 @@ def test_a_job_upgrades_the_node_and_bad_versions_change_nothing(fleet: Fleet) -
 def test_a_job_during_a_probation_fails_and_names_what_is_on_probation(fleet: Fleet, what: str) -> None:
     """Whatever it would change. The change that is on probation goes on, and nothing of the job is done later."""
     fleet.serve("1.1.0")
-    node = fleet.node
+    node, former = fleet.node, fleet.node.process
+    subject, version = ("1.2.0", "1.2.0") if what == "version" else ("the configuration", "1.0.0")
     begun = node.begin_upgrade(make_bundle(fleet.directory / "b", "1.2.0")) if what == "version" else None
     with begun or node.begin_set(READ_ONLY, "0", MOST_PODS, "55") as command:
         try:
-            wait_until(lambda: node.phase(what) is Phase.PROBATION, f"the {what} is on probation")
-            before = node.wait_running(connected=True)
+            wait_until(lambda: node.process not in (0, former), "the updater has restarted the node")
+            node.wait_running(connected=True)
             upgrade = fleet.order("NodeUpgradeJob", "up", version="v1.1.0")
             for task in (upgrade, fleet.configure("more", **{MOST_PODS: "77"})):
                 assert task["phase"] == "Failure"
                 [check] = task["actionFlow"]
                 assert (check["action"], check["status"]) == ("Check", "False")
-                subject = "1.2.0" if what == "version" else "the configuration"
                 assert f"{subject} is on probation" in check["reason"]
             after = node.wait_running(connected=True)
             assert (node.phase(what), after.version, after.containers) == (
-                Phase.PROBATION, before.version, fleet.before.containers,
+                Phase.PROBATION, version, fleet.before.containers,
             )  # fmt: skip
             text = (node.root / "edgecore.yaml").read_text()
             assert ("maxPods: 55" in text, "maxPods: 77" in text) == (what == "configuration", False)
