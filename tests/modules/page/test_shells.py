@@ -313,6 +313,21 @@ def test_typing_is_a_use_of_the_session(page: Page) -> None:
     assert page.clock.ahead > IDLE_SECONDS
 
 
+def test_a_look_at_the_session_is_no_use_of_it() -> None:
+    """Only what was typed since the one before is."""
+    uses: list[bool] = []
+
+    def ended(*, is_use: bool) -> None:
+        uses.append(is_use)
+
+    for typed in (False, True):
+        place = shells.ShellPlace("ada")
+        assert (
+            shells._end_of(ended, shells.ShellTarget("shop", "a", "c"), place, typed=typed) == "the session has ended"
+        )
+    assert uses == [False, True]
+
+
 class Typist(ClientSocket):
     """A browser whose user types at drawn times, and reads; the node echoes at once.
 
