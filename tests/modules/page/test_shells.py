@@ -310,6 +310,21 @@ def test_typing_is_a_use_of_the_session(page: Page) -> None:
     assert page.clock.ahead > IDLE_SECONDS
 
 
+def test_a_look_at_the_session_is_no_use_of_it() -> None:
+    """Only what was typed since the one before is."""
+    uses: list[bool] = []
+
+    def ended(*, is_use: bool) -> None:
+        uses.append(is_use)
+
+    for typed in (False, True):
+        place = shells.ShellPlace("ada")
+        assert (
+            shells._end_of(ended, shells.ShellTarget("shop", "a", "c"), place, typed=typed) == "the session has ended"
+        )
+    assert uses == [False, True]
+
+
 class Typist(ClientSocket):
     """A browser whose user types at drawn times, and reads; the node echoes at once.
 
@@ -395,11 +410,13 @@ def test_a_node_that_sends_too_much_in_one_message_loses_its_browser(page: Page)
 
 
 def test_a_refusal_of_the_node_is_reported_in_the_terminal(tmp_path: Path) -> None:
+    """However often it is tried: what is refused takes no place."""
     page, path = Page(tmp_path), tmp_path / "edged.sock"
     try:
         path.rename(tmp_path / "gone.sock")
-        with page.open() as shell:
-            assert "cannot reach edgecore" in told(shell)
+        for _ in range(shells.MOST_OF_USER + 1):
+            with page.open() as shell:
+                assert "cannot reach edgecore" in told(shell)
     finally:
         page.close()
 
