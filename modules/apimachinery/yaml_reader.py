@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from types import NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
@@ -119,8 +119,16 @@ def _typed(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str | float | boo
     if node.tag == _TAGS[float] and isinstance(value, int):
         return float(value)
     if _TAGS.get(type(value)) != node.tag:
-        raise ValueError(f"{str(value)[:_LONGEST_KEY]!r} has not the type of its tag {node.tag}")
+        raise _unbuilt(node, f"{str(value)[:_LONGEST_KEY]!r} has not the type of its tag {node.tag}")
     return value
+
+
+def _timestamp(_loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> NoReturn:
+    raise _unbuilt(node, "plain data has no timestamps")
+
+
+def _unbuilt(node: yaml.Node, why: str) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, why, node.start_mark)
 
 
 def _text(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str:
@@ -130,6 +138,7 @@ def _text(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> str:
 for _of in _TAGS.values():
     _Loader.add_constructor(_of, _typed)
 _Loader.add_constructor(_MERGE, _text)
+_Loader.add_constructor(f"{_TAG}timestamp", _timestamp)
 
 
 def events(text: str, *, depth: int = DEPTH, shares_aliases: bool = False) -> Iterator[yaml.Event]:
@@ -199,8 +208,7 @@ def documents(text: str, repeated: list[RepeatedKey] | None = None) -> Iterator[
         repeated: takes the keys that a map of the document has twice; None: such a text is refused.
 
     Raises:
-        YamlError: the text is not YAML, or exceeds the bounds.
-        TypeError, ValueError: it has a tag or a key that plain data cannot have.
+        YamlError: the text is not YAML, exceeds the bounds, or has a tag or a key that plain data cannot have.
     """
     check(text)
     loader = _Loader(text)
@@ -224,8 +232,8 @@ def json_documents(text: str, repeated: list[RepeatedKey] | None = None) -> Iter
     """Yield the documents of a text in JSON's types, as Kubernetes reads manifests; see `documents`.
 
     Raises:
-        YamlError, ValueError: as there.
-        TypeError: as there, or the text has a value that JSON does not have.
+        YamlError: as there.
+        TypeError: the text has a value or a key that JSON does not have.
     """
     for content, line in documents(text, repeated):
         yield _in_json_types(content), line

@@ -73,7 +73,7 @@ def test_anchors_of_another_document_are_unknown() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         list(documents(text))
-    except (YamlError, TypeError, ValueError):
+    except YamlError:
         return
 
 
@@ -159,7 +159,9 @@ def test_a_number_without_an_end_has_no_place_in_json(text: str) -> None:
         list(json_documents(f"a: {text}"))
 
 
-@pytest.mark.parametrize("text", ["!!int x", "!!bool 1", "!!null x", "!!float x"])
+@pytest.mark.parametrize(
+    "text", ["!!int x", "!!bool 1", "!!null x", "!!float x", "!!timestamp x", "!!timestamp 2026-01-01"]
+)
 def test_a_value_has_the_type_of_its_tag(text: str) -> None:
-    with pytest.raises(ValueError, match="has not the type of its tag"):
-        list(json_documents(f"a: {text}"))
+    with pytest.raises(YamlError, match=r"line 2 \(.*(has not the type of its tag|has no timestamps)"):
+        list(json_documents(f"b: 1\na: {text}"))
