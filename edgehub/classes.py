@@ -33,7 +33,7 @@ class MessageClass(StrEnum):
     | ANSWER | an acknowledgement or error | no: the cloud repeats the unanswered message | refused |
     | RESPONSE | of an application to a caller in the cloud | no: the caller waits no longer than the link | refused |
     | STATE | the state of an object, without a waiting sender | the newest of each object | refused |
-    | EVENT | a Kubernetes event | yes, in order; of each event the newest state | the oldest event is dropped |
+    | EVENT | a Kubernetes event | unless the cloud reads it soon; of each the newest state | the oldest is dropped |
     | TWIN | a device's values, which devicetwin repeats until they are confirmed | no: devicetwin has it | refused |
     | UPLOAD | all others | yes, in order | refused |
     | KEEPALIVE | `keepalive` of the node | no | |

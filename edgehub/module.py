@@ -327,6 +327,7 @@ class EdgeHub(Module):
         self._fail_requests(
             self._outgoing.link_lost(), f"the link to the cloud ended: {why}; whether it arrived is not known"
         )
+        self._outbox.changed()
 
     def _fail_requests(self, requests: list[Message], why: str) -> None:
         """Refuse the requests whose senders still wait."""

@@ -57,8 +57,9 @@ class OutboxChanges(NamedTuple):
 class Ledger:
     """The numbers of the kept entries, and the changes that the outbox has to write.
 
-    Until `open`, no entry is stored and all may leave. Rows are removed in the order of their departure, so that a
-    crash never leaves a state without the newer ones made after it.
+    Until `open`, no entry is stored and all may leave. Events always may, and one that the cloud has read before it is
+    written needs no row: nobody relies on it. Rows are removed in the order of their departure, so that a crash never
+    leaves a state without the newer ones made after it.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,11 @@ class Ledger:
     def unwritten(self) -> bool:
         """Whether entries wait to be written."""
         return bool(self._put)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether entries may not leave before they are written."""
+        return any(entry.kind is not _EVENT for entry in self._put.values())
 
     @property
     def removals(self) -> int:
@@ -104,6 +110,12 @@ class Ledger:
         self._put[self._serial] = numbered
         return numbered
 
+    def read(self, entry: Entry) -> Entry:
+        """Return an entry that the cloud has read, without a serial if it is an event that is not written yet."""
+        if entry.kind is not _EVENT or self._put.pop(entry.serial, None) is None:
+            return entry
+        return replace(entry, serial=0)
+
     def release(self, entry: Entry) -> None:
         """Stop keeping an entry."""
         if entry.serial and self._put.pop(entry.serial, None) is None:
@@ -130,8 +142,8 @@ class Ledger:
         self.wrote(changes)
 
     def admits(self, entry: Entry) -> bool:
-        """Return whether an entry may leave: it is written, or not kept."""
-        return entry.serial <= self._written
+        """Return whether an entry may leave: it is written, or not kept, or an event."""
+        return entry.serial <= self._written or entry.kind is _EVENT
 
 
 class Outgoing:
@@ -139,8 +151,8 @@ class Outgoing:
 
     An entry is in one of three states, and then released:
 
-    - *waiting*: it leaves by lanes (`edgehub.lanes`), answers first; with an outbox a kept entry leaves only after it
-      is written (`Ledger`);
+    - *waiting*: it leaves by lanes (`edgehub.lanes`), answers first; with an outbox a kept entry other than an event
+      leaves only after it is written (`Ledger`);
     - *unconfirmed*: sent, until the peer answers a ping sent after it;
     - *settling*, if its class is kept: confirmed, for another keepalive period, because a cloud may read a message and
       die before it handles it.
@@ -238,7 +250,7 @@ class Outgoing:
                 and entry.message.id not in self._answered_ids
                 and entry.message.id not in self._read_before
             ):
-                self._settling.append((now, entry))
+                self._settling.append((now, self.ledger.read(entry)))
             else:
                 self._release(entry)
         self._let_settle(now)
@@ -387,7 +399,7 @@ class Outgoing:
         if not entry.kind.kept or entry.message.id in self._answered_ids or key in self._lanes:
             self._release(entry)
         else:
-            self._lanes.put(key, entry)
+            self._lanes.put(key, entry if entry.serial else self.ledger.admit(entry))
         waiting = self._lanes.get(key)
         if waiting is not None:
             self._lanes.put(key, waiting, first=True)

@@ -21,7 +21,7 @@ differences from KubeEdge:
 """
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -29,7 +29,7 @@ from beehive import DeliveryMode, Group, ModuleName, Operation, ResourceType
 from beehive.cache import cached_for_short_texts
 
 
-class Change(Enum):
+class Change(IntEnum):
     """Change of the store."""
 
     NONE = auto()
@@ -43,7 +43,7 @@ class Change(Enum):
     """Delete the row under the message's resource, if it has the uid in the content."""
 
 
-class Step(Enum):
+class Step(IntEnum):
     """Step after the change is durable, in the order of the plan."""
 
     TO_EDGED = auto()

@@ -283,7 +283,7 @@ class PackedBlock(msgspec.Struct, frozen=True, gc=False):
             packable = [entry for entry in packable if _pickled(entry) is not None]
             data = _pickled(packable) or b""
         inside = set(map(id, packable))
-        newest = max(entry.time for entry in entries)
+        newest = max([entry.time for entry in entries])
         as_they_are = tuple((index, entry) for index, entry in enumerate(entries) if id(entry) not in inside)
         return cls(newest, size, len(entries), zlib.compress(data, _LEVEL), as_they_are)
 

@@ -83,7 +83,9 @@ class StatusGenerator:
             is_early = working and _ends_early(record, status)
             if not is_early and (record.set_status(status) or not self._status_manager.has_status(uid)):
                 self._events.status_changed(pod, status)
-                self._status_manager.set_pod_status(uid, status)
+                self._status_manager.set_pod_status(
+                    uid, status, is_followed=_is_followed(record, pod.status, working=working)
+                )
         elif not record.deleted and self._status_manager.has_status(uid):
             self._status_manager.set_pod_status(uid, record.pod.status)  # in place of a status as of a new pod
         self.publish()
@@ -134,6 +136,22 @@ def _ends_early(record: PodRecord, status: PodStatus) -> bool:
         return True
     has_sandbox = any(sandbox.ready for sandbox in record.facts.sandboxes)
     return has_sandbox and not _ready_ones(before) <= _running_ones(status)
+
+
+def _is_followed(record: PodRecord, before: PodStatus, *, working: bool) -> bool:
+    """Return whether the last status of a pod that is ending makes this one superfluous: nothing has changed since
+    `before` but the generation, or all containers have ended, and the worker that stops them is about to finish. (A
+    kubelet reports nothing between the begin and the end of its work on such a pod.)
+    """
+    if not record.termination_requested or record.terminated:
+        return False
+    has_ended = working and not any(container.running for container in record.facts.containers)
+    return has_ended or _without_generations(before) == _without_generations(record.pod.status)
+
+
+def _without_generations(status: PodStatus) -> PodStatus:
+    conditions = tuple(replace(each, observed_generation=0) for each in status.conditions)
+    return replace(status, observed_generation=0, conditions=conditions)
 
 
 def _ready_ones(status: PodStatus) -> set[str]:

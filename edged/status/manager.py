@@ -51,6 +51,8 @@ class _Entry(msgspec.Struct):
     newer: tuple[int, PodStatus] | None = None
     """Version and status that the cloud sent while a patch was under way."""
     wanted: PodStatus | None = None
+    is_followed: bool = False
+    """Whether the wanted status waits for the one that follows it."""
     busy: bool = False
     again: bool = False
     """The cloud was connected while a patch was under way: if that fails, it is sent again immediately."""
@@ -172,12 +174,20 @@ class StatusManager:
         if entry is not None:
             entry.mirror = ""
 
-    def set_pod_status(self, uid: PodUid, status: PodStatus) -> None:
-        """Set the status of a pod, and send it (kubelet's SetPodStatus)."""
+    def set_pod_status(self, uid: PodUid, status: PodStatus, *, is_followed: bool = False) -> None:
+        """Set the status of a pod, and send it (kubelet's SetPodStatus).
+
+        Args:
+            uid: of the pod.
+            status: the newest one.
+            is_followed: whether another one is about to follow; if none does, this one is sent in the status period.
+        """
         entry = self._entries.get(uid)
         if entry is None:
             return
-        entry.wanted = status
+        entry.wanted, entry.is_followed = status, is_followed
+        if is_followed:
+            return
         if not _is_calm(status):
             self._send(entry)
         else:
@@ -237,7 +247,9 @@ class StatusManager:
             entry.newer = (version, pod.status)
 
     def _correct(self, entry: _Entry) -> None:
-        if entry.wanted is None or entry.busy or entry.ref.uid in self._held or not _patch_of(entry, entry.wanted):
+        if entry.wanted is None or entry.busy or entry.is_followed or entry.ref.uid in self._held:
+            return
+        if not _patch_of(entry, entry.wanted):
             return
         if entry.corrections is None:
             entry.corrections = TokenBucket(1 / CORRECTION_PERIOD, CORRECTIONS)
@@ -250,6 +262,7 @@ class StatusManager:
 
     def _send(self, entry: _Entry) -> None:
         self._held.drop(entry.ref.uid)
+        entry.is_followed = False
         if entry.busy or entry.unknown or entry.mirror == "":
             return
         wanted = None if entry.deleted else entry.wanted

@@ -64,6 +64,9 @@ RETRY_AFTER: Final = 10.0
 REMOVAL_INTERVAL: Final = 1.0
 """Seconds between two flushes that only remove rows: a removal lost in a crash only costs a repetition."""
 
+EVENT_SECONDS: Final = 2.0
+"""Seconds that the cloud has to read events before they are written."""
+
 _NO_CLOCK: Final = 1_700_000_000_000
 """Milliseconds since the Unix epoch; an earlier wall clock comes from a board booted without a battery."""
 
@@ -99,6 +102,8 @@ class OutboxManager:
         self._writing = False
         self._failed = False
         self._settling: Timer | None = None
+        self._gathering: Timer | None = None
+        """Runs while events wait to be written."""
         self._taken = 0
         """Highest serial when the write under way began."""
         self._when_written: list[tuple[int, Callable[[], None]]] = []
@@ -117,20 +122,28 @@ class OutboxManager:
         self._attach(store, found)
 
     def changed(self) -> None:
-        """Write pending entries, unless a write is under way; then they follow it. Without any, all messages are
-        written, or have arrived while the store was failing.
+        """Write pending entries, unless a write is under way; then they follow it. Events wait for other entries, at
+        most `EVENT_SECONDS`. Without any, all messages are written, or have arrived while the store was failing.
         """
         if self._writer is None or self._writing:
             return
-        if self._ledger.unwritten:
+        if self._ledger.holds_back:
             self._write(self._writer)
-        elif self._when_written:
+            return
+        if self._ledger.unwritten and self._gathering is None:
+            self._gathering = self._context.after(EVENT_SECONDS, self._write_events)
+        if self._when_written:
             self._taken = self._ledger.last
             self._report_written()
 
+    def _write_events(self) -> None:
+        self._gathering = None
+        if self._writer is not None and not self._writing and self._ledger.unwritten:
+            self._write(self._writer)
+
     def when_written(self, then: Callable[[], None]) -> None:
         """Call `then` when all messages accepted so far are in the store, or have arrived; immediately without one."""
-        if self._open_outbox is None or not (self._writing or self._ledger.unwritten or self._writer is None):
+        if self._open_outbox is None or not (self._writing or self._ledger.holds_back or self._writer is None):
             then()
         else:
             self._when_written.append((self._ledger.last, then))

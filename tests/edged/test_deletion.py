@@ -26,6 +26,45 @@ def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_
     assert bench.snapshots.pods == ()
 
 
+def test_a_pod_that_ends_has_one_more_status(bench: Bench) -> None:
+    """No status tells the generation of the deletion alone, or that all containers have ended, before the last one."""
+    bench.start()
+    bench.tell("insert", pod(metadata={"generation": 1}))
+    before = len(bench.meta.statuses("web"))
+    bench.runtime.obeys = 2.0
+    going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
+    bench.tell("update", pod(metadata={**going, "generation": 2}))
+    bench.run(3)
+    [last] = bench.meta.statuses("web")[before:]
+    assert last["phase"] == "Succeeded"
+    assert last["observedGeneration"] == 2
+    assert bench.meta.deletions == ["default/pod/web"]
+
+
+def test_the_generation_of_a_deletion_is_told_while_the_pod_takes_its_time(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(metadata={"generation": 1}))
+    bench.runtime.obeys = 25.0
+    going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
+    bench.tell("update", pod(metadata={**going, "generation": 2}))
+    bench.run(bench.settings.status_period)
+    assert bench.meta.statuses("web")[-1]["observedGeneration"] == 2
+
+
+def test_each_end_of_a_container_is_told_while_others_of_the_pod_run(bench: Bench) -> None:
+    bench.start()
+    two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("a", "b")]
+    bench.tell("insert", pod(containers=two))
+    bench.runtime.obeys = 25.0
+    going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
+    bench.tell("update", pod(containers=two, metadata=going))
+    before = len(bench.meta.statuses("web"))
+    bench.runtime.end("a", 0)
+    bench.run(1.5)
+    [status] = bench.meta.statuses("web")[before:]
+    assert ["terminated" in each["state"] for each in status["containerStatuses"]] == [True, False]
+
+
 @pytest.mark.parametrize("life", ["runs", "restarts", "retries", "runs out of time", "is forced to end"])
 def test_nothing_of_a_pod_is_remembered_when_it_is_gone(bench: Bench, life: str) -> None:
     """Back-offs, deadlines, probes and queues end with it: a pod of its uid that comes again begins anew, and nothing

@@ -20,6 +20,7 @@ from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
 from edgehub.counters import Refusal
 from edgehub.errors import OutboxError
+from edgehub.outbox.manager import EVENT_SECONDS
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
 from edgehub.outbox.sqlite import _CREATE, SqliteOutbox, _runs, open_outbox
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
@@ -347,6 +348,69 @@ def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
         bed.bee.run_for(40)
         assert len(bed.sent()) == 2
         assert (disk.changes, disk.opened) == (0, 1)
+
+
+def event(name: str) -> Message:
+    """A Kubernetes event."""
+    return message(f"default/event/{name}", "insert", name)
+
+
+def test_an_event_that_the_cloud_reads_soon_is_never_written(disk: Disk) -> None:
+    bed = node(disk.open)
+    with bed.bee:
+        sent = [bed.hub(event(name)).id for name in "abc"]
+        bed.bee.run_for(40)
+        assert ids(bed) == sent
+        assert disk.changes == 0
+
+
+def test_events_that_wait_for_the_cloud_are_written_together(disk: Disk) -> None:
+    """And leave after a kill."""
+    bed = node(disk.open, refusing=True)
+    sent = [bed.hub(event(name)).id for name in "abc"]
+    bed.bee.run_for(EVENT_SECONDS)
+    assert (len(disk.rows), disk.changes) == (3, 1)
+    killed(bed)
+    again = node(disk.open)
+    with bed.bee, again.bee:
+        again.bee.run_for(1)
+        assert ids(again) == sent
+        again.bee.run_for(40)
+        assert disk.rows == {}
+
+
+def test_an_event_is_written_with_what_may_not_leave_before(disk: Disk) -> None:
+    bed = node(disk.open)
+    with bed.bee:
+        sent = [bed.hub(event("a")).id, bed.hub(upload("b")).id]
+        assert sorted(ids(bed)) == sorted(sent)
+        assert disk.changes == 1
+        bed.bee.run_for(40)
+        assert disk.rows == {}
+
+
+@pytest.mark.parametrize("seconds", [0, 3])
+def test_an_event_is_written_when_the_link_ends_before_it_has_settled(disk: Disk, seconds: int) -> None:
+    """The cloud may have died with it, whether or not it has read it."""
+    bed = node(disk.open)
+    sent = bed.hub(event("a")).id
+    bed.bee.run_for(seconds)
+    bed.cloud.refusing = True
+    bed.cloud.cut()
+    bed.bee.run_for(EVENT_SECONDS)
+    assert len(disk.rows) == 1
+    killed(bed)
+    again = node(disk.open)
+    with bed.bee, again.bee:
+        again.bee.run_for(1)
+        assert ids(again) == [sent]
+
+
+def test_events_that_wait_at_the_end_are_written(disk: Disk) -> None:
+    bed = node(disk.open, refusing=True)
+    bed.hub(event("a"))
+    bed.bee.hive.stop()
+    assert len(disk.rows) == 1
 
 
 def test_one_flush_serves_all_changes_until_then(disk: Disk) -> None:

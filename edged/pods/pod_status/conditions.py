@@ -6,7 +6,7 @@ Other writers' conditions are kept in front of them. `DisruptionTarget` is set o
 own sake (`KillOptions.disruption`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -71,7 +71,8 @@ def pod_conditions(
         *disruption,
         *_hold(old, is_on_hold=is_on_hold),
     )
-    return others + tuple(_since(replace(each, observed_generation=generation), old, now) for each in ours)
+    before = {condition.type: condition for condition in old.conditions}
+    return others + tuple([_since(replace(each, observed_generation=generation), before, now) for each in ours])
 
 
 def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
@@ -79,20 +80,21 @@ def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
 
     This node's own DisruptionTarget stays, with its time, when the cloud's status is older.
     """
-    others = tuple(condition for condition in theirs.conditions if condition.type not in OURS)
+    others = [condition for condition in theirs.conditions if condition.type not in OURS]
     given = {condition.type for condition in others}
-    own = tuple(c for c in mine.conditions if is_ours(c.type, c.reason) and c.type not in given)
-    return replace(mine, conditions=others + own)
+    own = [c for c in mine.conditions if is_ours(c.type, c.reason) and c.type not in given]
+    return replace(mine, conditions=(*others, *own))
 
 
 def with_parts_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
     """Return this node's status of a pod to write over the cloud's: what others decide stays as the cloud has it. Of a
     DisruptionTarget this node's counts (kubelet's mergePodStatus).
     """
-    own = tuple(condition for condition in mine.conditions if is_ours(condition.type, condition.reason))
-    names = OURS.union(condition.type for condition in own)
-    others = tuple(condition for condition in theirs.conditions if condition.type not in names)
-    return replace(mine, conditions=others + own, nominated_node_name=theirs.nominated_node_name, resize=theirs.resize)
+    own = [condition for condition in mine.conditions if is_ours(condition.type, condition.reason)]
+    names = OURS.union([condition.type for condition in own])
+    others = [condition for condition in theirs.conditions if condition.type not in names]
+    conditions = (*others, *own)
+    return replace(mine, conditions=conditions, nominated_node_name=theirs.nominated_node_name, resize=theirs.resize)
 
 
 def _disruption(kill: KillOptions | None) -> tuple[PodCondition, ...]:
@@ -108,8 +110,8 @@ def _hold(old: PodStatus, *, is_on_hold: bool) -> tuple[PodCondition, ...]:
     return (_RELEASED,) if any(each.type == HELD for each in old.conditions) else ()
 
 
-def _since(condition: PodCondition, old: PodStatus, now: Time) -> PodCondition:
-    before = next((c for c in old.conditions if c.type == condition.type), None)
+def _since(condition: PodCondition, old: Mapping[str, PodCondition], now: Time) -> PodCondition:
+    before = old.get(condition.type)
     unchanged = before is not None and before.status == condition.status and before.last_transition_time
     return replace(condition, last_transition_time=unchanged or now)
 

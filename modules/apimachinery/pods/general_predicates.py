@@ -23,20 +23,19 @@ def insufficient_resource(
 
     An extended resource without its device plug-in is insufficient. Before the first report of the node no resource is.
     """
-    return insufficient_beside(pod, used_resources(others), allocatable) if allocatable else None
-
-
-def insufficient_beside(
-    pod: Pod, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
-) -> tuple[str, str] | None:
-    """Return the same as `insufficient_resource`, given the resources that other pods use (`used_resources`)."""
-    return insufficient_amount(pod_requests(pod), used, allocatable)
+    if not allocatable:
+        return None
+    requests = pod_requests(pod)
+    used = used_resources(others) if requests else {_PODS: Fraction(len(others))}
+    return insufficient_amount(requests, used, allocatable)
 
 
 def insufficient_amount(
     requests: Amounts, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
 ) -> tuple[str, str] | None:
-    """Return the same as `insufficient_beside`, given the requests of the pod."""
+    """Return the same as `insufficient_resource`, given the requests of the pod, and the resources that other pods use
+    (`used_resources`).
+    """
     if not allocatable:
         return None
     wanted: Amounts = {_PODS: Fraction(1), **requests}

@@ -87,9 +87,10 @@ def _describe(
     message: cri.PodSandboxStatus | cri.PodSandbox | cri.ContainerStatus | cri.Container,
     config: cri.PodSandboxConfig | cri.ContainerConfig,
 ) -> None:
-    """Copy labels and annotations; a constructor of protobuf's would take them key by key."""
-    message.labels.MergeFrom(config.labels)
-    message.annotations.MergeFrom(config.annotations)
+    """Copy labels and annotations, each in a loop: `update` and `MergeFrom` of protobuf's maps are Python's."""
+    for copied, given in (message.labels, config.labels), (message.annotations, config.annotations):
+        for key in given:
+            copied[key] = given[key]
 
 
 def pod_in(selector: Mapping[str, str]) -> str | None:

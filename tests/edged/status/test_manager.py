@@ -212,6 +212,34 @@ def test_a_pending_with_trouble_does_not_wait(requests: MetaRequests, reporter: 
     assert len(requests.open) == 1
 
 
+def test_a_status_that_is_followed_by_another_is_left_out(requests: MetaRequests, reporter: StatusManager) -> None:
+    """Also when the cloud sends the pod again meanwhile."""
+    reporter.set_pod_status(UID, RUNNING, is_followed=True)
+    reporter.add_pod(ref_of(a_pod()), a_pod(version="6"))
+    reporter.correct_pod_status(UID)
+    assert requests.open == []
+    reporter.set_pod_status(UID, FAILED)
+    assert [request.value["status"] for request in requests.open] == [{"phase": "Failed"}]
+
+
+def test_a_status_that_nothing_follows_is_sent_with_the_next_period(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, RUNNING, is_followed=True)
+    reporter.sync_all()
+    assert [request.value["status"]["phase"] for request in requests.open] == ["Running"]
+
+
+def test_a_pod_is_deleted_after_a_status_that_nothing_has_followed(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, FAILED, is_followed=True)
+    reporter.terminate_pod(UID)
+    assert requests.asked() == ["patch podpatch"]
+    requests.answer({})
+    assert requests.asked() == ["delete pod"]
+
+
 @pytest.mark.parametrize("error", [AWAY, rejected(500), LOST])
 def test_a_refused_status_is_sent_again_with_the_next_period(
     requests: MetaRequests, reporter: StatusManager, error: Exception
