@@ -1,11 +1,12 @@
 """Restored files are put in place all together, or not at all."""
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from beehive.files import durable
 from beehive.files.removal import remove_tree
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database, suffix_for
@@ -102,14 +103,16 @@ def test_after_an_error_of_a_directory_all_is_as_before(
     """A name was changed already, and the disk does not say that it is durable."""
     new, place = files
     before = content(place)
-    flushed = []
+    flushed, flush = [], os.fsync
 
-    def failing(directory: Path) -> None:
-        flushed.append(directory)
-        if len(flushed) == at:
-            raise OSError(errno.EIO, "broken")
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            flushed.append(descriptor)
+            if len(flushed) == at:
+                raise OSError(errno.EIO, "broken")
+        flush(descriptor)
 
-    monkeypatch.setattr(durable, "sync_directory", failing)
+    monkeypatch.setattr(os, "fsync", failing)
     wanted = [Replacement(new / name, place / name) for name in ("a", "b", "c")]
     with pytest.raises(BackupError, match="nothing was changed"):
         replace_all([*wanted, Replacement(None, place / "a-wal")], ".was")
