@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.files.durable import replace_file
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.upgrade.updater import (
@@ -232,6 +233,7 @@ class _Campaign:
 
     def run(self, count: int) -> Upgraded:
         self.machine.start()
+        replace_file(self._edge.file, self._edge.file.read_bytes())  # an owner's file: an empty one begins another node
         self._change()
         for name in self._names:
             self.machine.cloud.pods.wait(name, is_ready)
