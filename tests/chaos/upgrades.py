@@ -38,6 +38,7 @@ from modules.processes.edgecore.upgrade.updater import (
     observe_node,
     owner_of,
 )
+from modules.runtimes.engine.errors import StateDirectoryError
 from tests.end_to_end.machine import Edge, Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.power import lose_power
@@ -248,9 +249,17 @@ class _Campaign:
     def close(self) -> None:
         self._edge.kill()
         if self._power:
-            self.machine.runtime.clear(self._edge.root / "edged")
+            wait_until(self._is_clear, "nobody uses the runtime's directory")
             unmount_under(self._disk)
         self.machine.close()
+
+    def _is_clear(self) -> bool:
+        """Clear the runtime; False while a child of the killed edgecore still has its lock."""
+        try:
+            self.machine.runtime.clear(self._edge.root / "edged")
+        except StateDirectoryError:
+            return False
+        return True
 
     def _upgrade(self, number: int) -> None:
         edge, origin = self._edge, self._edge.installation.current()
