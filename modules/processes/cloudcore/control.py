@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -85,6 +85,17 @@ _REPLY_SECONDS = 30.0
 """Seconds for edgecontroller's reply to a request."""
 
 
+class EmbeddedApi(NamedTuple):
+    """The parts of the embedded API server that its endpoints use."""
+
+    rbac: RbacIndex
+    """The roles and bindings."""
+    subscriptions: Subscriptions
+    """To its changes, for watches."""
+    tokens: ApiTokens
+    """Finds the users of tokens, and tells others how to check them."""
+
+
 class Control(Module):
     """The module that serves the Kubernetes API, join tokens and metrics over a unix socket that only this user can
     open.
@@ -97,13 +108,11 @@ class Control(Module):
         path: the socket's path; a stale socket is replaced.
         counters: of cloudcore, for `/metrics`.
         listeners: serve the Kubernetes API over TCP, too.
-        api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
         identities: knows which nodes were refused.
-        rbac: the roles and bindings of the embedded API server, or None.
-        tokens: finds the users of tokens, and tells others how to check them; None with a cluster.
+        embedded: shared with the embedded API server, which makes the API calls; None: edgecontroller makes them at a
+            cluster.
         audit: records the requests; None: nothing does.
-        subscriptions: to the changes of the embedded API server, for watches; None with a cluster.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -114,26 +123,25 @@ class Control(Module):
         path: Path,
         counters: Counters,
         listeners: Sequence[ApiListener] = (),
-        api_server: str = api_messages.MODULE,
         nodes: NodeServers | None = None,
         identities: KnownIdentities | None = None,
+        embedded: EmbeddedApi | None = None,
         *,
-        rbac: RbacIndex | None = None,
-        tokens: ApiTokens | None = None,
         audit: AuditTrail | None = None,
-        subscriptions: Subscriptions | None = None,
     ) -> None:
         super().__init__()
         self._audit = audit
-        self._tokens = tokens
-        self._rbac = rbac or RbacIndex()
+        if embedded is None:
+            self._api_server: str = ModuleName.EDGECONTROLLER
+            self._rbac, self._subscriptions, self._tokens = RbacIndex(), Subscriptions(), None
+        else:
+            self._api_server = api_messages.MODULE
+            self._rbac, self._subscriptions, self._tokens = embedded
         self._identities = identities
         self._node_servers = nodes
         self._path = path
         self._counters = counters
         self._listeners = listeners
-        self._api_server = api_server
-        self._subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._definitions = CustomResourceList(self._caller())
         """Of all services, which are made for one request each."""
         self._pages: list[LazyPage] = []

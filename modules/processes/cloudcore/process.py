@@ -19,13 +19,11 @@ from beehive.names import ModuleName
 from beehive.runtime import Threads
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
 from modules.cloud.apiserver.manifest_directory import check_directory
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.audit.log_file import AuditLog
 from modules.cloud.audit.recording import AuditTrail
-from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
@@ -61,7 +59,7 @@ from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, PageListener, SecureListener
 from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
-from modules.processes.cloudcore.control import Control, check_socket
+from modules.processes.cloudcore.control import Control, EmbeddedApi, check_socket
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from modules.processes.cloudcore.health_server import HealthServer
@@ -190,7 +188,7 @@ class CloudCore:
 
     def _add_modules(self) -> None:
         """Add the modules, in the order in which they start; they stop in the opposite one."""
-        config, cluster, rbac, subscriptions = self._config, *self._add_api_server()
+        config, (cluster, embedded) = self._config, self._add_api_server()
         database = self._open_database()
         may_be_several = self._selected is not None or database.shared
         self._add_registrar()
@@ -226,22 +224,19 @@ class CloudCore:
             config.control_socket,
             self._counters,
             listeners=self._listeners,
-            api_server=api_messages.MODULE if self._is_embedded else ModuleName.EDGECONTROLLER,
             nodes=nodes,
             identities=self._identities,
-            rbac=rbac,
-            tokens=self._tokens if self._is_embedded else None,
+            embedded=embedded,
             audit=AuditTrail(self._counters.audit, self._clock) if self._counters.audit is not None else None,
-            subscriptions=subscriptions,
         )
         self._add_health_server()
 
-    def _add_api_server(self) -> tuple[RemoteCluster, RbacIndex, Subscriptions | None]:
-        """Add the embedded API server, unless there is a cluster; return how its clients reach it, its roles, and the
-        subscriptions to its changes.
+    def _add_api_server(self) -> tuple[RemoteCluster, EmbeddedApi | None]:
+        """Add the embedded API server, unless there is a cluster; return how its clients reach it, and its parts for
+        the module `control`.
         """
         if self._selected is not None:
-            return _remote(self._selected, self._config, self._counters), RbacIndex(), None
+            return _remote(self._selected, self._config, self._counters), None
         server = EmbeddedApiServer(
             self.hive,
             self._config,
@@ -254,7 +249,7 @@ class CloudCore:
             refuses=self._identities.refuses_token,
         )
         self._databases.append(server.database)
-        return server.cluster, server.rbac, server.subscriptions
+        return server.cluster, EmbeddedApi(server.rbac, server.subscriptions, self._tokens)
 
     def _open_database(self) -> Database:
         """Return the database of edgecontroller."""
