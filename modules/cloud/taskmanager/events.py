@@ -43,18 +43,20 @@ def _of_job(before: JobStatus, after: JobStatus, waves: Waves | None) -> Iterato
         (known, _), (begun, number) = waves.begun(before.node_status), waves.begun(tasks)
         if begun > known:
             yield JobNote("", is_warning=False, reason="WaveBegun", message=f"wave {begun}: up to {_nodes(number)}")
-    if after.phase == before.phase:
-        if after.reason and after.reason != before.reason:
-            yield JobNote("", is_warning=True, reason="WaveWaits", message=after.reason)
-    elif after.phase == JobPhase.INIT:
-        yield JobNote("", is_warning=False, reason="JobBegun", message=f"for {_nodes(len(tasks))}")
-    elif after.phase in (JobPhase.COMPLETED, JobPhase.FAILURE):
+    if after.phase in (JobPhase.COMPLETED, JobPhase.FAILURE):
         done = sum(task.phase == TaskPhase.SUCCESSFUL for task in tasks)
         message = f"successful on {done} of {_nodes(len(tasks))}"
+        if (after.phase, after.reason) == (before.phase, before.reason):
+            return
         if after.phase == JobPhase.COMPLETED:
             yield JobNote("", is_warning=False, reason="JobCompleted", message=message)
         else:
             yield JobNote("", is_warning=True, reason="JobFailed", message=f"{message}: {after.reason}")
+    elif after.phase == before.phase:
+        if after.reason and after.reason != before.reason:
+            yield JobNote("", is_warning=True, reason="WaveWaits", message=after.reason)
+    elif after.phase == JobPhase.INIT:
+        yield JobNote("", is_warning=False, reason="JobBegun", message=f"for {_nodes(len(tasks))}")
 
 
 def _of_nodes(job: str, before: JobStatus, after: JobStatus) -> Iterator[JobNote]:

@@ -81,7 +81,9 @@ class _Job:
         self.object: JsonObject = {**obj, "apiVersion": kind.api_version, "kind": kind.name}
         status = read_status(obj.get("status"))
         self.nodes = frozenset(task.node_name for task in status.node_status)
-        self.has_ended = status.phase in _ENDED
+        self.has_ended = status.phase in _ENDED and all(
+            task.phase != TaskPhase.IN_PROGRESS for task in status.node_status
+        )
 
     @property
     def name(self) -> str:
@@ -311,7 +313,10 @@ class CloudTaskManager(Module):
         silent = {
             task.node_name
             for task in status.node_status
-            if task.phase == TaskPhase.IN_PROGRESS and not task.action_flow and task.node_name not in sent
+            if task.phase == TaskPhase.IN_PROGRESS
+            and not task.action_flow
+            and task.node_name not in sent
+            and status.phase not in _ENDED
         }
         self._write(job, status, taken, [*sent, *sorted(again & silent)])
 

@@ -1,7 +1,8 @@
 """Decides on a job by its status alone, without effects: a restarted cloudcore, or another one, goes on alike."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_job_kinds import JobKind
@@ -31,6 +32,11 @@ EDGE: Final = "node-role.kubernetes.io/edge"
 TIMED_OUT: Final = "The node task has timed out"
 AWAY: Final = "the node was not connected in time"
 NO_NODES: Final = "no edge node is selected by nodeNames or labelSelector"
+BOTH: Final = "nodeNames and labelSelector are both given, and a job takes one of them"
+_KUBEEDGE: Final = re.compile(r"-kubeedge-v([1-9][0-9]{0,3})\.([0-9]{1,4})\.", re.ASCII)
+"""In the kubelet's version of a node that runs KubeEdge's edgecore (its `edge/pkg/edged`); an own build has 0.0.0."""
+_FIRST_KUBEEDGE: Final = (1, 21)
+"""KubeEdge's first version with v1alpha2. Earlier ones log a job that they do not know, and answer nothing."""
 DEFAULT_TIMEOUT: Final = 3600.0
 """Seconds, if a job names none (KubeEdge documents 300 and has none)."""
 _MOST_CONCURRENT: Final = 1000
@@ -67,11 +73,10 @@ def begin(spec: JobTargets, nodes: Iterable[JsonObject]) -> JobStatus:
         spec: of the job.
         nodes: all Nodes.
     """
-    labels: dict[str, Mapping[str, str]] = {}
-    for node in nodes:
-        metadata: Any = node["metadata"]
-        labels[str(metadata["name"])] = metadata.get("labels") or {}
-    tasks = _named(spec.node_names, labels) if spec.node_names else _selected(spec.label_selector, labels)
+    if spec.node_names and spec.label_selector is not None:
+        return JobStatus(JobPhase.FAILURE, BOTH)
+    known = {str(node["metadata"]["name"]): node for node in nodes}
+    tasks = _named(spec.node_names, known) if spec.node_names else _selected(spec.label_selector, known)
     if not tasks:
         return JobStatus(JobPhase.FAILURE, NO_NODES)
     if len(tasks) > MOST_NODES:
@@ -79,22 +84,40 @@ def begin(spec: JobTargets, nodes: Iterable[JsonObject]) -> JobStatus:
     return JobStatus(JobPhase.INIT, "", tasks)
 
 
-def _named(names: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> list[NodeTask]:
-    tasks = []
-    for name in dict.fromkeys(names):
-        reason = ""
-        if name not in labels:
-            reason = f'failed to get node, err: Node "{name}" not found'
-        elif EDGE not in labels[name]:
-            reason = f"the node has no label {EDGE}"
-        tasks.append(NodeTask(name, TaskPhase.FAILURE if reason else TaskPhase.PENDING, reason))
-    return tasks
+def _named(names: Sequence[str], known: Mapping[str, JsonObject]) -> list[NodeTask]:
+    return [_first_task(name, known.get(name)) for name in dict.fromkeys(names)]
 
 
-def _selected(selector: JsonObject | None, labels: Mapping[str, Mapping[str, str]]) -> list[NodeTask]:
+def _selected(selector: JsonObject | None, known: Mapping[str, JsonObject]) -> list[NodeTask]:
     matches = matcher_of(selector)
-    found = sorted(name for name, own in labels.items() if EDGE in own and matches(own))
-    return [NodeTask(name, TaskPhase.PENDING) for name in found]
+    found = sorted(name for name, node in known.items() if EDGE in _labels_of(node) and matches(_labels_of(node)))
+    return [_first_task(name, known[name]) for name in found]
+
+
+def _first_task(name: str, node: JsonObject | None) -> NodeTask:
+    """Return the task of a node: pending, or failed because the node cannot have the job."""
+    reason = ""
+    if node is None:
+        reason = f'failed to get node, err: Node "{name}" not found'
+    elif EDGE not in _labels_of(node):
+        reason = f"the node has no label {EDGE}"
+    else:
+        reason = _age_of(node)
+    return NodeTask(name, TaskPhase.FAILURE if reason else TaskPhase.PENDING, reason)
+
+
+def _labels_of(node: JsonObject) -> Mapping[str, str]:
+    found: Mapping[str, str] = node["metadata"].get("labels") or {}
+    return found
+
+
+def _age_of(node: JsonObject) -> str:
+    """Return why a node is too old to know the job; empty if it is not."""
+    version = str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))
+    found = _KUBEEDGE.search(version)
+    if found is None or (int(found[1]), int(found[2])) >= _FIRST_KUBEEDGE:
+        return ""
+    return f"the node's KubeEdge {found[1]}.{found[2]} knows no jobs of v1alpha2: 1.21 is the first that does"
 
 
 def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) -> str:
@@ -117,8 +140,9 @@ def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) ->
     )
     if action is Action.PULL:
         task.image_status = _within(read_images(report.extend), room)
-    elif action in (Action.UPGRADE, Action.ROLL_BACK) and kind is JobKind.NODE_UPGRADE and "," in report.extend:
+    elif kind is JobKind.NODE_UPGRADE and "," in report.extend:
         _record_versions(task, action, report)
+    _count_again(status)
     if task.phase == TaskPhase.UNKNOWN:
         task.phase, task.reason = TaskPhase.IN_PROGRESS, ""
     following = flow[action]
@@ -147,11 +171,23 @@ def _time_of(text: str) -> str:
 
 
 def _record_versions(task: NodeTask, action: Action, report: ActionReport) -> None:
+    """Take over the versions before and after an action; a node may know one of them, or none."""
     before, _, after = (part[:64] for part in report.extend.partition(","))
-    if action is Action.UPGRADE:
-        task.historic_version, task.current_version = before, after if report.succ else before
+    if action is Action.BACK_UP:  # our nodes up to 0.3 have named the version to come as the second
+        task.current_version = before or after
+    elif action is Action.UPGRADE:
+        task.historic_version = before or task.current_version
+        task.current_version = (after if report.succ else before) or task.current_version
     else:
-        task.current_version = after if report.succ else before
+        task.current_version = (after if report.succ else before) or task.current_version
+
+
+def _count_again(status: JobStatus) -> None:
+    """Let a failed job be judged anew, as KubeEdge does with upgrades; not one that has left nodes alone, which would
+    have their turn then.
+    """
+    if status.phase == JobPhase.FAILURE and all(task.phase != TaskPhase.PENDING for task in status.node_status):
+        status.phase, status.reason = JobPhase.IN_PROGRESS, ""
 
 
 def advance(
@@ -166,7 +202,7 @@ def advance(
     """Bring a status up to date; return the nodes whose turn it is now, which are InProgress in it.
 
     A job that fails on too many nodes ends at once, and the rest stays Pending; nodes that it could not begin on count
-    at the end only, as KubeEdge counts all.
+    at the end only, as KubeEdge counts all. Nodes that have their turn then keep it, with its time.
 
     Args:
         status: of a job that has begun; changed in place.
@@ -176,12 +212,13 @@ def advance(
         is_stalled: whether nothing has happened to the job for so long that its waiting nodes are given up.
         is_open: whether a waiting node may have its turn.
     """
-    if status.phase in (JobPhase.COMPLETED, JobPhase.FAILURE):
-        return []
     tasks = status.node_status
     for task in tasks:
         if task.phase == TaskPhase.IN_PROGRESS and is_overdue(task):
             task.phase, task.reason = TaskPhase.UNKNOWN, TIMED_OUT
+            _count_again(status)
+    if status.phase in (JobPhase.COMPLETED, JobPhase.FAILURE):
+        return []
     if _has_ended(status, limits):
         return []
     status.phase = JobPhase.IN_PROGRESS

@@ -232,7 +232,7 @@ class TaskManager(Module):
             case Action.WAITING_CONFIRMATION:
                 self._ended(ActionEnd())
             case Action.BACK_UP:
-                upgrades.back_up(spec, self._ended)
+                upgrades.back_up(self._ended)
             case Action.UPGRADE:
                 upgrades.upgrade(spec, self._ended, is_resumed=is_resumed)
             case _:

@@ -67,11 +67,15 @@ class NodeUpgrades:
         else:
             self._run(version, done, only_check=True)
 
-    def back_up(self, spec: UpgradeSpec, done: Done) -> None:
-        """Say which version is kept: the program copies the database itself, when it switches."""
+    def back_up(self, done: Done) -> None:
+        """Say which version is kept: the program copies the database itself, when it switches.
+
+        As `keadm backup edge` does, it names no version before, and then the one that runs: KubeEdge's cloud shows the
+        second as the node's current version.
+        """
         state = self._commands.state()
         current = "" if state is None else state.current
-        done(ActionEnd("" if state is not None else NOT_INSTALLED, f"{current},{version_of(spec)}"))
+        done(ActionEnd("" if state is not None else NOT_INSTALLED, f",{current}"))
 
     def upgrade(self, spec: UpgradeSpec, done: Done, *, is_resumed: bool) -> None:
         """Run the program, or follow an upgrade that an edgecore before this one has begun: the program refuses to

@@ -177,6 +177,26 @@ def test_a_node_that_says_nothing_is_given_up_and_another_has_its_turn(bee: Harn
     assert cloud.phases() == {"job": "Completed", "a": "Unknown", "b": "Successful"}
 
 
+def test_a_job_that_has_failed_still_gives_up_nodes_and_takes_late_reports(bee: Harness) -> None:
+    """A node that had its turn when another one failed would be in progress for ever."""
+    cloud = Cloud(bee, "a", "b", concurrency=2, timeoutSeconds=60)
+    cloud.connect("a", "b")
+    cloud.report("a", "Check", reason="no room")
+    assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "InProgress"}
+    cloud.connect("b")
+    assert cloud.sent() == ["a", "b"], "a failed job is sent to nobody again"
+    bee.run_for(75)
+    assert cloud.phases()["b"] == "Unknown"
+    assert "2/2" in cloud.job["status"]["reason"]
+    cloud.pull("b")
+    assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Successful"}
+    assert "1/2" in cloud.job["status"]["reason"]
+    failed = "successful on {} of 2 nodes: the number of failed nodes is {}/2"
+    told = [message.partition(",")[0] for reason, message in cloud.told() if reason == "JobFailed"]
+    assert told == [failed.format(0, 1), failed.format(0, 2), failed.format(0, 1)]
+    assert {reason for reason, _ in cloud.told()} == {"JobBegun", "JobFailed"}
+
+
 def test_a_node_gets_the_job_again_only_if_it_has_said_nothing(bee: Harness) -> None:
     """KubeEdge's edgecore begins anew with each message: after the restart of its upgrade as well."""
     cloud = Cloud(bee, "a")

@@ -19,6 +19,7 @@ from modules.apimachinery.node_jobs import (
 from modules.cloud.taskmanager.deadlines import Deadlines
 from modules.cloud.taskmanager.progress import (
     AWAY,
+    BOTH,
     EDGE,
     NO_NODES,
     TIMED_OUT,
@@ -68,8 +69,27 @@ def test_nodes_are_chosen_by_name_or_by_label() -> None:
     ]
     selected = begin(ConfigSpec(label_selector={"matchLabels": {"site": "x"}}), nodes)
     assert [task.node_name for task in selected.node_status] == ["a", "b"]
+    both = ConfigSpec(node_names=["c"], label_selector={"matchLabels": {"site": "x"}})
+    assert begin(both, nodes) == JobStatus("Failure", BOTH)
     for selector in (None, {}, {"matchLabels": {"site": "y"}}):
         assert begin(ConfigSpec(label_selector=selector), nodes) == JobStatus("Failure", NO_NODES)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"),
+    [
+        ("v1.26.7-kubeedge-v1.16.0", False), ("v1.30.7-kubeedge-v1.20.1-beta.0.3+1a2b3c", False),
+        ("v1.30.7-kubeedge-v1.21.0", True), ("v1.32.10-kubeedge-v1.23.0", True), ("v2.0.0-kubeedge-v2.0.0", True),
+        ("v1.32.10-kubeedge-v0.0.0-master+$Format:%H$", True), ("v1.32.10", True), ("", True),
+    ],
+)  # fmt: skip
+def test_a_kubeedge_that_answers_no_such_job_fails_at_once(version: str, *, is_known: bool) -> None:
+    """Up to 1.20 it logs the message only, and the job would wait for its time-out."""
+    old = {**node("a"), "status": {"nodeInfo": {"kubeletVersion": version}}}
+    for spec in (ConfigSpec(node_names=["a"]), ConfigSpec(label_selector={"matchLabels": {EDGE: ""}})):
+        [task] = begin(spec, [old]).node_status
+        assert task.phase == ("Pending" if is_known else "Failure")
+        assert is_known or "1.21 is the first" in task.reason
 
 
 def test_as_many_nodes_as_the_concurrency_have_their_turn() -> None:
@@ -163,6 +183,56 @@ def test_a_node_that_has_gone_back_has_failed() -> None:
     [task] = status.node_status
     assert (task.phase, task.reason) == ("Failure", "rolled back: it ended 3 times")
     assert (task.historic_version, task.current_version) == ("1.0.0", "1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("reports", "versions"),
+    [
+        ([said("BackUp", extend=",1.0.0")], ("", "1.0.0")),
+        ([said("BackUp", extend="1.0.0,1.1.0")], ("", "1.0.0")),
+        ([said("BackUp", extend=",1.0.0"), said("Upgrade", extend="1.0.0,1.1.0")], ("1.0.0", "1.1.0")),
+        ([said("BackUp", extend=",1.0.0"), said("Upgrade", "x", ",")], ("1.0.0", "1.0.0")),
+        ([said("BackUp", extend=",1.0.0"), said("Upgrade", "x", ","), said("RollBack", "y", ",")], ("1.0.0", "1.0.0")),
+        ([said("BackUp", extend=",1.0.0"), said("RollBack", extend="1.1.0,1.0.0")], ("", "1.0.0")),
+        ([said("BackUp", extend="x")], ("", "")),
+    ],
+    ids=range(7),
+)
+def test_the_current_version_is_the_one_that_runs(reports: list[ActionReport], versions: tuple[str, str]) -> None:
+    """KubeEdge's edge names none in a report of a failed keadm; our nodes up to 0.3 named the next one in BackUp."""
+    status = in_phases(a="InProgress")
+    for report in reports:
+        assert accept(UPGRADE, status, "a", report) == ""
+    [task] = status.node_status
+    assert (task.historic_version, task.current_version) == versions
+
+
+def test_a_failed_job_is_judged_anew_when_its_last_nodes_report() -> None:
+    """One that was given up may be confirmed on the node later; KubeEdge counts upgrades anew, too."""
+    status = in_phases(a="InProgress", b="InProgress", c="Successful")
+    assert go_on(status, overdue="a") == []
+    assert accept(UPGRADE, status, "b", said("Check", "no room")) == ""
+    assert go_on(status) == []
+    assert (status.phase, status.reason.partition(",")[0]) == ("Failure", "the number of failed nodes is 2/3")
+    assert accept(UPGRADE, status, "a", said("WaitingConfirmation")) == ""
+    assert go_on(status) == []
+    assert (status.phase, status.reason) == ("InProgress", "")
+    assert accept(UPGRADE, status, "a", said("Upgrade")) == ""
+    assert go_on(status) == []
+    assert (status.phase, phases_of(status)) == ("Completed", ["Successful", "Failure", "Successful"])
+
+
+def test_a_failed_job_that_has_left_nodes_alone_stays_so() -> None:
+    """Or they would have their turn after all. A node that has begun ends, or its time does."""
+    status = in_phases(a="Failure", b="Failure", c="InProgress", d="Pending")
+    for task in status.node_status[:2]:
+        task.action_flow = [ActionStatus("Check", "False")]
+    status.phase, status.reason = "Failure", "x"
+    assert go_on(status, "d", overdue="c") == []
+    assert (status.phase, status.reason, phases_of(status)[2:]) == ("Failure", "x", ["Unknown", "Pending"])
+    assert accept(PULL, status, "c", said("Pull")) == ""
+    assert go_on(status, "d") == []
+    assert (status.phase, phases_of(status)[2:]) == ("Failure", ["Successful", "Pending"])
 
 
 def test_a_status_has_room_for_many_nodes() -> None:

@@ -31,14 +31,14 @@ def row(action: str, **fields: Any) -> Json:
 
 
 def test_an_upgrade_checks_first_and_then_runs_the_owners_command(bee: Harness) -> None:
-    """By the version alone: image and digest are no source."""
+    """By the version alone: image and digest are no source. BackUp names what runs, as the second, as keadm does."""
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades)
     node.job(JOB, SPEC)
     bee.run_for(60)
     assert upgrades.begun == [("1.1.0", True), ("1.1.0", False)]
     assert [(action, succeeded) for action, succeeded, _ in node.ends()] == [(each, True) for each in FLOW]
-    assert node.reports()[2]["extend"] == "1.0.0,1.1.0"
+    assert node.reports()[2]["extend"] == ",1.0.0"
     assert node.reports()[3]["extend"] == "1.0.0,1.1.0"
     assert ROW not in node.rows
 
