@@ -25,15 +25,16 @@ LOADED: Final = "print(*(name for name, module in sys.modules.items() if getattr
 """Without what stands in for a module that is loaded later."""
 LATER: Final = (
     "_bz2", "_lzma", "argcomplete", "ast", "asyncio", "beehive.http.client", "beehive.http.server",
-    "beehive.http.spdy", "beehive.simulation", "calendar", "cryptography", "dataclasses", "difflib", "dis", "email",
-    "google.protobuf.text_format", "grpc", "gzip", "h11", "html", "http.client", "inspect", "jeepney", "jinja2",
-    "modules.cloud", "modules.edge.eventbus.module", "modules.kubectl.cli", "modules.lab",
-    "modules.processes.cloudcore", "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor",
-    "modules.processes.edgecore.local", "modules.processes.edgecore.other_commands",
-    "modules.processes.edgecore.store_commands", "modules.processes.edgecore.trace",
-    "modules.processes.edgecore.trace_commands", "modules.runtimes.docker", "modules.runtimes.oci.metrics",
-    "multiprocessing", "paho", "prometheus_client", "protos.csi", "protos.deviceplugin", "psutil", "rich",
-    "sqlalchemy", "textual", "tomllib", "typing_extensions", "websockets",
+    "beehive.http.spdy", "beehive.simulation", "beehive.trace.contents", "beehive.trace.frames",
+    "beehive.trace.reader", "beehive.trace.stream_recorder", "beehive.trace.writer", "calendar", "cryptography",
+    "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format", "grpc", "gzip", "h11", "html",
+    "http.client", "inspect", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module",
+    "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore", "modules.processes.edgecore.backup",
+    "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
+    "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
+    "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
+    "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "prometheus_client", "protos.csi",
+    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "tomllib", "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 STARTED: Final = ("devicetwin", "eventbus", "taskmanager")
