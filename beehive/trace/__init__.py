@@ -1,6 +1,7 @@
 """Traces: records of all inputs of a node's modules, which can be shown, explained and replayed.
 
-Start reading at `format`; `reader.read` and `writer.open_writer` are its two ends. The bus does not import it.
+Start reading at `format`; `reader.read` and `writer.open_writer` are its two ends, which this file does not import: a
+node loads them with the first file that it writes. The bus imports none of it.
 """
 
 from beehive.errors import TraceError
@@ -20,5 +21,3 @@ from beehive.trace.format import (
     TimerFired,
     TraceHeader,
 )
-from beehive.trace.reader import TraceReader, read
-from beehive.trace.writer import DirectoryWriter, FileWriter, Writer, open_writer

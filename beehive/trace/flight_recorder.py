@@ -32,7 +32,6 @@ from beehive.delivery import DeliveryRecord as Delivery
 from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser, size_of
 from beehive.trace.format import NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
-from beehive.trace.writer import FileWriter
 
 SECONDS: Final = 60.0
 BYTES: Final = 8 * 1024 * 1024
@@ -170,6 +169,8 @@ class FlightRecorder:
         Raises:
             TraceError: the file could not be written.
         """
+        from beehive.trace.writer import FileWriter  # noqa: PLC0415 - with the first file
+
         entries, serialiser = self.entries(), Serialiser(origin, redactor)
         writer = FileWriter(path, header)
         try:

@@ -21,17 +21,18 @@ LIMITS = {"embedded": (55.0, 60.0), "containerd": (65.0, 70.0)}
 """Resident memory in megabytes, idle and with the pods: a node with containerd has gRPC's library."""
 
 FOREIGN = (
-    "_bz2", "_lzma", "aiohttp", "anyio", "ast", "cryptography", "dis", "distutils", "email", "fastapi", "greenlet",
-    "grpc.aio", "gzip", "h11", "html", "http.server", "inspect", "hypothesis", "jeepney", "kubernetes", "lightkube",
-    "multiprocessing", "numpy", "pip", "pkg_resources", "prometheus_client", "psutil", "pydantic", "pydoc", "pytest",
-    "requests", "rich", "setuptools", "socketserver", "sqlalchemy", "tomllib", "tornado", "twisted",
-    "unittest", "urllib3", "uvloop", "websockets", "wsgiref", "xmlrpc",
+    "_bz2", "_lzma", "aiohttp", "anyio", "ast", "asyncio", "calendar", "cryptography", "dis", "distutils", "email",
+    "fastapi", "greenlet", "grpc.aio", "gzip", "h11", "html", "http.server", "hypothesis", "inspect", "jeepney",
+    "kubernetes", "lightkube", "msgpack", "multiprocessing", "numpy", "pip", "pkg_resources", "prometheus_client",
+    "psutil", "pydantic", "pydoc", "pytest", "requests", "rich", "setuptools", "socketserver", "sqlalchemy",
+    "tomllib", "tornado", "twisted", "unittest", "urllib3", "uvloop", "websockets", "wsgiref", "xmlrpc",
 )  # fmt: skip
 OWN = (
-    "beehive.simulation", "beehive.testing", "modules.cloud", "modules.edge.dmi.registered_mappers", "modules.lab",
-    "modules.processes.cloudcore", "modules.processes.demo", "modules.processes.edgecore.config_commands",
-    "modules.processes.edgecore.other_commands", "modules.kubectl.cli", "modules.processes.edgecore.trace",
-    "protos.csi", "protos.deviceplugin", "protos.dmi", "protos.podresources", "tests",
+    "beehive.simulation", "beehive.testing", "beehive.trace.reader", "beehive.trace.writer", "modules.cloud",
+    "modules.edge.dmi.registered_mappers", "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore",
+    "modules.processes.demo", "modules.processes.edgecore.config_commands",
+    "modules.processes.edgecore.other_commands", "modules.processes.edgecore.trace", "protos.csi",
+    "protos.deviceplugin", "protos.dmi", "protos.podresources", "tests",
 )  # fmt: skip
 NOT_EMBEDDED = ("grpc",)
 """Modules that a node with the process runtime does not import before somebody calls it on its socket."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 _GRPC: Final = """
@@ -10,6 +11,24 @@ from protos.postponed import postpone
 postpone("grpc.aio")
 import grpc
 print("grpc.aio._channel" in sys.modules, grpc.aio.insecure_channel.__name__, "grpc.aio._channel" in sys.modules)
+"""
+_CALLED: Final = """
+import sys
+from protos.postponed import postpone
+postpone("asyncio")
+postpone("grpc.aio")
+import grpc
+from concurrent.futures import ThreadPoolExecutor
+server = grpc.server(ThreadPoolExecutor(1))
+answer = grpc.unary_unary_rpc_method_handler(lambda request, context: request[::-1])
+answers = grpc.unary_stream_rpc_method_handler(lambda request, context: iter((request, request)))
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a.B", {"One": answer, "Two": answers}),))
+server.add_insecure_port("unix:" + sys.argv[1])
+server.start()
+with grpc.insecure_channel("unix:" + sys.argv[1]) as channel:
+    print(channel.unary_unary("/a.B/One")(b"abc"), *channel.unary_stream("/a.B/Two")(b"de"))
+server.stop(None).wait()
+print("asyncio.events" in sys.modules, sys.modules["asyncio"].CancelledError.__name__, "asyncio.events" in sys.modules)
 """
 _STUBS: Final = """
 import sys
@@ -40,8 +59,9 @@ print(typing_extensions.__name__ in sys.modules)
 """
 
 
-def _printed(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+def _printed(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_the_stubs_do_not_load_messages_in_pure_python() -> None:
@@ -55,6 +75,11 @@ def test_a_module_is_loaded_with_its_first_use() -> None:
 
 def test_grpc_works_without_its_interface_for_asyncio() -> None:
     assert _printed(_GRPC) == "False insecure_channel True"
+
+
+def test_calls_of_grpc_do_not_load_asyncio(tmp_path: Path) -> None:
+    printed = _printed(_CALLED, str(tmp_path / "socket"))
+    assert printed == "b'cba' b'de' b'de'\nFalse CancelledError True"
 
 
 def test_a_module_does_without_another_that_is_there_for_all_others() -> None:

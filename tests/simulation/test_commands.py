@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from beehive.trace import read
+from beehive.trace.reader import read
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.report import read_plan, write_run
 from modules.lab.simulate.run import run_plan

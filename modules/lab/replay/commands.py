@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from beehive import BeehiveError
-from beehive.trace import FileWriter
+from beehive.trace.writer import FileWriter
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.lab.replay.fixture import reduced, rerecorded
 from modules.lab.replay.foreign import replay_capture

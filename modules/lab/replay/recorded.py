@@ -19,10 +19,9 @@ from beehive.trace import (
     StoreCommit,
     TraceError,
     TraceHeader,
-    TraceReader,
-    read,
 )
 from beehive.trace.contents import content_bytes
+from beehive.trace.reader import TraceReader, read
 from edged.cri.contract import SERVER_ACTOR
 from edged.cri.errors import ConnectionClosedError
 from edged.cri.recording_events import ENDED

@@ -19,8 +19,6 @@ from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.secret_forms import without_secrets
 from beehive.trace.secrets import KnownSecrets
-from beehive.trace.stream_recorder import StreamRecorder, Waiting
-from beehive.trace.writer import keep_newest, new_part, open_writer
 from edged.cri.recording import recording
 from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.recording import RecordingLinks
@@ -184,6 +182,8 @@ class Tracing:
         Raises:
             TraceError: the file could not be written.
         """
+        from beehive.trace.writer import keep_newest, new_part  # noqa: PLC0415 - with the first file
+
         with self._lock:
             directory = self._root / DIRECTORY
             _make(directory, 0o700)
@@ -197,6 +197,10 @@ class Tracing:
         return Dumped(path, records)
 
     def _start_stream(self, path: Path, stack: ExitStack) -> None:
+        # imported only here: most nodes do not record to a file
+        from beehive.trace.stream_recorder import StreamRecorder, Waiting  # noqa: PLC0415
+        from beehive.trace.writer import open_writer  # noqa: PLC0415
+
         writer = open_writer(path, self._header, self._limit)
         waiting = Waiting()
         running = self._hive.runtime.start(

@@ -22,13 +22,12 @@ from beehive.trace import (
     RecordedMessage,
     StoreCommit,
     TraceError,
-    open_writer,
-    read,
 )
 from beehive.trace.contents import LARGE, MISSING, ContentJoiner, ContentSplitter
 from beehive.trace.format import Content
 from beehive.trace.frames import encode
-from beehive.trace.writer import FileWriter, parts_of
+from beehive.trace.reader import read
+from beehive.trace.writer import FileWriter, open_writer, parts_of
 from tests.beehive.trace.test_trace import HEADER, records_of, write
 
 _BIG = b'{"metadata":{"annotations":{"blob":"' + b'x\\"y' * 500_000 + b'"},"name":"big"}}'

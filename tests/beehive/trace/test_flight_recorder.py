@@ -13,12 +13,14 @@ from beehive.delivery import DeliveryMode, ModuleFailed, Outcome
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.simulation import Simulation
 from beehive.testing import Harness
-from beehive.trace import Delivered, FileWriter, Note, Record, TimerFired, TraceError, TraceHeader, read
+from beehive.trace import Delivered, Note, Record, TimerFired, TraceError, TraceHeader
 from beehive.trace.entries import RecorderNote, Serialiser
 from beehive.trace.flight_recorder import INTAKE, FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind
+from beehive.trace.reader import read
 from beehive.trace.redact import Redactor
 from beehive.trace.stream_recorder import WAITING, StreamRecorder, Waiting
+from beehive.trace.writer import FileWriter
 
 HEADER = TraceHeader(FORMAT, "test", "node-1", 0.0)
 

@@ -20,8 +20,6 @@ from beehive.trace import (
     CriCall,
     Delivered,
     Direction,
-    DirectoryWriter,
-    FileWriter,
     LinkFrame,
     Note,
     Record,
@@ -30,12 +28,12 @@ from beehive.trace import (
     TimerFired,
     TraceError,
     TraceHeader,
-    read,
 )
 from beehive.trace.format import FORMAT, CriEvent
 from beehive.trace.frames import Frames
 from beehive.trace.frames import encode as frame_of
-from beehive.trace.writer import keep_newest, new_part, parts_of
+from beehive.trace.reader import read
+from beehive.trace.writer import DirectoryWriter, FileWriter, keep_newest, new_part, parts_of
 from tests.interop.traces import recordings
 
 HEADER = TraceHeader(FORMAT, "edgecore 1.2.3", "node-1", 1_800_000_000.25, None, {"a": {"b": 1}}, prefix=7)
@@ -320,7 +318,7 @@ def test_captures_between_a_real_cloud_and_edge_are_read(day: str) -> None:
 
 _READS = """
 import sys
-from beehive.trace import read
+from beehive.trace.reader import read
 def high(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
 before = high()
 with read(sys.argv[1]) as trace:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive import BeehiveError
-from beehive.trace import Record, TraceReader, read
+from beehive.trace import Record
+from beehive.trace.reader import TraceReader, read
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError

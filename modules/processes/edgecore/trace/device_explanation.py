@@ -11,8 +11,9 @@ from beehive import Clock, RealClock
 from beehive.decoding import decode_json
 from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.sockets import dialling
-from beehive.trace import StoreCommit, read
+from beehive.trace import StoreCommit
 from beehive.trace.format import Delivered
+from beehive.trace.reader import read
 from modules.apimachinery.attempts import AttemptError
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import EdgeCoreConfig

@@ -24,9 +24,8 @@ from beehive.trace import (
     Record,
     StoreCommit,
     TimerFired,
-    TraceReader,
-    read,
 )
+from beehive.trace.reader import TraceReader, read
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.trace_commands.selection import (

@@ -24,15 +24,16 @@ cli._chosen(['run', '--root', '/x'])
 LOADED: Final = "print(*(name for name, module in sys.modules.items() if getattr(module, '__spec__', None)))"
 """Without what stands in for a module that is loaded later."""
 LATER: Final = (
-    "_bz2", "_lzma", "argcomplete", "ast", "beehive.http.client", "beehive.http.server", "beehive.http.spdy",
-    "beehive.simulation", "cryptography", "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format",
-    "grpc", "gzip", "h11", "html", "http.client", "inspect", "jeepney", "jinja2", "modules.cloud",
-    "modules.edge.eventbus.module", "modules.processes.cloudcore",
-    "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
+    "_bz2", "_lzma", "argcomplete", "ast", "asyncio", "beehive.http.client", "beehive.http.server",
+    "beehive.http.spdy", "beehive.simulation", "beehive.trace.contents", "beehive.trace.frames",
+    "beehive.trace.reader", "beehive.trace.stream_recorder", "beehive.trace.writer", "calendar", "cryptography",
+    "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format", "grpc", "gzip", "h11", "html",
+    "http.client", "inspect", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module",
+    "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore", "modules.processes.edgecore.backup",
+    "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
-    "modules.processes.edgecore.trace_commands", "modules.kubectl.cli",
-    "modules.lab", "modules.runtimes.docker", "modules.runtimes.oci.metrics", "modules.processes.edgecore.trace",
-    "multiprocessing", "paho", "prometheus_client", "protos.csi",
+    "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
+    "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "prometheus_client", "protos.csi",
     "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "tomllib", "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
@@ -55,12 +56,23 @@ OF_THE_OTHERS: Final = {
 
 @pytest.mark.parametrize("runtime", OF_THE_OTHERS)
 def test_a_start_loads_only_what_runs(runtime: str) -> None:
-    code = f"{START}{runtime and f'import {runtime}'}\n{LOADED}"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = _loaded_with(runtime)
     assert "edged.module" in loaded
     switched_off = [f"modules.edge.{name}" for name in _packages(modules.edge.__path__) if name not in STARTED]
     unwanted = (*LATER, *switched_off, *OF_THE_OTHERS[runtime])
     assert [name for name in loaded for one in unwanted if name == one or name.startswith(f"{one}.")] == []
+
+
+def test_a_runtime_outside_edgecore_loads_grpc_without_asyncio() -> None:
+    loaded = _loaded_with("edged.cri.channel")
+    assert "grpc" in loaded
+    assert [name for name in loaded if name.partition(".")[0] == "asyncio" or name.startswith("grpc.aio")] == []
+
+
+def _loaded_with(module: str) -> list[str]:
+    """Return the names of the modules that a start and another module load; "": a start alone."""
+    code = f"{START}{module and f'import {module}'}\n{LOADED}"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
 
 
 def _packages(path: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beehive.trace import open_writer
+from beehive.trace.writer import open_writer
 from modules.processes.edgecore.cli import main
 from tests.end_to_end.processes import REPOSITORY
 from tests.modules.processes.edgecore.trace.made import HEADER, Node, arrives, running_pod

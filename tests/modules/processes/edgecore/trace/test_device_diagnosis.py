@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from beehive.trace import Change, StoreCommit, open_writer
+from beehive.trace import Change, StoreCommit
+from beehive.trace.writer import open_writer
 from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.devicetwin.state import Device, Side, Twin, encode

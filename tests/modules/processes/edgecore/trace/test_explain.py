@@ -5,7 +5,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from beehive.trace import Direction, Record, read
+from beehive.trace import Direction, Record
+from beehive.trace.reader import read
 from modules.processes.edgecore.trace.diagnosis import Diagnosis, State, diagnose
 from modules.processes.edgecore.trace.events import events_of
 from modules.processes.edgecore.trace.explanation import explanation_of, lines, seconds

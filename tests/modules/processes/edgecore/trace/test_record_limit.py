@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from beehive.trace import Note, read
+from beehive.trace import Note
+from beehive.trace.reader import read
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config.writing import render

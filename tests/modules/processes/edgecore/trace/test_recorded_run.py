@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from beehive.trace import CriCall, CriEvent, Delivered, Direction, LinkFrame, Note, Record, StoreCommit, read
+from beehive.trace import (
+    CriCall,
+    CriEvent,
+    Delivered,
+    Direction,
+    LinkFrame,
+    Note,
+    Record,
+    StoreCommit,
+)
+from beehive.trace.reader import read
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config.writing import render

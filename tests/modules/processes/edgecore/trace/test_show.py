@@ -14,7 +14,6 @@ from beehive.trace import (
     CriEvent,
     Delivered,
     Direction,
-    FileWriter,
     LinkFrame,
     Note,
     Record,
@@ -25,6 +24,7 @@ from beehive.trace import (
     TraceHeader,
 )
 from beehive.trace.format import FORMAT
+from beehive.trace.writer import FileWriter
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.trace_commands import show as show_command

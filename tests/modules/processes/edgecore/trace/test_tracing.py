@@ -10,7 +10,7 @@ import pytest
 
 from beehive import Hive, Message, Module, Threads, handles
 from beehive.errors import StartError, TraceError
-from beehive.trace import read
+from beehive.trace.reader import read
 from beehive.trace.writer import parts_of
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.value_kinds import SecretText
