@@ -160,9 +160,9 @@ def forbidden_sysctl(pod: Pod, allowed: Iterable[str] = ()) -> str | None:
         if name not in SAFE and not any(_matches(name, pattern) for pattern in patterns):
             return f'forbidden sysctl: "{sysctl.name}" not allowlisted'
         if pod.spec.host_network and name.startswith(_OF_NETWORK):
-            return f'forbidden sysctl: "{sysctl.name}" not allowed with host net enabled'
+            return f'forbidden sysctl: "{sysctl.name}" not allowed with host Net enabled'
         if pod.spec.host_ipc and name.startswith(_OF_IPC):
-            return f'forbidden sysctl: "{sysctl.name}" not allowed with host ipc enabled'
+            return f'forbidden sysctl: "{sysctl.name}" not allowed with host IPC enabled'
     return None
 
 

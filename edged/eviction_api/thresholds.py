@@ -15,7 +15,13 @@ from msgspec import Struct
 
 from edged.errors import EdgedError
 from edged.eviction_api.signals import Observation, Observations, Signal
-from modules.apimachinery.types.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
+from modules.apimachinery.types.quantity import (
+    QuantityError,
+    canonical_quantity,
+    format_binary_quantity,
+    format_quantity,
+    parse_quantity,
+)
 
 DEFAULT_HARD: Final[Mapping[str, str]] = {
     "imagefs.available": "15%",
@@ -119,10 +125,12 @@ def parse_thresholds(
 
 
 def sentence(threshold: Threshold, observations: Observations) -> str:
-    """Return both amounts in the words of kubelet's messages."""
-    observation = observations[threshold.signal]
-    least = _shown(threshold.signal, threshold.least.of(observation.capacity))
-    return f"Threshold quantity: {least}, available: {_shown(threshold.signal, observation.available)}. "
+    """Return both amounts in the words of kubelet's messages: a threshold as it is configured, a percentage in binary
+    units.
+    """
+    observation, least = observations[threshold.signal], threshold.least
+    written = format_binary_quantity(least.of(observation.capacity)) if least.part else canonical_quantity(least.text)
+    return f"Threshold quantity: {written}, available: {_shown(threshold.signal, observation.available)}. "
 
 
 def _shown(signal: Signal, amount: int) -> str:

@@ -17,6 +17,7 @@ from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.user_namespaces import UserNamespaces
 from edged.pods import labels
 from edged.pods.actions import ContainerStart, PodActions
+from edged.pods.addresses import sort_pod_ips
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.device_options import DeviceRunContainerOptions
 from edged.pods.config.dns import ClusterDns, parse_resolv_conf
@@ -257,7 +258,8 @@ class ContainerStarter:
 
     def pod_ips(self, pod: Pod, sandbox: PodSandbox) -> tuple[str, ...]:
         """Return the addresses of a pod, the primary one first."""
-        return self._node.state.addresses if pod.spec.host_network else sandbox.ips
+        of_node = self._node.state.addresses
+        return of_node if pod.spec.host_network else sort_pod_ips(sandbox.ips, of_node[0] if of_node else "")
 
 
 def _users_in(config: cri.PodSandboxConfig) -> cri.UserNamespace | None:

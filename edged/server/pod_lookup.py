@@ -67,11 +67,11 @@ def container_of_log(pod: Pod, container: str, *, previous: bool = False) -> Con
         if not found:
             raise HttpStatusError(400, "no previous terminated container", _about(pod, container))
         return found
-    if status is not None and (status.state.running or status.state.terminated):
-        ended = status.state.terminated
-        found = id_of(status.container_id) or id_of(ended.container_id if ended else "")
-    else:
-        found = id_of(last.container_id) if last else _NO_ID
+    ended = status.state.terminated if status is not None else None
+    if status is not None and status.state.running:
+        found = id_of(status.container_id)
+    else:  # an end without an id is that of a container that was lost
+        found = (id_of(ended.container_id) if ended else _NO_ID) or (id_of(last.container_id) if last else _NO_ID)
     if not found:
         raise HttpStatusError(400, "the container is waiting to start", _about(pod, container), _why(status))
     return found

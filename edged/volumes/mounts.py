@@ -1,6 +1,6 @@
 """The mounts of a container: where the volumes of its pod appear (kubelet's makeMounts)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -111,7 +111,9 @@ def _mount(
         raise VolumeError(
             "cannot mount the volume", mount.name, f"{mount.mount_propagation!r} is not a mount propagation"
         )
-    sub_path = _expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+    sub_path, expression = mount.sub_path, mount.sub_path_expr
+    if expression:
+        sub_path = expand(expression, _SetVariables(expression, environment), _LONGEST_PATH)
     if sub_path:
         host_path = sub_paths(mount, sub_path)
     return cri.Mount(
@@ -123,11 +125,27 @@ def _mount(
     )
 
 
-def _expanded(expression: str, environment: Mapping[str, str]) -> str:
-    text = expand(expression, environment, _LONGEST_PATH)
-    if "$(" in text:
-        raise VolumeError("cannot expand subPathExpr", repr(expression), "a variable in it is not set")
-    return text
+class _SetVariables(Mapping[str, str]):
+    """The variables of an expression, each of which has to have a value: with an empty one a container would see more
+    of the volume than its own directory (kubelet's ExpandContainerVolumeMounts).
+    """
+
+    def __init__(self, expression: str, environment: Mapping[str, str]) -> None:
+        self._expression = expression
+        self._environment = environment
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value. Raises VolumeError."""
+        value = self._environment.get(name)
+        if not value:
+            raise VolumeError("cannot expand subPathExpr", repr(self._expression), f"{name or 'a variable'} is not set")
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environment)
+
+    def __len__(self) -> int:
+        return len(self._environment)
 
 
 def _is_read_only(pod: Pod, name: str) -> bool:

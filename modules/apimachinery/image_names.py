@@ -29,6 +29,8 @@ _DOMAIN = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
 """The digests that the reference package can check; it refuses those of other algorithms."""
+_ID = re.compile(r"[0-9a-f]{64}")
+"""The id of an image, for which runtimes would take a name of this form."""
 
 
 class ImageNameError(UnreadableError):
@@ -56,7 +58,8 @@ def parse_image(name: str) -> ImageName:
     last, _, tag = last.partition(":")
     domain, path = _split_domain(head + slash + last)
     valid = (
-        _DOMAIN.fullmatch(domain)
+        not _ID.fullmatch(name)
+        and _DOMAIN.fullmatch(domain)
         and _PATH.fullmatch(path)
         and len(path) <= _LONGEST
         and (_TAG.fullmatch(tag) if ":" in rest[len(head) :] else not tag)

@@ -10,6 +10,8 @@ from protos.cri.v1 import api_pb2 as cri
 _MOST_SERVERS = 3
 _MOST_SEARCHES = 32
 _LONGEST_SEARCHES = 2048
+_LONGEST_SEARCH = 253
+"""Characters of a search domain (DNS1123SubdomainMaxLength). Some C libraries' resolvers abort at a longer one."""
 
 
 class ResolvConf(Struct, frozen=True, gc=False):
@@ -28,12 +30,12 @@ class ClusterDns(Struct, frozen=True, gc=False):
 
 
 def parse_resolv_conf(text: str) -> ResolvConf:
-    """Parse a resolv.conf. Of several `search` and `options` lines the last ones count; comments and unknown lines do
-    not.
+    """Parse a resolv.conf. Of several `search` lines the last counts, and of several values of an option; comments and
+    unknown lines do not. The root domain, which systemd-resolved writes for "no search", is no search domain.
     """
     servers: list[str] = []
     searches: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    options: dict[str, str] = {}
     for line in text.splitlines():
         words = line.strip().split()
         if not words or words[0].startswith(("#", ";")):
@@ -42,12 +44,12 @@ def parse_resolv_conf(text: str) -> ResolvConf:
             case "nameserver" if len(words) > 1:
                 servers.append(words[1])
             case "search" | "domain":
-                searches = tuple(word.removesuffix(".") or "." for word in words[1:])
+                searches = tuple(word.removesuffix(".") for word in words[1:] if word != ".")
             case "options":
-                options = tuple(words[1:])
+                options.update((word.partition(":")[0], word) for word in words[1:])
             case _:
                 pass
-    return ResolvConf(tuple(servers), searches, options)
+    return ResolvConf(tuple(servers), searches, tuple(options.values()))
 
 
 def pod_dns(pod: Pod, host: ResolvConf, cluster: ClusterDns) -> ResolvConf:
@@ -92,6 +94,8 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 def _within_limits(searches: tuple[str, ...]) -> tuple[str, ...]:
     kept: tuple[str, ...] = ()
     for search in searches[:_MOST_SEARCHES]:
+        if len(search) > _LONGEST_SEARCH:
+            continue
         if len(" ".join((*kept, search))) > _LONGEST_SEARCHES:
             break
         kept = (*kept, search)

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from edged.pods.critical import is_critical
+from modules.apimachinery.pods.demand import requests_without_overhead
 from modules.apimachinery.pods.qos import QosClass, qos_class
 from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import Container, Pod, ResourceRequirements, milli_value, whole_value
@@ -41,8 +42,13 @@ class HostResources(Struct, frozen=True, gc=False):
 
 
 def linux_resources(pod: Pod, container: Container, machine: HostResources) -> cri.LinuxContainerResources:
-    """Return the resources of one container."""
+    """Return the resources of one container. Without a limit of its own it has the pod's, which is what its processes
+    read in their cgroup (kubelet's getCPULimit and getMemoryLimit).
+    """
+    whole = pod.spec.resources
     limits, requests = container.resources.limits, container.resources.requests
+    if whole is not None:
+        limits = {**whole.limits, **{name: limit for name, limit in limits.items() if whole_value(limit)}}
     cpu_limit, memory_limit = milli_value(limits.get("cpu", 0)), whole_value(limits.get("memory", 0))
     cpu_request = milli_value(requests.get("cpu", 0)) if "cpu" in requests else cpu_limit
     resources = cri.LinuxContainerResources(
@@ -99,11 +105,10 @@ def _memory_request(pod: Pod, container: Container) -> int:
     (as in a kubelet).
     """
     own = _requested_memory(container.resources)
-    whole = pod.spec.resources
-    if whole is None or not _requested_memory(whole):
+    if pod.spec.resources is None:
         return own
     lasting = [c for c in pod.spec.init_containers if is_sidecar(c)] + list(pod.spec.containers)
-    rest = _requested_memory(whole) - sum(_requested_memory(c.resources) for c in lasting)
+    rest = int(requests_without_overhead(pod).get("memory", 0)) - sum(_requested_memory(c.resources) for c in lasting)
     return own + max(0, rest) // max(1, len(lasting))
 
 

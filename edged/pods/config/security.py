@@ -220,6 +220,8 @@ def _set_apparmor(
         security.apparmor_profile = pod.metadata.annotations.get(_APPARMOR_ANNOTATION + container.name, "")
         return
     security.apparmor.profile_type = _profile_type("AppArmor", profile.type)
+    if profile.type == "Localhost" and not profile.localhost_profile:
+        raise ConfigError("cannot use the AppArmor profile", container.name, "localhostProfile names none")
     security.apparmor.localhost_ref = profile.localhost_profile or ""
     legacy = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
     security.apparmor_profile = legacy.get(profile.type, f"localhost/{profile.localhost_profile}")

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.pods.actions import ContainerWait
+from edged.pods.addresses import sort_pod_ips
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, PodRef, ProbeFacts
 from edged.pods.pod_status.conditions import pod_conditions
@@ -167,9 +168,8 @@ def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Se
     if pod.spec.host_network:
         return _host_network_ips(node, before)
     ready = next((sandbox for sandbox in facts.sandboxes if sandbox.ready), None)
-    if ready is not None and ready.ips:
-        return ready.ips
-    return [ip.ip for ip in before.pod_ips]
+    found = sort_pod_ips(ready.ips, node.ips[0] if node.ips else "") if ready is not None and ready.ips else ()
+    return found or [ip.ip for ip in before.pod_ips]
 
 
 def _host_network_ips(node: NodeView, before: PodStatus) -> Sequence[str]:

@@ -15,8 +15,17 @@ Amounts = dict[str, Fraction]
 
 
 def pod_requests(pod: Pod) -> Amounts:
-    """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request."""
-    return _add((pod_sum(pod, _requests), _parse(pod.spec.overhead)))
+    """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request; a
+    pod-level one only if no container requests that resource.
+    """
+    return _add((requests_without_overhead(pod), _parse(pod.spec.overhead)))
+
+
+def requests_without_overhead(pod: Pod) -> Amounts:
+    """Return the pod's requests, as an API server completes them (defaultPodRequests)."""
+    total = _sum_of_containers(pod, _requests)
+    whole = pod.spec.resources
+    return total if whole is None else {**_parse(whole.limits), **total, **_parse(whole.requests)}
 
 
 def pod_limits(pod: Pod) -> Amounts:
@@ -41,17 +50,19 @@ def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
 
 
 def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
-    """Return what a pod's containers need at the same time, by the amounts that `pick` returns for each container."""
+    """Return what a pod needs, by the amounts that `pick` returns for it as a whole, or for its containers at the same
+    time.
+    """
+    total = _sum_of_containers(pod, pick)
+    return total if pod.spec.resources is None else {**total, **_parse(pick(pod.spec.resources))}
 
+
+def _sum_of_containers(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
     def of(container: Container) -> Amounts:
         return _parse(pick(container.resources))
 
     total = _add([of(container) for container in pod.spec.containers])
-    if pod.spec.init_containers:
-        total = _largest_with_init(pod, total, of)
-    if pod.spec.resources is not None:
-        total = {**total, **_parse(pick(pod.spec.resources))}
-    return total
+    return _largest_with_init(pod, total, of) if pod.spec.init_containers else total
 
 
 def _largest_with_init(pod: Pod, total: Amounts, of: Callable[[Container], Amounts]) -> Amounts:

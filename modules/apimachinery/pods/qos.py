@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from modules.apimachinery.pods.demand import Amounts
+from modules.apimachinery.pods.demand import Amounts, requests_without_overhead
 from modules.apimachinery.types import Pod, Quantity, ResourceRequirements, parse_quantity
 
 _COUNTED = ("cpu", "memory")
@@ -26,7 +26,10 @@ def qos_class(pod: Pod) -> QosClass:
     """
     whole = pod.spec.resources
     if whole is not None and (_positive(whole.requests) or _positive(whole.limits)):
-        return _class_of([whole])
+        limits = _positive(whole.limits)
+        requests = requests_without_overhead(pod)
+        guaranteed = set(limits) == set(_COUNTED) and all(requests[name] == limits[name] for name in _COUNTED)
+        return QosClass.GUARANTEED if guaranteed else QosClass.BURSTABLE
     return _class_of([c.resources for c in pod.spec.init_containers + pod.spec.containers])
 
 

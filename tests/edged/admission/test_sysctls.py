@@ -27,8 +27,8 @@ def setting(*names: str, **spec: Any) -> Pod:
         (setting("kernel.msgmax"), ("net.*",), "not allowlisted"),
         (setting("kernel.msgmax"), ("kernel.msg*",), None),
         (setting("kernel.msmax"), ("kernel.msg*",), "not allowlisted"),
-        (setting("net.ipv4.tcp_syncookies", host_network=True), (), "not allowed with host net"),
-        (setting("kernel.shm_rmid_forced", host_ipc=True), (), "not allowed with host ipc"),
+        (setting("net.ipv4.tcp_syncookies", host_network=True), (), "not allowed with host Net"),
+        (setting("kernel.shm_rmid_forced", host_ipc=True), (), "not allowed with host IPC"),
         (setting("kernel.shm_rmid_forced", host_network=True), (), None),
     ],
 )

@@ -64,7 +64,8 @@ def sidecar(name: str, **amounts: Any) -> Container:
         ),
         (a_pod(needing(requests={"cpu": "1"}), overhead={"cpu": "250m"}), 1.25),
         (a_pod(needing(requests={"cpu": "1"}), resources=ResourceRequirements(requests={"cpu": "7"})), 7),
-        (a_pod(needing(requests={"cpu": "1"}), resources=ResourceRequirements(limits={"cpu": "7"})), 7),
+        (a_pod(needing(requests={"cpu": "1"}), resources=ResourceRequirements(limits={"cpu": "7"})), 1),
+        (a_pod(needing(), resources=ResourceRequirements(limits={"cpu": "7"})), 7),
     ],
 )
 def test_the_requests_of_a_pod(pod: Pod, cpu: float) -> None:

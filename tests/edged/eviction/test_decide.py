@@ -94,11 +94,20 @@ def test_each_signal_has_its_available_amount() -> None:
     assert Signal.IMAGE_INODES not in apart, "a file system without a number of inodes does not run short of them"
 
 
-def test_both_figures_have_kubelets_form() -> None:
-    memory, pids = parse_thresholds({"memory.available": "100Mi", "pid.available": "1k"})
-    there = {Signal.MEMORY: Observation(50 * MIB, 1 << 30), Signal.PIDS: Observation(7, 32768)}
-    assert sentence(memory, there) == "Threshold quantity: 100Mi, available: 50Mi. "
-    assert sentence(pids, there) == "Threshold quantity: 1k, available: 7. "
+@pytest.mark.parametrize(
+    ("signal", "least", "there", "told"),
+    [
+        (Signal.MEMORY, "100Mi", Observation(50 * MIB, 1 << 30), "100Mi, available: 50Mi"),
+        (Signal.MEMORY, "500M", Observation(50 * MIB, 1 << 30), "500M, available: 50Mi"),
+        (Signal.MEMORY, "50%", Observation(50 * MIB, 1 << 30), "512Mi, available: 50Mi"),
+        (Signal.PIDS, "1k", Observation(7, 32768), "1k, available: 7"),
+        (Signal.NODE_INODES, "5%", Observation(4000, 1_000_000), "50000, available: 4k"),
+        (Signal.NODE_INODES, "2Mi", Observation(4000, 1_000_000), "2Mi, available: 4k"),
+    ],
+)
+def test_both_figures_have_kubelets_form(signal: Signal, least: str, there: Observation, told: str) -> None:
+    (threshold,) = parse_thresholds({signal: least})
+    assert sentence(threshold, {signal: there}) == f"Threshold quantity: {told}. "
 
 
 class Node:

@@ -55,6 +55,7 @@ def test_short_names_become_full(name: str, full: str) -> None:
         "-x/y",
         "..",
         f"registry.example/{'x' * 256}",
+        "0f" * 32,
     ],
 )
 def test_impossible_names_are_refused(name: str) -> None:

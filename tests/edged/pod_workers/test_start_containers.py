@@ -169,7 +169,7 @@ def test_a_pod_that_is_removed_has_no_failed_configuration(bench: Bench) -> None
 @pytest.mark.parametrize("host_network", [False, True])
 def test_a_pod_on_the_hosts_network_has_the_hosts_addresses(bench: Bench, host_network: bool) -> None:
     pod = a_pod(host_network=host_network)
-    sandbox = PodSandbox(SandboxId("s0"), cri.PodSandboxConfig(), ("10.89.0.2", "fd00::2"))
+    sandbox = PodSandbox(SandboxId("s0"), cri.PodSandboxConfig(), ("fd00::2", "10.89.0.2"))
     assert bench.starter.pod_ips(pod, sandbox) == (("192.0.2.1",) if host_network else ("10.89.0.2", "fd00::2"))
 
 

@@ -293,6 +293,12 @@ def test_apparmor_profiles_reach_runtimes_of_any_age(
     assert (noted.apparmor_profile, noted.HasField("apparmor")) == ("localhost/x", False)
 
 
+@pytest.mark.parametrize("profile", [None, ""])
+def test_an_apparmor_profile_of_the_node_needs_a_name(profile: str | None) -> None:
+    with pytest.raises(ConfigError, match="AppArmor profile"):
+        secured(SecurityContext(app_armor_profile=AppArmorProfile(type="Localhost", localhost_profile=profile)))
+
+
 @pytest.mark.parametrize(("policy", "expected"), [("Strict", cri.Strict), ("Merge", cri.Merge), ("", cri.Merge)])
 def test_the_policy_of_groups_is_of_containers_and_sandbox(
     policy: str, expected: cri.SupplementalGroupsPolicy.ValueType

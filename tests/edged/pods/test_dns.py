@@ -57,15 +57,34 @@ def test_searches_end_at_the_resolvers_limits() -> None:
     assert len(" ".join(pod_dns(a_pod(dns_policy="None", dns_config=long), HOST, CLUSTER).searches)) <= 2048
 
 
-@pytest.mark.parametrize(("more", "kept"), [(0, 2), (1, 1)])
+@pytest.mark.parametrize(("more", "kept"), [(0, 9), (1, 8)])
 def test_searches_of_2048_characters_are_kept(more: int, kept: int) -> None:
     """With the spaces between them (Kubernetes' MaxDNSSearchListChars); what is longer loses the last."""
-    searches = ("a" * 1000, "b" * (1047 + more))
+    searches = (*("abcdefgh"[each] * 250 for each in range(8)), "z" * (40 + more))
     made = pod_dns(a_pod(dns_policy="None", dns_config=PodDNSConfig(searches=searches)), HOST, CLUSTER)
     assert made.searches == searches[:kept]
+
+
+def test_a_search_that_no_resolver_takes_is_left_out() -> None:
+    """Of more than 253 characters; those around it stay."""
+    searches = ("a.example", "b" * 254, "c" * 253)
+    made = pod_dns(a_pod(dns_policy="None", dns_config=PodDNSConfig(searches=searches)), HOST, CLUSTER)
+    assert made.searches == ("a.example", "c" * 253)
 
 
 def test_resolv_conf_is_read() -> None:
     """Comments and unknown lines do not count, the last search line does, a final dot goes."""
     text = "# c\n; d\nnameserver 1.1.1.1\nnameserver\nsearch a.\nsearch b. c\noptions ndots:2 rotate\nsortlist x\n"
     assert parse_resolv_conf(text) == ResolvConf(("1.1.1.1",), ("b", "c"), ("ndots:2", "rotate"))
+
+
+@pytest.mark.parametrize(("line", "kept"), [("search .", ()), ("search lan .", ("lan",)), ("search . lan.", ("lan",))])
+def test_the_root_domain_is_no_search(line: str, kept: tuple[str, ...]) -> None:
+    """systemd-resolved writes it where a machine searches nothing."""
+    assert parse_resolv_conf(line).searches == kept
+
+
+def test_all_lines_of_options_count() -> None:
+    """Of an option that is there twice, the last value."""
+    lines = "options ndots:1 timeout:3 timeout:1\noptions rotate ndots:5\n"
+    assert parse_resolv_conf(lines).options == ("ndots:5", "timeout:1", "rotate")

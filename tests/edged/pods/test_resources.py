@@ -163,7 +163,34 @@ def test_the_score_is_of_thousandths_of_the_memory() -> None:
         assert oom_score_adjust(pod, pod.spec.containers[0], HostResources(memory=10**9)) == adjust
 
 
-def test_pod_level_resources_decide_about_the_class() -> None:
-    """And its containers' do not."""
-    whole = ResourceRequirements(limits=FULL)
-    assert qos_class(a_pod(needing(requests={"cpu": "1"}), resources=whole)) is QosClass.GUARANTEED
+@pytest.mark.parametrize(
+    ("limits", "requests", "expected"),
+    [
+        (FULL, {"cpu": "1"}, "Guaranteed"),
+        (FULL, {"cpu": "500m"}, "Burstable"),
+        ({"cpu": "3", "memory": "256Mi"}, {"cpu": "1", "memory": "128Mi"}, "Burstable"),
+        ({"cpu": "1"}, {}, "Burstable"),
+    ],
+)
+def test_limits_of_the_whole_pod_decide_about_the_class(
+    limits: dict[str, Quantity], requests: dict[str, Quantity], expected: str
+) -> None:
+    """A container's limits do not; what containers request is what the pod requests."""
+    pod = a_pod(needing(requests=requests), resources=ResourceRequirements(limits=limits))
+    assert qos_class(pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "cpu", "memory"),
+    [({}, 300_000, 256), ({"cpu": "500m"}, 50_000, 256), ({"cpu": "0", "memory": "64Mi"}, 300_000, 64)],
+)
+def test_a_container_without_a_limit_has_that_of_the_whole_pod(own: dict[str, str], cpu: int, memory: int) -> None:
+    pod = a_pod(needing(limits=own), resources=ResourceRequirements(limits={"cpu": "3", "memory": "256Mi"}))
+    found = linux_resources(pod, pod.spec.containers[0], MACHINE)
+    assert (found.cpu_quota, found.memory_limit_in_bytes) == (cpu, memory * 2**20)
+
+
+def test_limits_of_the_whole_pod_save_no_container_beyond_its_request() -> None:
+    """It requests an eighth of the memory, and the pod may have a quarter."""
+    pod = a_pod(needing(requests={"memory": "125Mi"}), resources=ResourceRequirements(limits={"memory": "250Mi"}))
+    assert oom_score_adjust(pod, pod.spec.containers[0], MACHINE) == 875

@@ -367,6 +367,27 @@ def test_addresses() -> None:
     assert up.host_ip == "192.0.2.2"
 
 
+@pytest.mark.parametrize(
+    ("reported", "node", "told"),
+    [
+        (("fd00::1", "10.0.0.1"), "192.0.2.2", ["10.0.0.1", "fd00::1"]),
+        (("10.0.0.1", "fd00::1"), "fd00::2", ["fd00::1", "10.0.0.1"]),
+        (("10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"), "192.0.2.2", ["10.0.0.1", "fd00::1"]),
+        (("fd00::1",), "192.0.2.2", ["fd00::1"]),
+        (("10.0.0.1.", "fe80::1%eth0", "10.0.0.2"), "192.0.2.2", ["10.0.0.2"]),
+        (("nothing",), "192.0.2.2", ["10.0.0.9"]),
+    ],
+)
+def test_a_pod_has_one_address_of_each_ip_version(reported: tuple[str, ...], node: str, told: list[str]) -> None:
+    """The node's version first, whatever a network plug-in reports: an API server refuses more. Without an address the
+    reported ones stay.
+    """
+    old = PodStatus(pod_ips=(PodIP(ip="10.0.0.9"),))
+    found = facts(running(A), sandboxes=(a_sandbox(ips=reported),))
+    status = pod_status(a_pod(A), found, NodeView(ips=(node,), runtime="containerd"), at(100), old=old)
+    assert (status.pod_ip, [each.ip for each in status.pod_ips]) == (told[0], told)
+
+
 def test_containers_are_sorted_by_name_and_init_containers_by_turn() -> None:
     """The order of statuses does not depend on the runtime's answers."""
     status = status_of(a_pod(B, A, init=(I2, I1)), facts(running(A), running(B)))

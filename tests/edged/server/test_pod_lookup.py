@@ -9,6 +9,7 @@ from edged.server.pod_lookup import container_of_log, find_pod, find_status, onl
 from modules.apimachinery.types import Pod, from_value
 
 RUNNING = {"running": {"startedAt": "2026-11-20T05:00:00Z"}}
+LOST = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
 
 
@@ -51,6 +52,8 @@ def test_the_error_about_an_unknown_container_lists_the_pods_containers() -> Non
         ({"state": RUNNING, "lastState": ended(1), "containerID": "containerd://c2"}, "c2", "c1"),
         ({"state": ended(1), "containerID": "containerd://c1"}, "c1", None),
         ({"state": ended(1)}, "c1", None),
+        ({"state": LOST, "lastState": ended(1), "containerID": "containerd://c2"}, "c1", "c1"),
+        ({"state": LOST, "containerID": "containerd://c2"}, None, None),
         ({"state": WAITING, "lastState": ended(1), "containerID": "containerd://c1"}, "c1", "c1"),
         ({"state": WAITING}, None, None),
         ({}, None, None),

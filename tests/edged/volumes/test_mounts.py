@@ -15,7 +15,7 @@ from tests.edged.pods.builders import a_container, a_pod
 def mounts(*wanted: VolumeMount, pod: Pod | None = None, **more: Any) -> list[tuple[str, str, bool]]:
     volumes = more.pop("volumes", {"v": Path("/vols/v"), "cm": Path("/vols/cm")})
     container = a_container(volume_mounts=wanted, termination_message_path="/dev/termination-log")
-    made = container_mounts(pod or a_pod(container), container, volumes, {"A": "sub"}, **more)
+    made = container_mounts(pod or a_pod(container), container, volumes, {"A": "sub", "EMPTY": ""}, **more)
     return [(m.container_path, m.host_path, m.readonly) for m in made]
 
 
@@ -77,8 +77,15 @@ def test_sub_paths(tmp_path: Path) -> None:
     assert (tmp_path / "a/b").is_dir()
     by_name = VolumeMount(name="v", mount_path="/m", sub_path_expr="$(A)/x")
     assert mounts(by_name, volumes=volumes) == [("/m", str(tmp_path / "sub/x"), False)]
-    with pytest.raises(VolumeError, match="not set"):
-        mounts(VolumeMount(name="v", mount_path="/m", sub_path_expr="$(NOPE)"), volumes=volumes)
+    literal = VolumeMount(name="v", mount_path="/m", sub_path_expr="$$(A)")
+    assert mounts(literal, volumes=volumes) == [("/m", str(tmp_path / "$(A)"), False)]
+
+
+@pytest.mark.parametrize("expression", ["$(NOPE)", "$(EMPTY)", "a/$(EMPTY)", "$(A)/$(NOPE)", "$()"])
+def test_a_sub_path_of_a_variable_without_a_value_is_refused(tmp_path: Path, expression: str) -> None:
+    """Its container would get the whole volume, with the directories of others."""
+    with pytest.raises(VolumeError, match="is not set"):
+        mounts(VolumeMount(name="v", mount_path="/m", sub_path_expr=expression), volumes={"v": tmp_path})
 
 
 def test_a_sub_path_is_no_longer_than_a_path_can_be(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_the_sandbox_costs_its_overhead() -> None:
 
 def test_resources_of_the_pod_as_a_whole_come_before_the_sum() -> None:
     assert pod_requests(_pod(["1", "1"], resources={"requests": {"cpu": "3"}})) == {"cpu": 3}
+    assert pod_requests(_pod(["1", "1"], resources={"limits": {"cpu": "3"}})) == {"cpu": 2}
 
 
 def test_a_limit_without_a_request_stands_for_it() -> None:
