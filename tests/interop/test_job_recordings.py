@@ -1,7 +1,8 @@
-"""The recorded cloud and edge of jobs (j1 to j6 of the captures), each with ours in the place of the other.
+"""The recorded cloud and edge of jobs (j1 to j7 of the captures), each with ours in the place of the other.
 
 Ours differs on the node where KubeEdge's needs keadm, and in the time of a ConfigUpdateJob's actions, which KubeEdge
-leaves empty. In j4 to j6 the edge was ours already: KubeEdge's reports no end of these jobs.
+leaves empty. In j4 to j6 the edge was ours already: KubeEdge's reports no end of a ConfigUpdateJob. In j7 the edge is
+KubeEdge's, and the cloud ours.
 """
 
 import json
@@ -26,7 +27,7 @@ JOBS: Final = [
     KUBEEDGE / f"{name}.jsonl"
     for name in (
         "j1-prepull", "j1-prepull-fails", "j2-configupdate", "j3-nodeupgrade", "j4-configupdate-done",
-        "j5-nodeupgrade-done",
+        "j5-nodeupgrade-done", "j7-nodeupgrade-go",
     )
 ]  # fmt: skip
 GONE_BACK: Final = KUBEEDGE / "j6-configupdate-back.jsonl"

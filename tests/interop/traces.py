@@ -31,9 +31,10 @@ KUBEEDGE_FILES: Final = tuple(
     for name in (
         "start", "d1-device-created", "d2-desired-changed", "d3-reported", "d5-offline", "j1-prepull",
         "j1-prepull-fails", "j2-configupdate", "j3-nodeupgrade", "j4-configupdate-done",
-        "j5-nodeupgrade-done", "j6-configupdate-back", "m1-metaserver", "m2-token", "m2-token-refresh",
-        "m4-ephemeral", "m6-static", "r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted",
-        "s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut",
+        "j5-nodeupgrade-done", "j6-configupdate-back", "j7-nodeupgrade-go", "m1-metaserver", "m2-token",
+        "m2-token-refresh", "m4-ephemeral", "m6-static", "r1-rest-eventbus", "r3-rest-servicebus",
+        "r4-servicebus-rest", "r5-rules-deleted", "s1-logs", "s2-logs-follow-cut", "s3-exec-v5",
+        "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut",
     )
 )  # fmt: skip
 """Scenarios of one edgecore of 2026, with devices, rules, jobs, the metaserver and the stream tunnel."""

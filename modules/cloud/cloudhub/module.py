@@ -309,6 +309,8 @@ class CloudHub(Module):
                 self._answer_ca(node, message)
             case Destination.DISCARD:
                 self._drop("an echo of the cloud's own", message)
+            case Destination.NOTHING:
+                pass
             case Destination.REFUSED:
                 self._refuse(node, message)
             case destination:

@@ -35,6 +35,7 @@ class Destination(StrEnum):
     TASKS = "broadcast to the task manager"
     CA = "answer with the CA certificate"
     DISCARD = "discard: an echo of the cloud's own"
+    NOTHING = "nothing: an edge is stopping"
     DYNAMIC = "send to the dynamic controller"
     DEVICES = "broadcast to the device controller"
     OBJECTS = "broadcast to the edge controller"
@@ -106,6 +107,8 @@ def destination_of(message: Message) -> Destination:
     route = message.route
     if route.operation == Operation.KEEPALIVE:
         return Destination.KEEPALIVE
+    if _is_empty(route):
+        return Destination.NOTHING
     if route.group == Group.USER and (route.operation == Operation.UPLOAD or _is_failed_call(message)):
         return Destination.ROUTER  # first: nobody else may read an upload, whose values are not counted
     if _VOLUME.match(route.resource):
@@ -116,6 +119,13 @@ def destination_of(message: Message) -> Destination:
         return Destination.CA
     destination = _BY_SOURCE.get(route.source, Destination.OBJECTS)
     return destination if _is_allowed(message, destination) else Destination.REFUSED
+
+
+def _is_empty(route: Route) -> bool:
+    """Return whether a message says nothing: KubeEdge's edgehub reads it from its closed inbox, and sends it, when
+    edgecore stops.
+    """
+    return not (route.source or route.group or route.operation or route.resource)
 
 
 def _is_failed_call(message: Message) -> bool:

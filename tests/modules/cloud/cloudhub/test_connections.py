@@ -201,6 +201,16 @@ def test_what_no_edge_says_is_refused_counted_and_shown(cloud: Cloud) -> None:
     assert state.last_error == f"not a message of an edge: remove {resource[:100]}"
 
 
+def test_the_empty_message_of_an_edge_that_stops_is_no_error(cloud: Cloud) -> None:
+    """KubeEdge's edgecore sends one at each stop, without an id."""
+    link = cloud.connect()
+    empty = cloud.bee.message("", "", source="", group="").with_header(msg_id="", timestamp=0)
+    cloud.happens(FrameReceived("n1", link, empty, 10))
+    assert (cloud.refusals.counts.total(), link.take(), link.handled_bytes) == (0, [], [10])
+    cloud.bee.run_for(3)
+    assert states(cloud)[0].last_error == ""
+
+
 def test_an_error_of_a_node_is_shown_in_part(cloud: Cloud) -> None:
     link = cloud.connect()
     cloud.says(link, cloud.bee.message("default/pod/web", "error", "x" * 10_000, source="edged", group="resource"))
