@@ -6,6 +6,7 @@ import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
+    ANOTHER_CHANGE,
     FLOWS,
     LONGEST_REASON,
     MOST_IMAGES,
@@ -163,6 +164,14 @@ def test_a_node_that_has_gone_back_has_failed() -> None:
     [task] = status.node_status
     assert (task.phase, task.reason) == ("Failure", "rolled back: it ended 3 times")
     assert (task.historic_version, task.current_version) == ("1.0.0", "1.0.0")
+
+
+def test_a_job_that_another_change_has_kept_from_its_own_has_changed_nothing() -> None:
+    status, why = in_phases(a="InProgress"), f"edgecore: {ANOTHER_CHANGE}: 1.2.0 is on probation"
+    assert accept(UPGRADE, status, "a", said("Upgrade", why, "1.0.0,1.1.0")) == ""
+    assert accept(UPGRADE, status, "a", said("RollBack", extend="1.1.0,1.0.0")) == ""
+    [task] = status.node_status
+    assert (task.phase, task.reason) == ("Failure", f"nothing was changed: {why}")
 
 
 def test_a_status_has_room_for_many_nodes() -> None:
