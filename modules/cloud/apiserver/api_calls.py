@@ -114,6 +114,7 @@ def serve(
         request = with_requester(with_core_event(request))
         check_options(request)
         dry_run = is_dry_run(request)
+        _check_patched(cluster, request)
         warnings = field_warnings(cluster.storage.kinds, request)
         before = _version_before(cluster, request) if dry_run else ""
         manager = _manager_of(request)
@@ -145,6 +146,12 @@ def serve(
     if dry_run:
         raise DryRunError(result if request.verb == "deletecollection" else _in_version(result, before))
     return result
+
+
+def _check_patched(cluster: Cluster, request: ApiCall) -> None:
+    """Check that there is an object to be patched, before anything is said about the patch. Raises NotFoundError."""
+    if request.verb == "patch" and request.patch_type != APPLY and not request.node:
+        cluster.storage.get(key_for(kind_of(cluster.storage.kinds, request), request.namespace, request.name))
 
 
 def _version_before(cluster: Cluster, request: ApiCall) -> str:
