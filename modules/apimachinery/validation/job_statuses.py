@@ -13,6 +13,7 @@ from modules.apimachinery.validation.jobs import IndexesError, index_spans
 from modules.apimachinery.validation.rules import non_negative
 
 _COMPLETE, _FAILED, _FAILURE_TARGET, _CRITERIA = "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"
+_SUSPENDED: Final = "Suspended"
 _TERMINAL: Final = (_FAILED, _COMPLETE, _FAILURE_TARGET)
 _CONDITIONS: Final = "status.conditions"
 _COMPLETION, _START = "status.completionTime", "status.startTime"
@@ -195,7 +196,8 @@ def _check_transition(change: _Change, found: Causes) -> None:
         if (status.get(name) or 0) < (before.get(name) or 0):
             found.append(invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"))
     start, end = status.get("startTime"), status.get("completionTime")
-    if before.get("startTime") and start != before["startTime"] and not spec.get("suspend"):
+    resumes = _holds(before, _SUSPENDED) and not change.holds(_SUSPENDED)  # then it begins anew
+    if before.get("startTime") and start != before["startTime"] and not (spec.get("suspend") or resumes):
         found.append(required(_START, "startTime cannot be removed for unsuspended job"))
     if before.get("completionTime") and end and end != before["completionTime"]:
         found.append(_at(_COMPLETION, end, "completionTime cannot be mutated"))

@@ -37,3 +37,12 @@ def test_a_jobs_status_is_judged_as_in_kubernetes(spec: JsonObject, life: list[t
         job_status(changed, job, found)
         assert told(found) == refusal
         job = job if found else changed
+
+
+def test_a_job_that_goes_on_starts_anew() -> None:
+    """kube-apiserver 1.32.13 took it, too."""
+    suspended = {"conditions": [{"type": "Suspended", "status": "True"}], "startTime": "2026-01-01T00:00:00Z"}
+    resumed = {"conditions": [{"type": "Suspended", "status": "False"}], "startTime": "2026-01-02T00:00:00Z"}
+    found = Causes()
+    job_status({"spec": _DEFAULTS, "status": resumed}, {"spec": _DEFAULTS, "status": suspended}, found)
+    assert told(found) == ""
