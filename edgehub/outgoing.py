@@ -67,6 +67,8 @@ class Ledger:
         self._serial = 0
         self._written = 0
         self._put: dict[int, Entry] = {}
+        self._held = 0
+        """Those of `_put` that may not leave before they are written."""
         self._gone: list[int] = []
 
     @property
@@ -82,7 +84,7 @@ class Ledger:
     @property
     def holds_back(self) -> bool:
         """Whether entries may not leave before they are written."""
-        return any(entry.kind is not _EVENT for entry in self._put.values())
+        return self._held > 0
 
     @property
     def removals(self) -> int:
@@ -100,6 +102,7 @@ class Ledger:
         there = [entry.serial for entry in found]
         self._gone = [serial for serial in there if serial not in numbered]
         self._put = {serial: numbered[serial] for serial in sorted(numbered.keys() - set(there))}
+        self._held = _held(self._put.values())
 
     def admit(self, entry: Entry) -> Entry:
         """Return the entry with its serial, if its class is kept."""
@@ -108,6 +111,7 @@ class Ledger:
         self._serial += 1
         numbered = replace(entry, serial=self._serial)
         self._put[self._serial] = numbered
+        self._held += entry.kind is not _EVENT
         return numbered
 
     def read(self, entry: Entry) -> Entry:
@@ -118,13 +122,17 @@ class Ledger:
 
     def release(self, entry: Entry) -> None:
         """Stop keeping an entry."""
-        if entry.serial and self._put.pop(entry.serial, None) is None:
+        if not entry.serial:
+            return
+        if self._put.pop(entry.serial, None) is None:
             self._gone.append(entry.serial)
+        else:
+            self._held -= entry.kind is not _EVENT
 
     def drain(self) -> OutboxChanges:
         """Return the pending changes and clear them."""
         changes = OutboxChanges(tuple(self._put.values()), tuple(self._gone))
-        self._put, self._gone = {}, []
+        self._put, self._held, self._gone = {}, 0, []
         return changes
 
     def wrote(self, changes: OutboxChanges) -> None:
@@ -138,12 +146,18 @@ class Ledger:
         alive = {entry.serial for entry in known}
         without_row = {one.serial for one in changes.put} - alive
         self._put = {one.serial: one for one in changes.put if one.serial in alive} | self._put
+        self._held = _held(self._put.values())
         self._gone = [serial for serial in (*changes.gone, *self._gone) if serial not in without_row]
         self.wrote(changes)
 
     def admits(self, entry: Entry) -> bool:
         """Return whether an entry may leave: it is written, or not kept, or an event."""
         return entry.serial <= self._written or entry.kind is _EVENT
+
+
+def _held(entries: Iterable[Entry]) -> int:
+    """Return how many entries may not leave before they are written."""
+    return sum(entry.kind is not _EVENT for entry in entries)
 
 
 class Outgoing:

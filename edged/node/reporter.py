@@ -57,6 +57,10 @@ CORRECTIONS: Final = 3
 """Corrections of others' changes that are sent immediately: two writers that do not agree must not fill the link."""
 CORRECTION_PERIOD: Final = 30.0
 """Seconds after which one more correction is sent."""
+PORTLESS_SECONDS: Final = 60.0
+"""Seconds for which a Node may lack a kubelet's port while its node dials a stream tunnel. The cloud writes the port of
+its own end when the tunnel opens, and tries again every 20 s; after them no cloud will, and the node writes its own.
+"""
 REGISTRATION_PAUSE: Final = 5.0
 """Minimum of seconds between two registrations of a node that the cloud did not know."""
 
@@ -125,6 +129,8 @@ class NodeReporter:
         self._allowance = TokenBucket(1 / CORRECTION_PERIOD, CORRECTIONS)
         self._cloud_port = 0
         """The kubelet's port that the cloud has set last for the node's stream tunnel; 0 without one."""
+        self._portless_since: float | None = None
+        """Monotonic seconds since when the cloud, connected, shows no kubelet's port in the Node; None with a port."""
         self._registering = False
         self._register_again = False
         self._connected_since = False
@@ -184,6 +190,8 @@ class NodeReporter:
         """Report the node now that the cloud is connected, and ask for its present object."""
         self._connected_since = self._registering
         self._is_confirmed = False
+        if self._portless_since is not None:
+            self._portless_since = self._clock.monotonic()
         self.sync_node_status()
         if self._requested is None:
             self.request_node(lambda: None)
@@ -242,10 +250,18 @@ class NodeReporter:
             self._register()
 
     def _set_node(self, node: Node | None, *, registered: bool) -> None:
-        if node is not None and self._settings.has_stream_tunnel:
-            self._cloud_port = node.status.daemon_endpoints.kubelet_endpoint.port
+        if node is not None:
+            self._see_port(node.status.daemon_endpoints.kubelet_endpoint.port)
         self._node, self._is_registered = node, registered
         self._publish_node()
+
+    def _see_port(self, port: int) -> None:
+        if self._settings.has_stream_tunnel:
+            self._cloud_port = port
+        if port:
+            self._portless_since = None
+        elif self._portless_since is None:
+            self._portless_since = self._clock.monotonic()
 
     def _publish_node(self) -> None:
         """Write the Node object into the state that other parts read, with the labels that the node has now."""
@@ -382,16 +398,17 @@ class NodeReporter:
             labels={**node.metadata.labels, **ours},
             annotations=self._marks.annotations({**node.metadata.annotations, **ANNOTATIONS}),
         )
-        status = node_status(report, node.status, self._now(), own_port=self._owns_port(node))
+        status = node_status(report, node.status, self._now(), own_port=self._owns_port())
         return replace(node, metadata=metadata, status=status)
 
-    def _owns_port(self, node: Node) -> bool:
-        """Return whether the kubelet's port in a Node is the node's to write. A status that is sent while the tunnel is
-        being opened must not replace the port that the cloud writes then.
+    def _owns_port(self) -> bool:
+        """Return whether the kubelet's port in the Node is the node's to write. A status that is sent while the tunnel
+        is being opened must not replace the port that the cloud writes then.
         """
+        since = self._portless_since
         if self._settings.has_stream_tunnel:
-            return False
-        return self._anew or not node.status.daemon_endpoints.kubelet_endpoint.port
+            return since is not None and self._clock.monotonic() - since >= PORTLESS_SECONDS
+        return self._anew or since is not None
 
     def _own_part(self, report: NodeReport) -> Any:
         """Return the node's own part of the object, which only changes with the node."""

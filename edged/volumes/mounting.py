@@ -34,7 +34,7 @@ class Mounts(Protocol):
     def has(self, point: Path) -> bool:
         """Return whether something is mounted at exactly this path, which must contain no link."""
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:
         """Mount memory at a directory; its content is kept out of swap where the kernel can (6.4 and later; kubelet's
         noswap).
 
@@ -107,7 +107,7 @@ class KernelMounts:
         table = self._table.content()
         return wanted in table and any(line.split(b" ")[4] == wanted for line in table.splitlines() if wanted in line)
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:
         """See `Mounts`."""
         options = f"mode={mode:o},gid={group}" + (f",size={size}" if size else "")
         for more in (",noswap", ""):
@@ -143,7 +143,7 @@ class MemoryMounts:
         """See `Mounts`."""
         return any(mounted == point for _, mounted, _ in self.mounted)
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:  # noqa: ARG002
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:  # noqa: ARG002
         """See `Mounts`."""
         self.mounted.append(("tmpfs", target.resolve(), size))
 

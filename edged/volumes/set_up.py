@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _GROUP_READS = 0o440
 _OPEN = 0o777
 _OPEN_TO_GROUP = 0o2777
+_STICKY = 0o1000
+"""In a kubelet's memory volumes, as in the kernel's default for tmpfs: only the owner of a file removes it."""
 _READABLE = 0o755
 _PRIVATE = 0o700
 
@@ -70,7 +72,7 @@ def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> N
     make_directory(plan.path, _OPEN)
     if not is_mounted(mounts, plan.path):
         mode = _OPEN if group is None else _OPEN_TO_GROUP
-        mounts.tmpfs(plan.path, plan.size, mode=mode, group=group or 0)
+        mounts.tmpfs(plan.path, plan.size, mode=_STICKY | mode, group=group or 0)
     give_to_pods(plan.path)
 
 

@@ -15,6 +15,8 @@ from modules.apimachinery.node_job_kinds import JobKind
 API_VERSION: Final = "operations.kubeedge.io/v1alpha2"
 LONGEST_REASON: Final = 2048
 """Characters of the reason of an action, and of an image's."""
+ANOTHER_CHANGE: Final = "another change of this node is under way"
+"""In the reason of an action that has changed nothing, because of a change that another has begun."""
 LONGEST_EXTEND: Final = 256 * 1024
 MOST_IMAGES: Final = 256
 MOST_FIELDS: Final = 64

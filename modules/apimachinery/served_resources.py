@@ -94,6 +94,9 @@ REVIEWS: Final = tuple(
     for kind, is_namespaced in kinds
 )
 
+BINDINGS: Final = Resource(kind="Binding", plural="bindings", token="binding", verbs=_CREATE)  # noqa: S106 - a word
+"""What is created to give a pod of the same name its node, like the pod's own `binding`."""
+
 _BY_KIND: Final = {one.kind: one for one in RESOURCES}
 
 

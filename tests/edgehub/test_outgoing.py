@@ -693,6 +693,11 @@ class OutgoingMachine(RuleBasedStateMachine):
         assert self.outgoing._read_before | self.outgoing._answered_ids <= {one.message.id for one in there}
 
     @invariant()
+    def entries_are_held_back_while_one_that_is_no_event_is_to_be_written(self) -> None:
+        ledger = self.outgoing.ledger
+        assert ledger.holds_back == any(one.kind is not MessageClass.EVENT for one in ledger._put.values())
+
+    @invariant()
     def the_lanes_know_what_waits_and_nothing_else(self) -> None:
         """Messages about one object leave in their order, and no name stays that nothing waits for."""
         lanes = self.outgoing._lanes

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from modules.apimachinery.node_jobs import ANOTHER_CHANGE
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Get
 from modules.processes.common.exit_codes import ExitCode
@@ -156,7 +157,7 @@ def test_a_job_during_a_probation_fails_and_names_what_is_on_probation(fleet: Fl
                 assert task["phase"] == "Failure"
                 [check] = task["actionFlow"]
                 assert (check["action"], check["status"]) == ("Check", "False")
-                assert f"{subject} is on probation" in check["reason"]
+                assert f"{ANOTHER_CHANGE}: {subject} is on probation" in check["reason"]
             after = node.wait_running(connected=True)
             assert (node.phase(what), after.version, after.containers) == (
                 Phase.PROBATION, version, fleet.before.containers,

@@ -39,30 +39,30 @@ _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _NOT_INDEXED: Final = "requires indexed completion mode"
 
 
-class _IndexError(ValueError):
-    """A text is no list of indexes."""
+class IndexesError(ValueError):
+    """A text that is no list of indexes."""
 
 
-def _spans(text: str, completions: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last index of each part of `0-2,5`. Raise _IndexError with Kubernetes' words."""
+def index_spans(text: str, completions: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last index of each part of `0-2,5`. Raise IndexesError with Kubernetes' words."""
     last = -1
     for part in text.split(",") if text else ():
         ends = part.split("-")
         if len(ends) > 2:
-            raise _IndexError(f'the fragment "{part[:40]}" violates the requirement that an index interval can have at '
-                              f"most two parts separated by '-'")  # fmt: skip
+            why = "violates the requirement that an index interval can have at most two parts separated by '-'"
+            raise IndexesError(f'the fragment "{part[:40]}" {why}')
         numbers = [whole_number(end) for end in ends]
         for end, number in zip(ends, numbers, strict=True):
             if number is None:
-                raise _IndexError(f'cannot convert string to integer for index: "{end[:40]}"')
+                raise IndexesError(f'cannot convert string to integer for index: "{end[:40]}"')
             if number >= completions:
-                raise _IndexError(f'too large index: "{end}"')
+                raise IndexesError(f'too large index: "{end}"')
         first, least = numbers[0] or 0, last
         last = numbers[-1] or 0
         if len(ends) == 2 and first >= last:
-            raise _IndexError(f"non-increasing order, previous: {first}, current: {last}")
+            raise IndexesError(f"non-increasing order, previous: {first}, current: {last}")
         if first <= least:
-            raise _IndexError(f"non-increasing order, previous: {least}, current: {first}")
+            raise IndexesError(f"non-increasing order, previous: {least}, current: {first}")
         yield first, last
 
 
@@ -166,8 +166,8 @@ def _success_rule(rule: Mapping[str, Any], completions: int, path: str, found: C
             found.append(too_long(f"{path}.succeededIndexes", _LONGEST_INDEXES))
             return
         try:
-            total = sum(last - first + 1 for first, last in _spans(indexes, completions))
-        except _IndexError as error:
+            total = sum(last - first + 1 for first, last in index_spans(indexes, completions))
+        except IndexesError as error:
             found.append(invalid(f"{path}.succeededIndexes", indexes, f"error parsing succeededIndexes: {error}"))
     if count is None:
         return

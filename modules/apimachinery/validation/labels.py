@@ -29,13 +29,21 @@ def labels(value: Mapping[str, str], path: str, found: Causes) -> None:
         label_value(member, path, found)
 
 
-def _label_requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    _requirement(value, path, found)
+def label_requirement(value: Mapping[str, Any], path: str, found: Causes, *, of_any_operator: bool = False) -> None:
+    """Check a requirement of a label selector.
+
+    Args:
+        value: the requirement.
+        path: its path.
+        found: takes the faults.
+        of_any_operator: whether it may have an operator that is not known (AllowUnknownOperatorInRequirement).
+    """
+    _requirement(value, path, found, of_any_operator=of_any_operator)
     for index, text in enumerate(value.get("values") or ()):
         label_value(text, f"{path}.values[{index}]", found)
 
 
-def _requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
+def _requirement(value: Mapping[str, Any], path: str, found: Causes, *, of_any_operator: bool = False) -> None:
     """Check a requirement without its values, which a node's may be any: no label has a bad one."""
     operator, values = value.get("operator") or "", value.get("values") or []
     if operator in _IN and not values:
@@ -43,12 +51,12 @@ def _requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:
     elif operator in _EXISTS and values:
         why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         found.append(forbidden(f"{path}.values", why))
-    elif operator not in (*_IN, *_EXISTS):
+    elif operator not in (*_IN, *_EXISTS) and not of_any_operator:
         found.append(invalid(f"{path}.operator", operator, _NO_OPERATOR))
     label_key(value.get("key") or "", f"{path}.key", found)
 
 
-label_selector = Fields({"matchLabels": labels, "matchExpressions": Each(_label_requirement)})
+label_selector = Fields({"matchLabels": labels, "matchExpressions": Each(label_requirement)})
 
 
 def _node_requirement(value: Mapping[str, Any], path: str, found: Causes) -> None:

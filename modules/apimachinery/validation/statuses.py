@@ -7,6 +7,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import flow_control, networking
 from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, unsupported
 from modules.apimachinery.validation.certificates import issued_certificate
+from modules.apimachinery.validation.job_statuses import job_status
 from modules.apimachinery.validation.pods import annotation_updates
 from modules.apimachinery.validation.rules import non_negative
 
@@ -17,7 +18,6 @@ APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
 FAILED: Final = "Failed"
 _TOTAL: Final = "replicas"
-_TERMINAL: Final = ("Failed", "Complete", "FailureTarget")
 
 
 def _status(obj: JsonObject) -> JsonObject:
@@ -41,24 +41,6 @@ def _counts(names: Iterable[str], within: Sequence[str] = ()) -> StatusRule:
             found.append(invalid("status.collisionCount", status.get("collisionCount") or 0, "cannot be decremented"))
 
     return rule
-
-
-def _holds(obj: JsonObject, kind: str) -> bool:
-    conditions = _status(obj).get("conditions") or ()
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
-
-
-def _job(new: JsonObject, live: JsonObject, found: Causes) -> None:
-    status, before = _status(new), _status(live)
-    for name in ("active", "succeeded", "failed", "ready", "terminating"):
-        non_negative(status.get(name) or 0, f"status.{name}", found)
-    for kind in _TERMINAL:
-        if _holds(live, kind) and not _holds(new, kind):
-            why = f"cannot disable the terminal {kind}=True condition"
-            found.append(invalid("status.conditions", status.get("conditions") or [], why))
-    for name in ("failed", "succeeded"):
-        if (status.get(name) or 0) < (before.get(name) or 0):
-            found.append(invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter"))
 
 
 def _conditions(obj: JsonObject, kind: str) -> list[Any]:
@@ -131,7 +113,7 @@ STATUS_RULES: Final[dict[str, StatusRule]] = {
         )
     ),
     "PodDisruptionBudget": _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")),
-    "Job": _job,
+    "Job": job_status,
     "Namespace": _namespace,
     "CertificateSigningRequest": _certificate,
     "Ingress": networking.ingress_status,

@@ -10,7 +10,17 @@ from modules.apimachinery.application import KnownSince, incomplete
 from modules.apimachinery.computed import computed
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import check_update, to_events
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, version_of
+from modules.apimachinery.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_for,
+    key_of,
+    kind_named,
+    metadata_of,
+    uid_of,
+    version_of,
+)
 from modules.apimachinery.resources import SCALE
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
 from modules.cloud.apiserver.api_lists import list_objects
@@ -52,6 +62,11 @@ _VERSIONED: Final = (
     "RuntimeClass", "VolumeAttachment",
 )  # fmt: skip
 """The kinds whose updates name the state that they change (`AllowUnconditionalUpdate`)."""
+_MADE_BY_UPDATE: Final = (
+    "ClusterRole", "ClusterRoleBinding", "Endpoints", "Event", "Lease", "LimitRange", "Role", "RoleBinding",
+    "RuntimeClass", "Service",
+)  # fmt: skip
+"""The kinds whose objects an update creates if there are none (`AllowCreateOnUpdate`)."""
 _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
@@ -99,6 +114,7 @@ def serve(
         request = with_requester(with_core_event(request))
         check_options(request)
         dry_run = is_dry_run(request)
+        _check_patched(cluster, request)
         warnings = field_warnings(cluster.storage.kinds, request)
         before = _version_before(cluster, request) if dry_run else ""
         manager = _manager_of(request)
@@ -130,6 +146,12 @@ def serve(
     if dry_run:
         raise DryRunError(result if request.verb == "deletecollection" else _in_version(result, before))
     return result
+
+
+def _check_patched(cluster: Cluster, request: ApiCall) -> None:
+    """Check that there is an object to be patched, before anything is said about the patch. Raises NotFoundError."""
+    if request.verb == "patch" and request.patch_type != APPLY and not request.node:
+        cluster.storage.get(key_for(kind_of(cluster.storage.kinds, request), request.namespace, request.name))
 
 
 def _version_before(cluster: Cluster, request: ApiCall) -> str:
@@ -198,6 +220,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
     match request.verb:
         case "get":
             return ApiResult(cluster.storage.get(key))
+        case "update" if _is_made(cluster, request, key, kind):
+            return ApiResult(create(cluster, kind, _without_version(request)), created=True)
         case "update":
             new = _versioned(cluster, named(object_of(request, kind.name), kind, request), kind)
             return ApiResult(cluster.update(new, check_update if is_event(request) else None))
@@ -208,6 +232,21 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "delete":
             return ApiResult(delete(cluster, request, key))
     raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+
+
+def _is_made(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> bool:
+    """Return whether an update creates its object. Nodes, and controllers inside cloudcore, whose calls have no option
+    for a manager, learn by its refusal that an object is gone; a body with a uid is of an object that was there.
+    """
+    is_asked = "fieldManager" in request.options and not request.node and kind.name in _MADE_BY_UPDATE
+    return is_asked and cluster.storage.find(key) is None and not uid_of(object_of(request))
+
+
+def _without_version(request: ApiCall) -> ApiCall:
+    """Return the update as a creation, in which a resourceVersion has no meaning."""
+    body = object_of(request)
+    metadata = {name: value for name, value in metadata_of(body).items() if name != "resourceVersion"}
+    return msgspec.structs.replace(request, body={**body, "metadata": metadata})
 
 
 def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> JsonObject:

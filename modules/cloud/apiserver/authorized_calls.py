@@ -93,8 +93,8 @@ class AuthorizedCalls:
 
 
 def _creation(call: ApiCall) -> AccessRequest | None:
-    """Return the right that an apply takes where the object does not exist; None for other calls."""
-    if call.patch_type != APPLY:
+    """Return the right that an apply or an update takes where the object does not exist; None for other calls."""
+    if call.patch_type != APPLY and call.verb != "update":
         return None
     group = call.api_version.rpartition("/")[0]
     return AccessRequest(verb="create", group=group, resource=call.plural, namespace=call.namespace, name=call.name)

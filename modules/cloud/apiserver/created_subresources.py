@@ -3,7 +3,7 @@
 from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.causes import shown
 from modules.apimachinery.validation.names import faults_of_subdomain
@@ -25,8 +25,9 @@ _TARGET = {
 
 
 def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -> JsonObject:
-    """Give a pod its node, as a scheduler asks, and return the Status of a success (Kubernetes' BindingREST). Beyond
-    Kubernetes, the node has a name that a Node can have: the pod keeps the rules that it was created by.
+    """Give a pod its node and a Binding's annotations, as a scheduler asks, and return the Status of a success
+    (Kubernetes' BindingREST). Beyond Kubernetes, the node has a name that a Node can have: the pod keeps the rules that
+    it was created by.
 
     Raises:
         NotFoundError: there is no such pod.
@@ -51,6 +52,9 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
         raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
     if is_gated(pod):
         raise ConflictError("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+    metadata = pod["metadata"]
+    if marks := metadata_of(binding).get("annotations"):
+        pod = {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **marks}}}
     cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now()), is_told=True))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 

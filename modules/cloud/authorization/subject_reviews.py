@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation.causes import Causes, invalid
+from modules.apimachinery.validation.causes import Causes, invalid, required
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
+from modules.apimachinery.validation.labels import label_requirement
 from modules.cloud.authentication.users import Authenticated, User, user_info
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.reviews import decision
@@ -110,8 +111,8 @@ def check_attributes(kind: str, spec: JsonObject, *, of_user: bool = False) -> N
     Raises:
         InvalidFieldsError: it does not.
     """
-    found, path = Causes(), spec.get("nonResourceAttributes")
-    has_resource = isinstance(spec.get("resourceAttributes"), dict)
+    found, path, resource = Causes(), spec.get("nonResourceAttributes"), spec.get("resourceAttributes")
+    has_resource = isinstance(resource, dict)
     if has_resource and isinstance(path, dict):
         why = "cannot be specified in combination with resourceAttributes"
         found.append(invalid("spec.nonResourceAttributes", path, why))
@@ -120,8 +121,30 @@ def check_attributes(kind: str, spec: JsonObject, *, of_user: bool = False) -> N
         found.append(invalid("spec.resourceAttributes", "null", why))
     if of_user and not spec.get("user") and not spec.get("groups"):
         found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    for name in ("fieldSelector", "labelSelector"):
+        selector = resource.get(name) if isinstance(resource, dict) else None
+        if isinstance(selector, dict):
+            _check_selector(selector, f"spec.resourceAttributes.{name}", found, of_labels=name == "labelSelector")
     if found:
         raise InvalidFieldsError(kind, _AUTHORIZATION, "", found)
+
+
+def _check_selector(selector: JsonObject, path: str, found: Causes, *, of_labels: bool) -> None:
+    """Check the selector of the objects that a review asks about (validateFieldSelectorAttributes,
+    validateLabelSelectorAttributes). One that cannot be parsed is none: it grants nothing.
+    """
+    raw, requirements = selector.get("rawSelector"), selector.get("requirements") or []
+    if raw and requirements:
+        found.append(invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements"))
+    elif not raw and not requirements:
+        why = f"when {path} is specified, requirements or rawSelector is required"
+        found.append(required(f"{path}.requirements", why))
+    for index, each in enumerate(requirements):
+        where = f"{path}.requirements[{index}]"
+        if of_labels:
+            label_requirement(each, where, found, of_any_operator=True)
+        elif not each.get("key"):
+            found.append(required(f"{where}.key", "must be specified"))
 
 
 def _check(kind: str, spec: JsonObject, namespace: str) -> None:

@@ -28,8 +28,8 @@ class KubeletPorts:
         """Take note of a change, in its transaction."""
         if event.key.kind != _NODE or event.type is EventType.DELETED:
             return
-        port = _port_in(event.new)
-        if event.old is None or port != _port_in(event.old):
+        port = kubelet_port(event.new)
+        if event.old is None or port != kubelet_port(event.old):
             self._transactions.after_commit(lambda: self._noted.update({event.key.name: port}))
 
     def notify(self) -> None:
@@ -40,7 +40,7 @@ class KubeletPorts:
             self._module.broadcast(Group.CLOUDSTREAM, message)
 
 
-def _port_in(node: JsonObject) -> int:
+def kubelet_port(node: JsonObject) -> int:
     """Return the kubelet's port in a Node's status; 0 if it has no port."""
     endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port")

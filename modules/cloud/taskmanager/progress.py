@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
+    ANOTHER_CHANGE,
     FLOWS,
     LONGEST_REASON,
     MOST_NODES,
@@ -151,7 +152,8 @@ def accept(kind: JobKind, status: JobStatus, node: str, report: ActionReport) ->
         task.phase = TaskPhase.SUCCESSFUL if is_success else TaskPhase.FAILURE
         if action is Action.ROLL_BACK:
             failed = next((each.reason for each in task.action_flow if each.status == "False"), "")
-            task.reason = f"rolled back: {failed}" if report.succ else f"not rolled back: {reason}"
+            what = "nothing was changed" if ANOTHER_CHANGE in failed else "rolled back"
+            task.reason = f"{what}: {failed}" if report.succ else f"not rolled back: {reason}"
     return ""
 
 

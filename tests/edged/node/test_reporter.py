@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from edged.eviction_api.signals import Pressure
-from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
+from edged.node.reporter import CORRECTIONS, PORTLESS_SECONDS, REGISTRATION_PAUSE
 from edged.node.state import NODE_SHUTDOWN_NOT_READY
 from metamanager.client import AlreadyExistsError
 from modules.apimachinery.types import Node as NodeObject
@@ -125,6 +125,34 @@ def test_a_port_of_the_cloud_is_left_and_a_missing_one_is_written(node: Reconcil
     node.object["status"]["daemonEndpoints"] = {}
     node.changes()
     assert node.requests.open[0].value == {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10255}}}}
+
+
+def test_a_node_with_a_tunnel_writes_its_port_when_no_cloud_does(tmp_path: Any) -> None:
+    """A Node that another client has made has port 0, and its cloud may serve no tunnels."""
+    node = Reconciled(tmp_path, has_stream_tunnel=True)
+    node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 0}}
+    node.changes()
+    node.requests.run(PORTLESS_SECONDS - 1)
+    node.reporter.sync_node_status()
+    node.reporter.connected()
+    node.requests.answer(node.object)
+    node.requests.answer(LEASE)
+    node.requests.run(PORTLESS_SECONDS - 1)
+    node.reporter.sync_node_status()
+    assert node.requests.open == [], "the cloud may write the tunnel's"
+    node.requests.run(1)
+    node.reporter.sync_node_status()
+    assert node.takes()["status"]["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10255}}
+
+
+def test_a_port_that_the_cloud_writes_late_is_left(tmp_path: Any) -> None:
+    node = Reconciled(tmp_path, has_stream_tunnel=True)
+    for port, seconds in ((0, PORTLESS_SECONDS / 2), (10351, PORTLESS_SECONDS)):
+        node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
+        node.changes()
+        node.requests.run(seconds)
+        node.reporter.sync_node_status()
+    assert node.requests.open == []
 
 
 def test_a_node_that_is_lost_again_and_again_registers_at_intervals_by_the_monotonic_clock(node: Reconciled) -> None:

@@ -71,8 +71,10 @@ def cache_pod(limit: str = "4Mi") -> Pod:
     )
 
 
-@pytest.mark.parametrize(("group", "expected"), [(None, (0o777, 0)), (4242, (0o2777, 4242))])
-def test_memory_of_a_pod_is_open_and_its_groups(tmp_path: Path, group: int | None, expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("group", "expected"), [(None, (0o1777, 0)), (4242, (0o3777, 4242))])
+def test_memory_of_a_pod_is_open_sticky_and_its_groups(
+    tmp_path: Path, group: int | None, expected: tuple[int, int]
+) -> None:
     mounts = Mock(has=Mock(return_value=False))
     set_up(MemoryDirectory(tmp_path / "cache", MIB), Nanoseconds(0), group, mounts)
     assert (mounts.tmpfs.call_args.kwargs["mode"], mounts.tmpfs.call_args.kwargs["group"]) == expected
@@ -114,7 +116,7 @@ def test_memory_is_mounted_once_with_its_size_and_gone_with_the_pod(tmp_path: Pa
         (path,) = PodVolumes(paths, mounts).prepare(cache_pod(), Known(), Nanoseconds(0)).values()
         found = os.statvfs(path)
         assert found.f_blocks * found.f_frsize == 4 * MIB
-        assert path.stat().st_mode & 0o777 == 0o777
+        assert path.stat().st_mode & 0o7777 == 0o1777
         (path / "file").write_text("kept")
         again = PodVolumes(paths, mounts)
         again.prepare(cache_pod(), Known(), Nanoseconds(0))
@@ -139,7 +141,7 @@ def test_memory_is_not_swapped_out_where_the_kernel_can(
 
     monkeypatch.setattr("edged.volumes.mounting._mount_tmpfs", mount)
     KernelMounts().tmpfs(tmp_path, MIB)
-    assert asked == ["mode=777,gid=0,size=1048576,noswap", "mode=777,gid=0,size=1048576"][:made]
+    assert asked == ["mode=1777,gid=0,size=1048576,noswap", "mode=1777,gid=0,size=1048576"][:made]
 
 
 def test_memory_that_the_kernel_refuses_for_another_reason_is_asked_for_once(
@@ -151,7 +153,7 @@ def test_memory_that_the_kernel_refuses_for_another_reason_is_asked_for_once(
     monkeypatch.setattr("edged.volumes.mounting._mount_tmpfs", mount)
     with pytest.raises(VolumeError, match="mount memory"):
         KernelMounts().tmpfs(tmp_path, 0)
-    mount.assert_called_once_with(tmp_path, "mode=777,gid=0,noswap")
+    mount.assert_called_once_with(tmp_path, "mode=1777,gid=0,noswap")
 
 
 @needs_mounts
@@ -250,7 +252,7 @@ class NoMounts(MemoryMounts):
         super().__init__()
         self._reason = reason
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:
         """See `Mounts`."""
         assert (size, mode, group) == (0, 0o755, 0)
         try:

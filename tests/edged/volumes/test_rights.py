@@ -148,7 +148,7 @@ def test_secrets_tokens_and_facts_are_in_memory_and_configmaps_on_the_disk(tmp_p
 class _Forbidden(MemoryMounts):
     """Of an agent that is not root."""
 
-    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0) -> None:
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:
         raise VolumeError("mount memory", str(target), "mounting needs root") from PermissionError()
 
 
@@ -169,7 +169,7 @@ def test_a_former_agents_files_stay_where_its_containers_see_them(tmp_path: Path
     assert mounts.mounted == []
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o2777, 0o755])
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o3777, 0o755])
 def test_a_directory_made_for_a_sub_path_is_as_open_as_its_volume(tmp_path: Path, mode: int) -> None:
     """It was root's alone: a container of another user could not write to it."""
     volume = tmp_path / "volume"

@@ -13,18 +13,18 @@ from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, json, text
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
-from modules.apimachinery.api_errors import ApiError, BadRequestError
+from modules.apimachinery.api_errors import ApiError, BadRequestError, MethodNotAllowedError
 from modules.apimachinery.application import Target
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path, too_large_version, unread
 from modules.apimachinery.go_json import uint64_error
-from modules.apimachinery.kinds import JsonObject, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, metadata_of, uid_of, version_of
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
 from modules.apimachinery.openapi import V2_PATH, V2_PROTOBUF, V2_PROTOBUF_TYPE, OpenApi, swagger, swagger_protobuf
 from modules.apimachinery.options import Form, ReadOptions, check_plain, check_timeout, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import SCALE, Resource
-from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
+from modules.apimachinery.served_resources import BINDINGS, BUILT_IN, REVIEWS
 from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.apiserver.endpoints.health import health
@@ -42,7 +42,7 @@ from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
-from modules.cloud.apiserver.fields.bodies import check_custom_type
+from modules.cloud.apiserver.fields.bodies import BINDING, check_custom_type, read_body
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -71,7 +71,9 @@ _LONGEST_DISCOVERY: Final[Mapping[tuple[str, ...], int]] = {_ROOTS[0]: 2, _ROOTS
 
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _RESIZE: Final = "resize"
-_CREATED: Final = ("binding", "eviction", "token")
+_PODS: Final = "pods"
+_BINDING: Final = "binding"
+_CREATED: Final = (_BINDING, "eviction", "token")
 """The subresources that are created, and not read."""
 _AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
@@ -238,6 +240,8 @@ class ApiService:
         if request.parts[:1] not in _ROOTS and request.parts[:1] != V2_PATH[:1]:
             return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)
+        if not target.group and target.plural == BINDINGS.plural:
+            return self._bind(request, target)
         if target.group == METRICS_GROUP and self._metrics is not None:
             return self._metrics.serve(request, target)
         resource = self._resource(target)
@@ -262,7 +266,7 @@ class ApiService:
         if request.parts == V2_PATH:
             return self._swagger(request)
         if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
-            found = aggregated((*self._resources(), *REVIEWS), version, core=request.parts == _CORE)
+            found = aggregated((*self._resources(), *REVIEWS, BINDINGS), version, core=request.parts == _CORE)
             return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found) + b"\n")
         document = self._document(request.parts)
         if document is None:
@@ -292,7 +296,7 @@ class ApiService:
         if len(parts) > _LONGEST_DISCOVERY.get(parts[:1], len(parts)):
             return None
         resources = self._resources() if parts[:1] in ((), ("apis",), ("openapi",)) else BUILT_IN
-        document = Discovery((*resources, *REVIEWS), self._version).document(parts)
+        document = Discovery((*resources, *REVIEWS, BINDINGS), self._version).document(parts)
         return OpenApi(resources, openapi_schemas).document(parts) if document is None else document
 
     def _resources(self) -> tuple[Resource, ...]:
@@ -327,6 +331,21 @@ class ApiService:
             return json(encoder.encode_object(encoded(result.object)))
         texts = map(encoded, result.object["items"])
         return list_answer(encoder.parts_of_list(texts, result.object["metadata"]), self._turn)
+
+    def _bind(self, request: Request, target: Target) -> Response:
+        """Give a pod its node: the Binding in the body has the pod's name."""
+        if target.name or not target.namespace:
+            raise no_such_path()
+        if request.method != "POST":
+            raise MethodNotAllowedError("the server does not allow this method on the requested resource")
+        call = call_of_request(request, target)
+        name = metadata_of(read_body(BINDING, call.body)).get("name")
+        if not name:
+            raise BadRequestError("Name parameter required.")
+        result = self._caller.call(msgspec.structs.replace(call, plural=_PODS, name=name, subresource=_BINDING))
+        if result.refusal is not None:
+            return _refusal(result.refusal, result.warnings)
+        return _response(HTTPStatus.CREATED, result.object or {}, result.warnings)
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))

@@ -48,7 +48,7 @@ def element_of(value: Any, shape: FieldShape, form: MergeForm, where: Path = ())
 
 
 def fields_of(value: Any, shape: FieldShape) -> FieldSet:
-    """Return the set of fields that a manifest has (`ToFieldSet`).
+    """Return the set of fields that a manifest has (`ToFieldSet`). An empty list that is not atomic is none.
 
     Raises:
         DuplicateKeysError: an element of a list lacks its keys.
@@ -58,7 +58,7 @@ def fields_of(value: Any, shape: FieldShape) -> FieldSet:
     while waiting:
         one, of, path = waiting.pop()
         form = of.form(one)
-        if form is MergeForm.LEAF or not one:
+        if form is MergeForm.LEAF or (form is MergeForm.MAP and not one):
             found += [path] if path else []
         elif form is MergeForm.MAP:
             for name, member in one.items():

@@ -11,6 +11,7 @@ from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.cloud.apiextensions.kinds import CustomKind, ServedKinds
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.created_subresources import CREATED
+from modules.cloud.apiserver.fields.bodies import SCALE as OF_SCALE
 from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.fields.validation import (
     IGNORE,
@@ -111,12 +112,11 @@ def field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
         BadRequestError, InvalidError: the request is strict, and there are some.
     """
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    is_other = (request.api_version, request.plural, request.subresource) in CREATED or request.subresource == SCALE
-    if mode == IGNORE or request.verb not in WITH_OBJECT or is_other:
+    if mode == IGNORE or request.verb not in WITH_OBJECT:
         return ()
     if is_managed_apply(request):
         return () if mode == STRICT else request.duplicates  # `apply` refuses them, after unknown fields
-    kind, is_whole = kind_of(kinds, request), request.verb in ("create", "update")
+    kind, is_whole = _kind_of_body(kinds, request), request.verb in ("create", "update")
     custom = kinds.custom().get((kind.api_version, kind.plural))
     faults = computed(_faults_of_body, kind, custom, request, is_whole=is_whole)
     if faults.told and is_whole and custom is None and isinstance(request.body, dict):
@@ -124,6 +124,14 @@ def field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     if mode == STRICT:
         check_faults(kind, faults, None if is_whole else shown_patch(request))
     return faults.told
+
+
+def _kind_of_body(kinds: ServedKinds, request: ApiCall) -> Kind:
+    """Return the kind of the object in a request's body: some subresources have one of their own."""
+    if request.subresource == SCALE:
+        return OF_SCALE
+    creates = CREATED.get((request.api_version, request.plural, request.subresource))
+    return kind_of(kinds, request) if creates is None else creates[0]
 
 
 def _faults_of_body(kind: Kind, custom: CustomKind | None, request: ApiCall, *, is_whole: bool) -> FieldFaults:

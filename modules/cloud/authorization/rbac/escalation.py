@@ -44,7 +44,7 @@ def admission(
     Args:
         user: the user.
         index: the roles and bindings.
-        creation: the right that a server-side apply needs where it creates the object; None for other writes.
+        creation: the right that a server-side apply or an update needs where it creates the object; None for others.
     """
 
     def admit(old: JsonObject | None, new: JsonObject | None) -> None:

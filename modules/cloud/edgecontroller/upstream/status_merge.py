@@ -11,10 +11,10 @@ from modules.apimachinery.extended_resources import foreign_resources
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.node_conditions import OURS, is_ours
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.edgecontroller.kubelet_ports import kubelet_port
 
 _TRANSITIONS_KEPT = ("Ready", "Initialized")
 _OF_OTHERS_OF_POD = ("nominatedNodeName", "resize", "resourceClaimStatuses")
-_OF_OTHERS_OF_NODE = ("volumesAttached", "daemonEndpoints")
 _GPU_RESOURCE = "nvidia.com/gpu"
 _GPU_ANNOTATION = "huawei.com/gpu-status"
 
@@ -73,7 +73,10 @@ def merged_node(node: JsonObject, request: JsonObject, now: float, update_freque
         if heartbeat is None or now - heartbeat > update_frequency:
             condition["lastHeartbeatTime"] = format_rfc3339(now)
     old = node.get("status") or {}
-    status |= {name: old[name] for name in _OF_OTHERS_OF_NODE if name in old}
+    if "volumesAttached" in old:
+        status["volumesAttached"] = old["volumesAttached"]
+    if kubelet_port(node):  # 0 is no port, as in KubeEdge's cloudcore: the reported one fills it
+        status["daemonEndpoints"] = old["daemonEndpoints"]
     reported = {condition.get("type") for condition in status.get("conditions") or []}
     others = [condition for condition in old.get("conditions") or [] if condition.get("type") not in reported]
     if others:

@@ -27,6 +27,13 @@ from modules.processes.edgecore.config.yaml_text import ConfigDocument, join, pa
 MAX_FILE_BYTES: Final = 1024 * 1024
 """Largest file that is read. KubeEdge's own has 6 KiB."""
 
+_NO_MODULES: Final = Problem(
+    path="modules",
+    text="has no settings, and with KubeEdge's defaults this would be another node",
+    hint="restore the file if it was cut off; `edgecore config minimal` and `edgecore config default` print new ones",
+)
+"""The problem of a file that is empty or cut off, as after a full disk or a power cut."""
+
 Broken = tuple[tuple[str, ...], str, str]
 """Path of the setting to change, problem, remedy."""
 
@@ -71,16 +78,20 @@ def load(path: Path) -> LoadResult:
         raise _unreadable(source, f"cannot be read: {error.strerror}", "") from None
     except UnicodeDecodeError as error:
         raise _unreadable(source, f"is not UTF-8 text, at byte {error.start}", "") from None
-    return loads(text, source)
+    return loads(text, source, is_file=True)
 
 
-def loads(text: str, source: str = "configuration") -> LoadResult:
-    """Read a text; `source` names it in messages. Raises ConfigError as `load` does."""
+def loads(text: str, source: str = "configuration", *, is_file: bool = False) -> LoadResult:
+    """Read a text; `source` names it in messages. Raises ConfigError as `load` does.
+
+    Only a file must have settings in `modules`: KubeEdge's defaults would make another node of one that was lost.
+    """
     document = parse(text)
     if isinstance(document, Problem):
         raise ConfigSyntaxError(source, (document,))
     config, findings = read(EdgeCoreConfig, KNOWN, document)
-    problems = findings.problems or _broken(config, document)
+    lacking = [_NO_MODULES] if is_file and _lacks_modules(document.value) else []
+    problems = findings.problems or lacking or _broken(config, document)
     told, fatal = _dangers(config, document, findings.without_effect)
     problems = [*problems, *fatal]
     warnings = (*findings.warnings, *told)
@@ -92,6 +103,14 @@ def loads(text: str, source: str = "configuration") -> LoadResult:
         warnings=warnings,
         without_effect=tuple(findings.without_effect),
     )
+
+
+def _lacks_modules(value: object) -> bool:
+    """Return whether a document says nothing about the node's modules: it is empty, or ends before them."""
+    if not isinstance(value, dict):
+        return value is None
+    modules = [entry for name, entry in value.items() if name.lower() == "modules"]
+    return not any(any(each.values()) if isinstance(each, dict) else each for each in modules)
 
 
 def verify(config: EdgeCoreConfig, source: str) -> None:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from modules.apimachinery.node_jobs import ANOTHER_CHANGE
 from modules.apimachinery.printing.terminal import print_error
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import NodeLocation, changing
@@ -26,6 +27,7 @@ from modules.processes.edgecore.upgrade.updater import (
     owner_of,
 )
 
+_REPEAT: Final = "repeat this after its end"
 _CANCELLED: Final = "another command has changed the node before this was begun"
 
 
@@ -81,11 +83,11 @@ def held(
                 continue
             journal = journal_of(each)
             if journal is not None and journal.phase in UNFINISHED:
-                hint = "wait for its end; where no updater runs, the next start of the node goes on with it"
+                hint = f"{_REPEAT}; where no updater runs, the next start of the node goes on with it"
                 does = "goes back" if journal.phase is Phase.ROLLING_BACK else "is on probation"
-                raise UpgradeError(f"{journal.subject} {does}", str(each.root), hint)
+                raise UpgradeError(f"{ANOTHER_CHANGE}: {journal.subject} {does}", str(each.root), hint)
             if not is_free:
-                raise UpgradeError("another command changes this node", str(each.root), "wait for its end")
+                raise UpgradeError(f"{ANOTHER_CHANGE}: a command prepares it", str(each.root), _REPEAT)
             if journal is not None and journal.phase is Phase.STAGED and each is not own and not only_check:
                 journal.report.append(_CANCELLED)
                 each.finish(journal, Phase.ROLLED_BACK)

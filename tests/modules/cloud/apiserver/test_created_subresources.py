@@ -56,6 +56,16 @@ def test_a_binding_gives_a_waiting_pod_its_node(cluster: Cluster) -> None:
     assert {one["type"]: one["status"] for one in bound["status"]["conditions"]}["PodScheduled"] == "True"
 
 
+def test_a_pod_gets_the_annotations_of_its_binding(cluster: Cluster) -> None:
+    made = waiting(cluster)
+    cluster.replace({**made, "metadata": {**made["metadata"], "annotations": {"a": "1", "b": "1"}}})
+    of_scheduler = {"name": "web", "annotations": {"b": "2"}, "labels": {"c": "3"}}
+    create(cluster, "pods", "web", "binding", {**binding("n1"), "metadata": of_scheduler})
+    (bound,) = cluster.storage.list(cluster.storage.kinds.named("Pod"))
+    assert bound["metadata"]["annotations"] == {"a": "1", "b": "2"}
+    assert bound["metadata"].get("labels") == made["metadata"].get("labels")
+
+
 def test_a_pod_is_bound_once(cluster: Cluster) -> None:
     cluster.create(pod(nodeName="n1"))
     code, message = refused(create(cluster, "pods", "web", "binding", binding("n2")))

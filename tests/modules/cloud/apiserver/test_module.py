@@ -696,6 +696,29 @@ def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
     assert apply() is None
 
 
+def test_an_update_creates_with_the_right_to_create_only(bee: Harness) -> None:
+    server, group, leases = Server(bee), "rbac.authorization.k8s.io", "coordination.k8s.io"
+    rule = {"apiGroups": [leases], "resources": ["leases"], "verbs": ["update"]}
+    carol = {"kind": "User", "apiGroup": group, "name": "carol"}
+    role = {"metadata": {"name": "r"}, "rules": [rule]}
+    binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"}}
+    server.call("create", "roles", api_version=f"{group}/v1", body=role)
+    server.call("create", "rolebindings", api_version=f"{group}/v1", body={**binding, "subjects": [carol]})
+
+    def update() -> Json | None:
+        lease, options = {"metadata": {"name": "l"}, "spec": {}}, {"fieldManager": ""}
+        return server.call(
+            "update", "leases", "l", api_version=f"{leases}/v1", body=lease, user="carol", options=options
+        ).refusal
+
+    refusal = update()
+    assert refusal is not None
+    assert (refusal["code"], "cannot create resource" in refusal["message"]) == (403, True)
+    changed = {**role, "rules": [{**rule, "verbs": ["update", "create"]}]}
+    server.call("update", "roles", "r", api_version=f"{group}/v1", body=changed)
+    assert update() is None
+
+
 @pytest.mark.parametrize("verb", ["create", "patch"])
 @pytest.mark.parametrize(
     ("who", "told"),

@@ -258,6 +258,17 @@ def test_an_old_heartbeat_of_a_node_is_stamped_and_extended_resources_are_annota
     }
 
 
+@pytest.mark.parametrize(("stored", "after"), [(10003, 10003), (0, 10350), (None, 10350)])
+def test_a_reported_port_fills_a_node_without_one_and_replaces_none(stored: int | None, after: int) -> None:
+    """The port of the cloud's stream tunnel stays; 0 is what clients in Go write for none."""
+    before = {"kind": "Node", "metadata": {"name": "n1"}, "status": {}}
+    if stored is not None:
+        before["status"] = {"daemonEndpoints": {"kubeletEndpoint": {"Port": stored}}}
+    request = {"Status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10350}}}}
+    merged = merged_node(before, request, NOW, update_frequency=10)
+    assert merged["status"]["daemonEndpoints"] == {"kubeletEndpoint": {"Port": after}}
+
+
 @pytest.mark.parametrize(("resource_type", "operation"), sorted((str(kind), str(verb)) for kind, verb in HANDLERS))
 def test_each_request_of_a_node_has_attributes_for_the_authorizer(resource_type: str, operation: str) -> None:
     """A type without them is an internal error, and the node waits for an answer."""

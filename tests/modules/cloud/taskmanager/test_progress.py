@@ -6,6 +6,7 @@ import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
+    ANOTHER_CHANGE,
     FLOWS,
     LONGEST_REASON,
     MOST_IMAGES,
@@ -233,6 +234,14 @@ def test_a_failed_job_that_has_left_nodes_alone_stays_so() -> None:
     assert accept(PULL, status, "c", said("Pull")) == ""
     assert go_on(status, "d") == []
     assert (status.phase, phases_of(status)[2:]) == ("Failure", ["Successful", "Pending"])
+
+
+def test_a_job_that_another_change_has_kept_from_its_own_has_changed_nothing() -> None:
+    status, why = in_phases(a="InProgress"), f"edgecore: {ANOTHER_CHANGE}: 1.2.0 is on probation"
+    assert accept(UPGRADE, status, "a", said("Upgrade", why, "1.0.0,1.1.0")) == ""
+    assert accept(UPGRADE, status, "a", said("RollBack", extend="1.1.0,1.0.0")) == ""
+    [task] = status.node_status
+    assert (task.phase, task.reason) == ("Failure", f"nothing was changed: {why}")
 
 
 def test_a_status_has_room_for_many_nodes() -> None:

@@ -69,7 +69,7 @@ def test_the_node_of_the_options(
     assert "Delegate=yes" in said.out
     assert "OOMScoreAdjust" not in said.out
     assert said.err == ""
-    (tmp_path / "e.yaml").write_text("{}")
+    (tmp_path / "e.yaml").write_text("modules: {edged: {enable: true}}")
     assert edgecore(["unit", "--config", "e.yaml"]) == ExitCode.OK
     said = capsys.readouterr()
     assert f"run --config {tmp_path}/e.yaml\n" in said.out

@@ -232,3 +232,76 @@ def test_a_patch_with_another_name_is_refused_for_that_first(api: Serving) -> No
 )
 def test_the_form_with_the_greatest_weight_is_answered(api: Serving, accept: str, kind: str) -> None:
     assert json.loads(api.ask("GET", MAPS, accept=accept).body)["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind", "faults"),
+    [
+        ("PUT", SCALE, '{"metadata": {"name": "web"}, "spec": {"replicas": 1, "x": 1}, "y": 2}', "Scale",
+         ['unknown field "spec.x"', 'unknown field "y"']),
+        ("PUT", SCALE, '{"metadata": {"name": "web"}, "spec": {"replicas": 1, "replicas": 2}}', "Scale",
+         ['duplicate field "spec.replicas"']),
+        ("POST", f"{PODS}/p/eviction", '{"metadata": {"name": "p"}, "x": 1, "deleteOptions": {"y": 1}}', "Eviction",
+         ['unknown field "x"', 'unknown field "deleteOptions.y"']),
+        ("POST", f"{PODS}/p/binding", '{"metadata": {"name": "p"}, "target": {"name": "n", "y": 1}}', "Binding",
+         ['unknown field "target.y"']),
+        ("POST", f"{ACCOUNTS}/sa/token", '{"spec": {"audiences": ["a"], "z": 1}}', "TokenRequest",
+         ['unknown field "spec.z"']),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("validation", ["Strict", "Warn", "Ignore", ""])
+def test_fields_that_the_body_of_a_subresource_does_not_have(
+    api: Serving, method: str, path: str, body: str, kind: str, faults: list[str], validation: str
+) -> None:
+    reply = api.ask(method, path, body.encode(), fieldValidation=validation)
+    told = [text for name, text in reply.headers if name == "Warning"]
+    if validation == "Strict":
+        why = f'{kind} in version "v1" cannot be handled as a {kind}: strict decoding error: {", ".join(faults)}'
+        assert (reply.status, json.loads(reply.body)["message"], told) == (400, why, [])
+    else:
+        escaped = [fault.replace('"', '\\"') for fault in faults]
+        assert told == ([] if validation == "Ignore" else [f'299 - "{fault}"' for fault in escaped])
+
+
+def test_fields_of_a_patched_scale(api: Serving) -> None:
+    status, said = told(api, "PATCH", SCALE, {"spec": {"replicas": 1, "x": 1}}, MERGE, fieldValidation="Strict")
+    assert (status, said.endswith('strict decoding error: unknown field "spec.x"')) == (422, True)
+
+
+@pytest.mark.parametrize("validation", ["Strict", "Warn"])
+def test_a_patch_of_nothing_is_not_judged(api: Serving, validation: str) -> None:
+    """There is no such object: nothing else is said."""
+    reply = api.ask("PATCH", f"{MAPS}/none", {"zz": 1}, MERGE, fieldValidation=validation)
+    assert (reply.status, [each for each in reply.headers if each[0] == "Warning"]) == (404, [])
+
+
+_KEY: str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
+
+
+@pytest.mark.parametrize(
+    ("selector", "refusal"),
+    [
+        ({"labelSelector": {"rawSelector": "a b c"}}, ""),
+        ({"labelSelector": {"requirements": [{"key": "a", "operator": "Nope"}]}}, ""),
+        ({"fieldSelector": {"requirements": [{"key": "a", "operator": "X"}]}}, ""),
+        ({"labelSelector": {}},
+         "labelSelector.requirements: Required value: when spec.resourceAttributes.labelSelector is specified, "
+         "requirements or rawSelector is required"),
+        ({"fieldSelector": {"rawSelector": "x", "requirements": [{"key": "a", "operator": "In", "values": ["b"]}]}},
+         'fieldSelector.rawSelector: Invalid value: "x": may not specified at the same time as requirements'),
+        ({"labelSelector": {"requirements": [{"key": "a", "operator": "In"}]}},
+         "labelSelector.requirements[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"),
+        ({"labelSelector": {"requirements": [{"key": "A B", "operator": "Exists"}]}},
+         f'labelSelector.requirements[0].key: Invalid value: "A B": {_KEY}'),
+        ({"fieldSelector": {"requirements": [{"key": "", "operator": "X"}]}},
+         "fieldSelector.requirements[0].key: Required value: must be specified"),
+    ],
+)  # fmt: skip
+def test_the_selectors_of_an_access_review(api: Serving, selector: dict[str, Any], refusal: str) -> None:
+    """One that cannot be parsed is no selector of anything."""
+    attributes = {"verb": "list", "resource": "pods", **selector}
+    status, said = told(
+        api, "POST", f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}}
+    )
+    about = 'SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.'
+    assert (status, said.startswith(about + refusal) if refusal else said == "") == (422 if refusal else 201, True)

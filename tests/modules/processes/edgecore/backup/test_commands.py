@@ -245,7 +245,9 @@ def test_errors(
 
 def test_a_database_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It has tools of its own, and its password is not shown."""
-    (tmp_path / "edgecore.yaml").write_text("database: {dataSource: 'postgresql://me:hunter2@h/d'}")
+    (tmp_path / "edgecore.yaml").write_text(
+        "database: {dataSource: 'postgresql://me:hunter2@h/d'}\nmodules: {edged: {enable: true}}\n"
+    )
     assert do("backup", tmp_path / "b.tgz", tmp_path) == ExitCode.NOT_DONE
     assert (
         cloudcore(["backup", str(tmp_path / "c.tgz"), "--database", "postgresql://me:hunter2@h/d"]) == ExitCode.NOT_DONE

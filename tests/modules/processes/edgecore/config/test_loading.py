@@ -322,5 +322,18 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     """Editors of another system write one."""
     file = tmp_path / "edge.yaml"
-    file.write_bytes(b"\xef\xbb\xbfkind: EdgeCore\n")
+    file.write_bytes(b"\xef\xbb\xbfmodules: {dbTest: {enable: false}}\n")
     assert load(file).config == EdgeCoreConfig.default()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "\n", "# edgecore\n", "---\n", "null\n", "{}\n", "kind: EdgeCore\n", "database: {aliasName: default}\n",
+     "modules:\n", "Modules: {}\n", "modules:\n  edged:\n"],
+)  # fmt: skip
+def test_a_file_that_is_empty_or_cut_off_is_refused(tmp_path: Path, content: str) -> None:
+    """KubeEdge's defaults would make another node of it, with KubeEdge's directories."""
+    file = tmp_path / "edge.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"modules: has no settings.*restore the file"):
+        load(file)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from modules.apimachinery.node_jobs import ANOTHER_CHANGE
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import restart
 from modules.processes.edgecore.cli import main
@@ -106,18 +107,18 @@ def test_each_command_during_each_change(
     """It names the change and where it is, whether or not an updater carries it out. `leave` would be undone by an
     updater that starts the node again, and a configuration that `join` has written by one that puts the former back.
     """
-    change, says = here.change(what), "another command changes this node"
+    change, says = here.change(what), f"{ANOTHER_CHANGE}: a command prepares it"
     with ExitStack() as stack:
         if phase is not None:
             here.begin(what, phase)
             subject = "1.0.1" if what == "version" else "the configuration"
-            says = f"{subject} {'goes back' if phase is Phase.ROLLING_BACK else 'is on probation'}"
+            says = f"{ANOTHER_CHANGE}: {subject} {'goes back' if phase is Phase.ROLLING_BACK else 'is on probation'}"
         if is_locked:
             assert stack.enter_context(change.locked())
         before = here.files()
         assert here.do(command) in (ExitCode.NOT_DONE, ExitCode.NOT_JOINED)
         assert here.files() == before
-    assert f"{says}: {change.root} (wait for its end" in capsys.readouterr().err
+    assert f"{says}: {change.root} (repeat this after its end" in capsys.readouterr().err
 
 
 def test_one_of_two_commands_that_begin_at_once_is_refused(here: Here) -> None:
