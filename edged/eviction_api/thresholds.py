@@ -90,7 +90,7 @@ class EvictionSettings(Struct, frozen=True, kw_only=True):
 
     def reserve(self, signal: Signal, capacity: int) -> int:
         """Return the amount that a hard threshold keeps from pods (kubelet's hardEvictionReservation)."""
-        return max((t.least.of(capacity) for t in self.thresholds if t.hard and t.signal is signal), default=0)
+        return max((t.least.of(capacity) for t in self.thresholds if t.signal is signal and t.hard), default=0)
 
 
 def parse_thresholds(

@@ -352,12 +352,15 @@ class NodeReporter:
         report, node = self._local.report(), self.registered_node
         if self._patching or report is None or node is None:
             return
-        wanted, saying = self._wanted(node, report), self._own_part(report)
+        wanted = self._wanted(node, report)
         self._events.conditions_changed(wanted.status.conditions)
         overdue = self._clock.monotonic() - self._sent_at >= self._settings.node_report_period
         changed = node_status_has_changed(wanted.status, node.status) or wanted.metadata != node.metadata
-        if not overdue and not (changed and (saying != self._said or self._may_correct())):
-            self._anew = self._anew and changed
+        if not changed and not overdue:
+            self._anew = False
+            return
+        saying = self._own_part(report)
+        if not overdue and saying == self._said and not self._may_correct():
             return
         patch = diff_node(node, wanted)
         if patch is not None:
@@ -422,7 +425,7 @@ class NodeReporter:
         }
 
     def _own_labels(self) -> dict[str, str]:
-        report, settings = self._local.report(), self._settings
+        report, settings = self._local.state.report, self._settings
         own = own_labels(report.machine, settings.node_name, settings.node_labels) if report is not None else {}
         return {**own, **self._marks.labels()}
 

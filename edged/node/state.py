@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from modules.apimachinery.types import Nanoseconds, Node, NodeStatus
 
 NODE_SHUTDOWN_NOT_READY = "node is shutting down"
 """Message of the condition Ready while the machine shuts down (kubelet)."""
+_UNKNOWN: Final = NodeStatus()
 
 
 class NodeState(Struct, frozen=True):
@@ -37,10 +39,10 @@ class NodeState(Struct, frozen=True):
 
 
 class _Facts(Struct, frozen=True):
-    """Facts that follow from a state and devices; of nothing before the first report."""
+    """Facts that follow from a report and the status in the cloud; of nothing before the first report."""
 
-    state: NodeState | None
-    devices: Mapping[str, DeviceCapacity]
+    report: NodeReport | None
+    old: NodeStatus
     status: NodeStatus = NodeStatus()
     allocatable: Mapping[str, Fraction] = {}
 
@@ -55,7 +57,9 @@ class LocalNode:
     def __init__(self, devices: DeviceManager) -> None:
         self._devices = devices
         self.state = NodeState()
-        self._last = _Facts(None, {})
+        self._reported: tuple[Any, NodeReport | None] = None, None
+        """The last report, behind what it was made of."""
+        self._last = _Facts(None, _UNKNOWN)
 
     def set_report(self, report: NodeReport) -> None:
         """Set the report of the machine and the runtime."""
@@ -74,8 +78,15 @@ class LocalNode:
         self.state = replace(self.state, is_shutting_down=imminent)
 
     def report(self) -> NodeReport | None:
-        """Return the last report with the devices and pressures of this moment; None while there is no report."""
-        return _report(self.state, self._devices.capacity())
+        """Return the last report with the devices and pressures of this moment; None while there is no report. It is
+        the same object until something of it changes.
+        """
+        state, devices, (known, report) = self.state, self._devices.capacity(), self._reported
+        parts = state.report, state.pressures, state.is_shutting_down, devices
+        if parts != known:
+            report = _report(state, devices)
+            self._reported = parts, report
+        return report
 
     def status(self) -> NodeStatus:
         """Return the node's status of this moment; an empty one while there is no report."""
@@ -86,16 +97,16 @@ class LocalNode:
         return self._facts().allocatable
 
     def _facts(self) -> _Facts:
-        """Return what follows from the state and the devices, which is asked for each new pod: the last if neither has
-        changed.
+        """Return what follows from the report and the Node's status in the cloud, which is asked for each new pod: the
+        last if neither has changed.
         """
-        state, devices, last = self.state, self._devices.capacity(), self._last
-        if last.state is not state or last.devices != devices:
-            report, old = _report(state, devices), state.known.status if state.known is not None else NodeStatus()
-            last = _Facts(state, devices)
+        known, report, last = self.state.known, self.report(), self._last
+        old = known.status if known is not None else _UNKNOWN
+        if last.report is not report or last.old is not old:
+            last = _Facts(report, old)
             if report is not None:
                 status, allocatable = node_status(report, old, Nanoseconds(0)), allocatable_amounts(report, old)
-                last = _Facts(state, devices, status, allocatable)
+                last = _Facts(report, old, status, allocatable)
             self._last = last
         return last
 

@@ -23,6 +23,7 @@ from modules.apimachinery.types import (
     NodeSystemInfo,
     ObjectMeta,
     Quantity,
+    Time,
     format_quantity,
     format_time,
     parse_quantity,
@@ -122,9 +123,9 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
     machine = report.machine
     capacity = _formatted(
         {
-            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
-            **{name: Fraction(amount) for name, amount in machine.huge_pages.items()},
-            **{name: Fraction(device.capacity) for name, device in report.devices.items()},
+            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=machine.cpus),
+            **machine.huge_pages,
+            **{name: device.capacity for name, device in report.devices.items()},
         }
     )
     allocatable = _formatted(_own_allocatable(report))
@@ -159,7 +160,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
 
 def allocatable_amounts(report: NodeReport, old: NodeStatus) -> dict[str, Fraction]:
     """Return the amounts of `node_status`'s allocatable in base units, for a node that the cloud shows as `old`."""
-    own = _own_allocatable(report)
+    own = {name: Fraction(amount) for name, amount in _own_allocatable(report).items()}
     foreign = {name: parse_quantity(amount) for name, amount in foreign_resources(own, old.capacity).items()}
     return {**own, **foreign}
 
@@ -171,10 +172,10 @@ def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
 
 def _less(report: NodeReport, resource: str, amount: int) -> int:
     """Return an amount less the reservations."""
-    return max(0, int(amount - report.reserved.get(resource, Fraction(0))))
+    return max(0, int(amount - report.reserved.get(resource, 0)))
 
 
-def _own_allocatable(report: NodeReport) -> dict[str, Fraction]:
+def _own_allocatable(report: NodeReport) -> dict[str, Fraction | int]:
     """Return the amounts of the node's own resources and devices that are for pods, in base units. No other memory can
     be in huge pages.
     """
@@ -186,29 +187,24 @@ def _own_allocatable(report: NodeReport) -> dict[str, Fraction]:
             report,
             memory=_less(report, "memory", memory),
             storage=_less(report, "ephemeral-storage", storage),
-            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
+            cpu=max(0, machine.cpus - report.reserved.get("cpu", 0)),
         ),
-        **{name: Fraction(_less(report, name, amount)) for name, amount in machine.huge_pages.items()},
-        **{name: Fraction(device.allocatable) for name, device in report.devices.items()},
+        **{name: _less(report, name, amount) for name, amount in machine.huge_pages.items()},
+        **{name: device.allocatable for name, device in report.devices.items()},
     }
 
 
-def _resources(report: NodeReport, *, memory: int, storage: int, cpu: Fraction) -> dict[str, Fraction]:
+def _resources(report: NodeReport, *, memory: int, storage: int, cpu: Fraction | int) -> dict[str, Fraction | int]:
     """Return amounts in base units; memory in whole Ki."""
-    return {
-        "cpu": cpu,
-        "ephemeral-storage": Fraction(storage),
-        "memory": Fraction(memory // 1024 * 1024),
-        "pods": Fraction(report.max_pods),
-    }
+    return {"cpu": cpu, "ephemeral-storage": storage, "memory": memory // 1024 * 1024, "pods": report.max_pods}
 
 
-def _formatted(amounts: Mapping[str, Fraction]) -> dict[str, Quantity]:
+def _formatted(amounts: Mapping[str, Fraction | int]) -> dict[str, Quantity]:
     """Write amounts as a node's status has them: CPU in the shortest notation, memory in Ki, all else as a number."""
     return {name: _quantity(name, amount) for name, amount in amounts.items()}
 
 
-def _quantity(name: str, amount: Fraction) -> Quantity:
+def _quantity(name: str, amount: Fraction | int) -> Quantity:
     if name == "cpu":
         return format_quantity(amount)
     return f"{int(amount) // 1024}Ki" if name == "memory" else str(int(amount))
@@ -227,7 +223,8 @@ def _conditions(report: NodeReport, old: NodeStatus, now: Nanoseconds) -> tuple[
             *(("EdgeNotReady", problem) if problem else ("EdgeReady", "edge is posting ready status")),
         ),
     )
-    return tuple(_condition(old, now, *fields) for fields in wanted)
+    known, time = {condition.type: condition for condition in old.conditions}, format_time(now)
+    return tuple([_condition(known, time, *fields) for fields in wanted])
 
 
 def _pressure(low: str, enough: str, what: str, is_low: bool) -> tuple[str, str]:
@@ -243,21 +240,15 @@ def _disk(is_low: bool) -> tuple[str, str]:
 
 
 def _condition(
-    old: NodeStatus,
-    now: Nanoseconds,
-    kind: str,
-    holds: bool,
-    reason: str,
-    message: str,
+    known: Mapping[str, NodeCondition], time: Time, kind: str, holds: bool, reason: str, message: str
 ) -> NodeCondition:
-    before = next((condition for condition in old.conditions if condition.type == kind), None)
+    before = known.get(kind)
     status = "True" if holds else "False"
-    changed = before is None or before.status != status
     return NodeCondition(
         type=kind,
         status=status,
-        last_heartbeat_time=format_time(now),
-        last_transition_time=format_time(now) if changed or before is None else before.last_transition_time,
+        last_heartbeat_time=time,
+        last_transition_time=time if before is None or before.status != status else before.last_transition_time,
         reason=reason,
         message=message,
     )

@@ -127,7 +127,10 @@ class PodFacts(Struct, frozen=True, gc=False):
 
     def newest(self, name: str) -> ContainerFacts | None:
         """Return the newest container of that name in any sandbox."""
-        return next((container for container in self.containers if container.name == name), None)
+        for container in self.containers:
+            if container.name == name:
+                return container
+        return None
 
     def newest_here(self, name: str) -> ContainerFacts | None:
         """Return the newest container of that name in the newest sandbox."""

@@ -74,7 +74,7 @@ class PodPaths(Struct, frozen=True):
 
     def pod_logs(self, ref: PodRef) -> Path:
         """Return the logs of one pod: `<namespace>_<name>_<uid>`."""
-        return self.logs / "_".join(_component(part) for part in (ref.namespace, ref.name, ref.uid))
+        return Path(self.logs, f"{_component(ref.namespace)}_{_component(ref.name)}_{_component(ref.uid)}")
 
 
 def log_path(container: str, attempt: int) -> str:

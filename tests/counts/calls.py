@@ -95,6 +95,7 @@ class Calls:
 
 
 def _counts(code: CodeType) -> bool:
-    """Return whether a function is neither of the simulation nor of these counts."""
+    """Return whether a function is neither of the simulation, nor of a double, nor of these counts."""
     name = code.co_filename
-    return not ("/beehive/simulation/" in name or name.endswith("/random.py") or "/tests/" in name)
+    is_other = any(part in name for part in ("/beehive/simulation/", "/doubles/", "/tests/"))
+    return not is_other and not name.endswith("/random.py")

@@ -38,11 +38,10 @@ def insufficient_amount(
     """
     if not allocatable:
         return None
-    wanted: Amounts = {_PODS: Fraction(1), **requests}
-    for name in sorted(wanted, key=lambda name: (name != _PODS, name)):
-        amount, there = wanted[name], allocatable.get(name, Fraction())
-        if amount > 0 and used.get(name, Fraction()) + amount > there:
-            return name, _sentence(name, amount, used.get(name, Fraction()), there)
+    for name in (_PODS, *sorted(requests)):
+        amount, there = requests.get(name, 1), allocatable.get(name, 0)
+        if amount > 0 and used.get(name, 0) + amount > there:
+            return name, _sentence(name, amount, used.get(name, 0), there)
     return None
 
 
@@ -93,7 +92,7 @@ def used_resources(pods: Sequence[Pod]) -> Amounts:
     return used
 
 
-def _sentence(name: str, amount: Fraction, used: Fraction, there: Fraction) -> str:
+def _sentence(name: str, amount: Fraction | int, used: Fraction | int, there: Fraction | int) -> str:
     scale = _THOUSANDTHS if name == "cpu" else 1
     requested, in_use, capacity = (int(value * scale) for value in (amount, used, there))
     return f"Node didn't have enough resource: {name}, requested: {requested}, used: {in_use}, capacity: {capacity}"

@@ -27,4 +27,7 @@ def is_ours(kind: str, reason: str) -> bool:
 
 def is_ready(status: PodStatus) -> bool:
     """Return whether a pod is ready."""
-    return any(each.type == READY and each.status == "True" for each in status.conditions)
+    for each in status.conditions:
+        if each.type == READY:
+            return each.status == "True"
+    return False

@@ -44,7 +44,7 @@ def _class_of(resources: Sequence[ResourceRequirements]) -> QosClass:
 
 
 def _positive(quantities: Mapping[str, Quantity]) -> Amounts:
-    return {name: value for name, value in _amounts(quantities).items() if value > 0}
+    return {name: value for name, value in _amounts(quantities).items() if value > 0} if quantities else {}
 
 
 def _amounts(quantities: Mapping[str, Quantity]) -> Amounts:

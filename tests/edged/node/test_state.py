@@ -12,7 +12,7 @@ from edged.devices.model import DeviceCapacity
 from edged.devices.pod_devices import Checkpoint
 from edged.eviction_api.signals import Pressure
 from edged.node.state import NODE_SHUTDOWN_NOT_READY, LocalNode
-from modules.apimachinery.types import Node, NodeStatus
+from modules.apimachinery.types import Node, NodeStatus, ObjectMeta
 from tests.edged.node.test_status import REPORT
 
 
@@ -57,6 +57,13 @@ def test_what_follows_is_computed_once_for_each_state_and_its_devices(
     first = node.status()
     assert node.status() is first
     assert node.allocatable() is node.allocatable()
+    assert node.report() is node.report()
+    known = Node(metadata=ObjectMeta(labels={"a": "b"}), status=NodeStatus(phase="Running"))
+    node.set_node(registered=None, known=known)
+    first = node.status()
+    assert first.phase == "Running"
+    node.set_node(registered=None, known=replace(known, metadata=ObjectMeta()))
+    assert node.status() is first, "only labels have changed"
     monkeypatch.setattr(DeviceManager, "capacity", lambda _self: {"example.com/dongle": DeviceCapacity(3, 2)})
     assert node.status().capacity["example.com/dongle"] == "3"
     assert node.allocatable()["example.com/dongle"] == Fraction(2)

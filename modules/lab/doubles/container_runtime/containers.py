@@ -86,6 +86,7 @@ class FakeContainers(FakeCore):
     @call
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
         wanted = container_filter or pb.ContainerFilter()
+        selector = dict(wanted.label_selector)
         with self._lock:
             return [
                 pb.Container(
@@ -103,7 +104,7 @@ class FakeContainers(FakeCore):
                 if (not wanted.id or c.id.startswith(wanted.id))
                 and (not wanted.HasField("state") or c.state == wanted.state.state)
                 and (not wanted.pod_sandbox_id or self.sandbox_of[c.id] == wanted.pod_sandbox_id)
-                and wanted.label_selector.items() <= c.labels.items()
+                and all(c.labels.get(name) == value for name, value in selector.items())
             ]
 
     @call

@@ -65,6 +65,7 @@ class FakeSandboxes(FakeCore):
     @call
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
         wanted = sandbox_filter or pb.PodSandboxFilter()
+        selector = dict(wanted.label_selector)
         with self._lock:
             return [
                 pb.PodSandbox(
@@ -79,5 +80,5 @@ class FakeSandboxes(FakeCore):
                 for s in self.sandboxes.values()
                 if (not wanted.id or s.id.startswith(wanted.id))
                 and (not wanted.HasField("state") or s.state == wanted.state.state)
-                and wanted.label_selector.items() <= s.labels.items()
+                and all(s.labels.get(name) == value for name, value in selector.items())
             ]
