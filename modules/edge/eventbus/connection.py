@@ -125,8 +125,8 @@ class BrokerConnection:
         """Whether a call of `_pump` waits in the inbox: it finds all messages that came to the inbox before it."""
         self._redial: Timer | None = None
         self._ended: dict[str, None] = {}
-        """Topics of ended subscriptions, of which each session is told: the broker keeps subscriptions with the session,
-        and may have been away.
+        """Topics of ended subscriptions, of which each session tells the broker: it keeps subscriptions with the
+        session, and may have been away.
         """
         self.publications = Publications(dropped=counters.dropped)
         self.link: SessionLink | None = None
