@@ -60,6 +60,9 @@ def test_what_was_changed_before_a_failed_read_is_not_committed(store: CoreStore
 
 
 def test_a_failed_read_without_changes_fails_no_later_change(store: CoreStore) -> None:
+    """Changes that were rolled back before it are known to be lost."""
+    store.put(B)
+    store.rollback()
     execute(store, "ALTER TABLE meta RENAME TO elsewhere")
     with pytest.raises(StoreError):
         next(store.rows())
