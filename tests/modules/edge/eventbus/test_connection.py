@@ -217,10 +217,13 @@ def test_a_subscription_that_ended_without_a_broker_ends_in_its_next_sessions(mo
 
 def test_a_session_tells_the_broker_of_ended_subscriptions_before_the_others() -> None:
     session, told = MqttSession(SETTINGS, ["b"], RealClock(), ["a"]), list[Any]()
-    client = cast("Any", SimpleNamespace(
-        max_inflight_messages_set=lambda _: None, unsubscribe=told.append,
-        subscribe=lambda topics: told.append(topics) or (0, 1),
-    ))  # fmt: skip
+
+    def subscribe(topics: list[tuple[str, int]]) -> tuple[int, int]:
+        told.append(topics)
+        return 0, 1
+
+    fields = {"max_inflight_messages_set": lambda _: None, "unsubscribe": told.append, "subscribe": subscribe}
+    client = cast("Any", SimpleNamespace(**fields))
     session._prepare(client, cast("Any", None))
     client.on_connect(None, None, None, SimpleNamespace(is_failure=False), None)
     assert told == [["a"], [("b", 1)]]
