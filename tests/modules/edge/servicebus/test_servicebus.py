@@ -333,8 +333,11 @@ def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
 
 
 def test_what_has_ended_gives_its_room_back(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also calls that failed; otherwise a node would refuse all calls some day."""
+    """Also calls that failed or had no place; otherwise a node would refuse all calls some day."""
     monkeypatch.setattr(servicebus, "MOST_BYTES", 10)
+    with monkeypatch.context() as full:
+        full.setattr(servicebus.BoundedCalls, "submit", lambda *_: False)
+        assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 503
     for _ in range(3):
         assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 404
     assert node.ask(f"{free_port()}:/", "POST", b"more than ten").status_code == 503
