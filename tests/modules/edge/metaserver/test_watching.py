@@ -76,6 +76,7 @@ class _Woken(Client):
     """A client that goes as soon as nothing is to be read for it."""
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        assert wake is not None
         return not select.select([wake], [], [], 0)[0]
 
 
