@@ -1,7 +1,7 @@
 """The store on a database of SQLAlchemy (`postgresql+psycopg://…`)."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -64,17 +64,20 @@ class CoreStore:
         """Whether there are changes since the last commit."""
         self._lost: StoreWriteError | None = None
         """Why these changes are lost; every commit raises it until a rollback."""
-        try:
-            engine = sa.create_engine(url, pool_size=1, max_overflow=0, hide_parameters=True)
-            self.name = engine.url.set(query={}).render_as_string(hide_password=True)
-            self._engine = engine
-            self._make_tables()
-            self._connection = engine.connect()
-        except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
-            hint = "dataBase.dataSource is a path or a URL of SQLAlchemy whose driver is installed"
-            raise StoreOpenError("open the database", self.name, f"{type(error).__name__}; {hint}") from error
-        except SQLAlchemyError as error:
-            raise StoreOpenError("open the database", self.name, _reason(error)) from error
+        with ExitStack() as undo:
+            try:
+                engine = sa.create_engine(url, pool_size=1, max_overflow=0, hide_parameters=True)
+                self.name = engine.url.set(query={}).render_as_string(hide_password=True)
+                undo.callback(engine.dispose)
+                self._engine = engine
+                self._make_tables()
+                self._connection = engine.connect()
+            except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+                hint = "dataBase.dataSource is a path or a URL of SQLAlchemy whose driver is installed"
+                raise StoreOpenError("open the database", self.name, f"{type(error).__name__}; {hint}") from error
+            except SQLAlchemyError as error:
+                raise StoreOpenError("open the database", self.name, _reason(error)) from error
+            undo.pop_all()
 
     def get(self, key: str) -> str | None:
         return next(iter(self._read(_GET, {"key": key})), None)

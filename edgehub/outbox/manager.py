@@ -113,8 +113,7 @@ class OutboxManager:
         if self._open_outbox is None:
             return
         try:
-            store = self._open_outbox()
-            found = store.load()
+            store, found = _loaded(self._open_outbox)
         except OutboxError as error:
             self._fail(error)
             self._context.after(RETRY_AFTER, self._start_again)
@@ -235,3 +234,13 @@ class OutboxManager:
         if not self._failed:
             _log.error("%s; messages for the cloud are only in memory meanwhile", error)
         self._failed = True
+
+
+def _loaded(open_outbox: OpenOutbox) -> tuple[OutboxStore, list[StoredMessage]]:
+    """Open the store, and return it with its messages. Raises OutboxError."""
+    store = open_outbox()
+    try:
+        return store, store.load()
+    except BaseException:
+        store.close()
+        raise

@@ -63,7 +63,7 @@ class Running:
 
     def __init__(self, node: DmiNode, bench: Bench) -> None:
         self._node = node
-        self.mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=node.socket)
+        self.mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=node.socket, http_port=0)
         self._thread = threading.Thread(target=self.mapper.run)
 
     def start(self) -> "Running":
@@ -78,6 +78,7 @@ class Running:
         self.mapper.stop()
         self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
+        assert not self.mapper.port, "it is served no more"
 
 
 @pytest.fixture
@@ -184,6 +185,19 @@ def test_mappers_register_again_at_a_restarted_edgecore(node: DmiNode, bench: Be
     wait_until(lambda: node.counters.registrations > before, "it registers again")
     wait_until(lambda: node.twins("thermo")["temperature"] == "23", "the newest value")
     assert bench.closed.empty()
+
+
+def test_a_registration_begins_anew(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a new channel, as gRPC dials a socket that was missing only later; and a report that failed before does not
+    end it.
+    """
+    mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=tmp_path / "none.sock")
+    assert not mapper._register()
+    assert mapper._channel is None
+    mapper._lost.set()
+    monkeypatch.setattr(mapper, "_call", lambda *_: dmi.MapperRegisterResponse())
+    assert mapper._register()
+    assert not mapper._lost.is_set()
 
 
 def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:

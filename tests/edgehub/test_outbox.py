@@ -245,7 +245,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.rows: dict[int, StoredMessage] = {}
-        self.failing = False
+        self.failing = self.unreadable = False
         self.opened = self.closed = self.changes = 0
 
     def open(self) -> OutboxStore:
@@ -254,6 +254,8 @@ class Disk:
         return self
 
     def load(self) -> list[StoredMessage]:
+        if self.unreadable:
+            raise OutboxError("read", "disk", "damaged")
         return [self.rows[serial] for serial in sorted(self.rows)]
 
     def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
@@ -567,15 +569,17 @@ def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pyte
         assert ids(bed) == [old.id, new.id]
 
 
-def test_messages_found_when_the_outbox_can_be_opened_at_last_leave_then(disk: Disk) -> None:
-    """Nothing else happens that would send it."""
+@pytest.mark.parametrize("failure", ["failing", "unreadable"])
+def test_messages_found_when_the_outbox_can_be_opened_at_last_leave_then(disk: Disk, failure: str) -> None:
+    """Nothing else happens that would send it. An outbox that was opened in vain is not kept open."""
     old = upload("old")
     disk.rows[5] = kept(5, old)
-    disk.failing = True
+    setattr(disk, failure, True)
     bed = node(disk.open)
     with bed.bee:
         assert ids(bed) == []
-        disk.failing = False
+        assert disk.closed == disk.opened
+        setattr(disk, failure, False)
         bed.bee.run_for(10)
         assert ids(bed) == [old.id]
 

@@ -1,6 +1,8 @@
 """The store on a server: what was changed before a failure is never taken for durable, and the next call reconnects."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import sqlalchemy as sa
 from metamanager.core_store import CoreStore
 from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
 from metamanager.rows import Row
+from tests.support.descriptors import open_descriptors
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 A, B = (Row(f"default/pod/{name}", "pod", name, "u", 1, "default", name, 0) for name in "ab")
@@ -57,6 +60,9 @@ def test_what_was_changed_before_a_failed_read_is_not_committed(store: CoreStore
 
 
 def test_a_failed_read_without_changes_fails_no_later_change(store: CoreStore) -> None:
+    """Changes that were rolled back before it are known to be lost."""
+    store.put(B)
+    store.rollback()
     execute(store, "ALTER TABLE meta RENAME TO elsewhere")
     with pytest.raises(StoreError):
         next(store.rows())
@@ -83,6 +89,22 @@ def test_a_refused_change_takes_all_since_the_last_commit_with_it(store: CoreSto
     assert "a-secret" not in str(caught.value)
     store.commit()
     assert store.get_all("pod") == ["a"]
+
+
+@pytest.mark.parametrize("statement", ["UPDATE edgecore_schema SET version = 99", "DROP TABLE edgecore_schema"])
+def test_a_database_that_cannot_be_used_is_not_kept_open(tmp_path: Path, statement: str) -> None:
+    """The module is started again and again until it can be."""
+    url = f"sqlite:///{tmp_path}/edgecore.db"
+    CoreStore(url).close()
+    with closing(sqlite3.connect(tmp_path / "edgecore.db")) as connection:
+        connection.execute(statement)
+        connection.execute("CREATE VIEW IF NOT EXISTS edgecore_schema AS SELECT 99 AS version")
+        connection.commit()
+    before = open_descriptors()
+    with pytest.raises(StoreOpenError) as caught:
+        CoreStore(url)
+    assert caught.value  # and with it what it refers to
+    assert open_descriptors() <= before
 
 
 @pytest.mark.parametrize("url", ["postgresql+psycopg://u:geheim@h:x/y", "postgresql+psycopg://h/x?no=geheim"])

@@ -73,14 +73,25 @@ def test_a_file_of_ours_alone_is_not_read_through(tmp_path: Path) -> None:
         assert not put(store, "u1", 19)
 
 
-def test_a_file_that_takes_no_changes_is_used_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class _Full(sqlite3.Connection):
+    """Has no room for changes within a transaction."""
+
+    def executemany(self, *_: Any) -> sqlite3.Cursor:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("kind", [sqlite3.Connection, _Full])
+def test_a_file_that_takes_no_changes_is_used_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[sqlite3.Connection]
+) -> None:
     """A node starts on a full disk, too; the next start tries again."""
     path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     SqliteStore(path).close()
     kubeedge_file.save(path, pod("u1", 10))
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("PRAGMA query_only=ON")
+    with closing(sqlite3.connect(path, isolation_level=None, factory=kind)) as file:
+        if kind is not _Full:
+            file.execute("PRAGMA query_only=ON")
         fill_after_kubeedge(file, "the file")
         assert not file.in_transaction
     assert "database the file: the versions of 1 objects that KubeEdge has written could not be noted" in caplog.text

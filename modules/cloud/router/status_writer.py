@@ -98,6 +98,8 @@ class RuleStatusWriter:
 
     def _begin(self, key: ObjectKey, pending: _Pending) -> None:
         pending.timer = None
+        if self._pending.get(key) is not pending:
+            return  # of a Rule that was deleted
         if self._known(key)[0] is None:
             self._pending.pop(key, None)
         elif self._running >= _PARALLEL:
@@ -111,7 +113,8 @@ class RuleStatusWriter:
     def _read(self, key: ObjectKey, pending: _Pending, result: ApiResult) -> None:
         rule, fault = self._known(key)
         live = result.object
-        if rule is None or live is None or uid_of(live) != rule.uid:
+        is_of_another = self._pending.get(key) is not pending
+        if is_of_another or rule is None or live is None or uid_of(live) != rule.uid:
             self._finish(key, pending, result)
             return
         counts = pending.successes, pending.failures, tuple(pending.errors)

@@ -156,6 +156,10 @@ class EdgeMesh(Module):
         self._tables: dict[ServiceKey, tuple[PortTable, ...]] = {}
         self._changed: set[ServiceKey] = set()
         self._is_read = self._is_computing = self._has_news_of_pods = False
+        self._reads = 0
+        """Reads of the store that are under way."""
+        self._meanwhile: dict[str, Message] = {}
+        """The newest message of each object since they began: what is read may be older."""
         self._problem = ""
         self._links = links
         self._is_decided = False
@@ -188,6 +192,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.SERVICE)
     def handle_service(self, message: Message) -> None:
         """Take a Service, or its deletion."""
+        self._note(message)
         if message.route.operation == Operation.DELETE:
             self._enqueue(self._state.delete_service(_key(message)))
         elif (service := self._decoded(Service, message)) is not None:
@@ -196,6 +201,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.ENDPOINTSLICE)
     def handle_slice(self, message: Message) -> None:
         """Take an EndpointSlice, or its deletion."""
+        self._note(message)
         if message.route.operation == Operation.DELETE:
             key = _key(message)
             self._enqueue(self._state.delete_slice(key.namespace, key.name))
@@ -205,6 +211,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.ENDPOINTS)
     def handle_endpoints(self, message: Message) -> None:
         """Take Endpoints, or their deletion."""
+        self._note(message)
         if message.route.operation == Operation.DELETE:
             self._enqueue(self._state.delete_endpoints(_key(message)))
         elif (endpoints := self._decoded(Endpoints, message)) is not None:
@@ -213,18 +220,21 @@ class EdgeMesh(Module):
     @handles(ResourceType.SERVICELIST)
     def handle_service_list(self, message: Message) -> None:
         """Take all Services, as a cloud of 2019 sends them."""
+        self._note(message)
         services, is_whole = self._items(message, Service)
         self._enqueue(self._state.put_service_list(services, is_whole=is_whole))
 
     @handles(ResourceType.ENDPOINTSLIST)
     def handle_endpoints_list(self, message: Message) -> None:
         """Take all Endpoints, as a cloud of 2019 sends them."""
+        self._note(message)
         endpoints, is_whole = self._items(message, Endpoints)
         self._enqueue(self._state.put_endpoints_list(endpoints, is_whole=is_whole))
 
     @handles(ResourceType.PODLIST)
     def handle_pod_list(self, message: Message) -> None:
         """Take the pods behind a Service, as a cloud of 2019 sends them."""
+        self._note(message)
         pods, is_whole = self._items(message, Pod)
         if is_whole:
             self._enqueue(self._state.put_pod_list(_key(message), tuple(pods)))
@@ -232,6 +242,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.NODE)
     def handle_node(self, message: Message) -> None:
         """Take the labels of a node."""
+        self._note(message)
         if message.route.operation != Operation.DELETE and (node := self._decoded(Node, message)) is not None:
             self._update_nodes([node])
 
@@ -280,7 +291,21 @@ class EdgeMesh(Module):
         for target in FOLLOWED_COLLECTIONS:
             self.send(ModuleName.METASERVER, self.message(FOLLOW_RESOURCE, FOLLOW, target))
 
+    def _note(self, message: Message) -> None:
+        if self._reads:
+            self._meanwhile.pop(message.route.resource, None)
+            self._meanwhile[message.route.resource] = message
+
+    def _end_read(self) -> list[Message]:
+        """Note that a read of the store has ended, and return what has come since it began."""
+        self._reads -= 1
+        found = list(self._meanwhile.values())
+        if not self._reads:
+            self._meanwhile.clear()
+        return found
+
     def _read_store(self) -> None:
+        self._reads += 1
         found: dict[str, list[bytes]] = {}
         failed: list[str] = []
         kinds = (
@@ -292,6 +317,7 @@ class EdgeMesh(Module):
             if isinstance(result, CallError):
                 _log.error("%s are not read from the store, and are asked for again: %s", kind, result)
                 if not failed:  # once, however many of the kinds cannot be read
+                    self._end_read()
                     self.after(AGAIN_SECONDS, self._read_store)
                 failed.append(kind)
                 return
@@ -317,6 +343,8 @@ class EdgeMesh(Module):
             if pods := tuple(pod for pod in listed_pods if selects(service, pod)):
                 changed |= self._state.put_pod_list(key, pods)
         self._enqueue(changed)
+        for message in self._end_read():
+            _TAKEN[message.subject.type](self, message)
 
     def _update_nodes(self, nodes: Iterable[Node]) -> None:
         groups, zone = dict(self._here.groups), self._here.zone
@@ -481,3 +509,15 @@ def _listed(rows: Iterable[bytes]) -> list[bytes]:
 def _key(message: Message) -> ServiceKey:
     resource = message.subject
     return ServiceKey(resource.namespace, resource.name)
+
+
+_TAKEN: Final[dict[str, Callable[[EdgeMesh, Message], None]]] = {
+    ResourceType.SERVICE: EdgeMesh.handle_service,
+    ResourceType.ENDPOINTSLICE: EdgeMesh.handle_slice,
+    ResourceType.ENDPOINTS: EdgeMesh.handle_endpoints,
+    ResourceType.SERVICELIST: EdgeMesh.handle_service_list,
+    ResourceType.ENDPOINTSLIST: EdgeMesh.handle_endpoints_list,
+    ResourceType.PODLIST: EdgeMesh.handle_pod_list,
+    ResourceType.NODE: EdgeMesh.handle_node,
+}
+"""What takes a message over that came while the store was read."""

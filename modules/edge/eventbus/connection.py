@@ -21,6 +21,9 @@ LONGEST_DELAY: Final = 30.0
 each session that lasted no longer than `LONGEST_DELAY`.
 """
 
+MOST_ENDED: Final = 1000
+"""Ended subscriptions that a broker is told of again."""
+
 
 class SessionRunner(Actor):
     """The actor that runs each session until its end; close the session before stopping the actor."""
@@ -121,6 +124,10 @@ class BrokerConnection:
         self._pumps = False
         """Whether a call of `_pump` waits in the inbox: it finds all messages that came to the inbox before it."""
         self._redial: Timer | None = None
+        self._ended: dict[str, None] = {}
+        """Topics of ended subscriptions, of which each session tells the broker: it keeps subscriptions with the
+        session, and may have been away.
+        """
         self.publications = Publications(dropped=counters.dropped)
         self.link: SessionLink | None = None
         """The session under way."""
@@ -149,7 +156,8 @@ class BrokerConnection:
             self._redial.cancel()
             self._redial = None
         if self.link is None:
-            self.link = SessionLink(self, MqttSession(self._settings, self._topics(), self.module.clock))
+            session = MqttSession(self._settings, self._topics(), self.module.clock, self._ended)
+            self.link = SessionLink(self, session)
             self._runner.tell(self.link)
 
     def close(self) -> None:
@@ -168,11 +176,15 @@ class BrokerConnection:
 
     def subscribe(self, topic: str) -> None:
         """Subscribe immediately, if there is a session; the next one does anyway."""
+        self._ended.pop(topic, None)
         if self.link is not None:
             self.link.session.subscribe(topic)
 
     def unsubscribe(self, topic: str) -> None:
-        """End a subscription, which the broker keeps with the session."""
+        """End a subscription, immediately if there is a session, and in each later one."""
+        if topic not in self._ended and len(self._ended) >= MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self._ended[topic] = None
         if self.link is not None:
             self.link.session.unsubscribe(topic)
 

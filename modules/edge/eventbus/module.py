@@ -102,6 +102,9 @@ class EventBus(Module):
         self._settings = settings
         self._counters = counters or EventBusCounters()
         self._topics: list[str] = []
+        self._are_read = False
+        self._earlier: list[tuple[str, bool]] = []
+        """The cloud's subscriptions (True) and their ends before the stored ones were read."""
         self._meta = AsyncMetaClient(self)
         self._refusals = RefusalLog()
         self._connections: list[BrokerConnection] = []
@@ -154,24 +157,12 @@ class EventBus(Module):
     @handles(None, Operation.SUBSCRIBE)
     def subscribe(self, message: Message) -> None:
         """Subscribe to the resource as topic, now and after each restart."""
-        topic = message.route.resource
-        if not routing.is_filter(topic) or len(self._topics) >= MOST_TOPICS:
-            _log.warning("not subscribed to %r: no topic, or there are %d already", topic[:200], MOST_TOPICS)
-        elif topic not in self._topics:
-            self._topics.append(topic)
-            self._keep_topics()
-            for each in self._connections:
-                each.subscribe(topic)
+        self._change(message.route.resource, wanted=True)
 
     @handles(None, Operation.UNSUBSCRIBE)
     def unsubscribe(self, message: Message) -> None:
-        """End the subscription to the resource as topic."""
-        topic = message.route.resource
-        if topic in self._topics:
-            self._topics.remove(topic)
-            self._keep_topics()
-            for each in self._connections:
-                each.unsubscribe(topic)
+        """End the subscription to the resource as topic; a broker may have one that the store has lost."""
+        self._change(message.route.resource, wanted=False)
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT, source=Source.EDGEHUB)
     def connection_changed(self, _message: Message) -> None:
@@ -271,6 +262,10 @@ class EventBus(Module):
                 self.after(_READ_AGAIN_AFTER, self._read_topics)
                 return
             self._topics = [] if isinstance(result, CallError) else _read(result)
+            self._are_read = True
+            earlier, self._earlier = self._earlier, []
+            for topic, wanted in earlier:
+                self._change(topic, wanted=wanted)
             if self._supervisor is not None:
                 self._supervisor.start()
             for each in self._connections:
@@ -278,6 +273,28 @@ class EventBus(Module):
                     each.dial()
 
         self._meta.get(ResourceType.MQTT_TOPICS, *_ROW, then=read)
+
+    def _change(self, topic: str, *, wanted: bool) -> None:
+        if topic in routing.SUBSCRIPTIONS:
+            return  # edgecore's own, with and without a Rule
+        if not routing.is_filter(topic):
+            _log.warning("not subscribed to %r: no topic", topic[:200])
+        elif not self._are_read:
+            if len(self._earlier) < MOST_TOPICS:
+                self._earlier.append((topic, wanted))
+        elif not wanted:
+            if topic in self._topics:
+                self._topics.remove(topic)
+                self._keep_topics()
+            for each in self._connections:
+                each.unsubscribe(topic)
+        elif len(self._topics) >= MOST_TOPICS:
+            _log.warning("not subscribed to %r: there are %d topics already", topic[:200], MOST_TOPICS)
+        elif topic not in self._topics:
+            self._topics.append(topic)
+            self._keep_topics()
+            for each in self._connections:
+                each.subscribe(topic)
 
     def _keep_topics(self) -> None:
         def kept(result: bytes | CallError | None) -> None:

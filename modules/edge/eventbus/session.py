@@ -87,12 +87,16 @@ class MqttSession:
         settings: of the broker.
         topics: subscribed to immediately.
         clock: for the deadline of the broker's answer.
+        ended: topics of subscriptions of earlier sessions, which end.
     """
 
-    def __init__(self, settings: BrokerSettings, topics: Iterable[str], clock: Clock) -> None:
+    def __init__(
+        self, settings: BrokerSettings, topics: Iterable[str], clock: Clock, ended: Iterable[str] = ()
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._topics = list(topics)
+        self._ended = list(ended)
         self._commands: deque[Callable[[BufferedClient], object]] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._lock = threading.Lock()
@@ -195,6 +199,8 @@ class MqttSession:
                 self._refused = f"the broker refuses this node: {reason}"
                 return
             self._accepted = True
+            if self._ended:
+                client.unsubscribe(self._ended)
             self._subscribe(client, self._topics)
 
         def subscribed(_client: Client, _data: Any, mid: int, codes: list[ReasonCode], _properties: Any) -> None:

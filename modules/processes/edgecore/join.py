@@ -90,6 +90,7 @@ def join(chosen: argparse.Namespace) -> int:
     file = Path(chosen.config or FILE_NAME)
     try:
         file, root = written(chosen.config, chosen.root)
+        former = _content(file)
         before = _configured(file, root)
         edge_stream = before.modules.edge_stream.enable or not file.exists()
         if chosen.edge_stream is not None:
@@ -99,6 +100,8 @@ def join(chosen: argparse.Namespace) -> int:
         verify(config, str(file))
         _check_writable(file)
         with held(changes_of(NodeLocation(file, root), before)):
+            if _content(file) != former:
+                raise UpgradeError("the configuration has just been changed", str(file), "join again")
             certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
             _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
@@ -261,6 +264,13 @@ def _check_writable(file: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
     if not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(parent))
+
+
+def _content(file: Path) -> bytes | None:
+    """Return what is in the file; None without one. Raises OSError."""
+    with suppress(FileNotFoundError):
+        return file.read_bytes()
+    return None
 
 
 def _write(file: Path, text: str) -> None:

@@ -139,6 +139,10 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
 @example([("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
 @example([("refuse", 1), *[("failed", 0)] * MOST_ERRORS, ("wait", 3), ("wait", 1), ("failed", 0)])
 @example([("refuse", 1), ("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])
+@example([("ok", 0), ("again", 0)])
+@example([("ok", 1), ("ok", 0), ("wait", 3), ("again", 0)])
+@example([("ok", 0), ("wait", 3), ("again", 0)])
+@example([("ok", 0), ("wait", 3), ("wait", 1), ("again", 0)])
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["ok", "failed", "wait", "wait", "refuse", "again"]), st.integers(0, 5)), max_size=40
@@ -155,6 +159,7 @@ def test_all_deliveries_are_counted_once_however_writes_are_refused(steps: list[
 
 def _count_all(steps: list[tuple[str, int]]) -> None:
     context = FakeContext()
+    rules: dict[ObjectKey, RuleRecord | None]
     rules = {key: RuleRecord(key, f"{key.name}-0", "", "", "", {}, {}) for key in KEYS}
     stored = {key: {"metadata": {"uid": f"{key.name}-0"}, "status": {}} for key in KEYS}
     wanted: dict[ObjectKey, tuple[int, list[str]]] = {key: (0, []) for key in KEYS}
@@ -167,6 +172,9 @@ def _count_all(steps: list[tuple[str, int]]) -> None:
         key = ObjectKey("Rule", asked.namespace, asked.name)
         if asked.verb == "update" and refused:
             refused -= 1
+            context.after(0.1, lambda: answered(ApiResult(refusal={"code": 409})))
+            return
+        if asked.verb == "update" and asked.body["metadata"] != stored[key]["metadata"]:
             context.after(0.1, lambda: answered(ApiResult(refusal={"code": 409})))
             return
         if asked.verb == "update":
@@ -188,9 +196,11 @@ def _count_all(steps: list[tuple[str, int]]) -> None:
             case "refuse":
                 refused = which
             case "again":
-                context.simulation.run_for(600.0)
+                rules[key] = None
+                writer.refresh(key)
                 uid = f"{key.name}-{number}"
                 rules[key] = RuleRecord(key, uid, "", "", "", {}, {})
+                writer.refresh(key)
                 stored[key] = {"metadata": {"uid": uid}, "status": {}}
                 wanted[key] = 0, []
             case _:

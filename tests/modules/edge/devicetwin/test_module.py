@@ -135,6 +135,19 @@ def test_the_next_process_sends_unconfirmed_values(node: Node) -> None:
     assert _uploads(node)[0]["temperature"]["actual"]["value"] == "21"
 
 
+def test_the_next_process_sends_no_value_again_that_was_confirmed_before_the_end(node: Node) -> None:
+    """Confirmations are stored a little later, and at the end."""
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.link(up=True)
+    while node.answer():
+        pass
+    node.stop()
+    node.start()
+    node.link(up=True)
+    assert _uploads(node) == []
+
+
 def test_no_newer_value_leaves_before_the_older_one_is_confirmed(node: Node) -> None:
     """An older value cannot overwrite a newer one in the cloud: there is one message of a device at a time."""
     node.link(up=True)

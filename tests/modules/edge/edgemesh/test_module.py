@@ -222,6 +222,33 @@ def test_addresses_of_pods_that_no_service_selects_are_known(bee: Harness) -> No
     assert mesh.last["pods"] == ["10.86.0.2"]
 
 
+def test_a_change_that_comes_while_the_store_is_read_is_newer(bee: Harness) -> None:
+    """As after a connection, when the cloud sends what has changed: some kinds may have been read before, and others
+    not. So may a read that a further connection began.
+    """
+    mesh = Mesh(bee, {"service": [service()], "endpointslice": [slice_of(endpoint("192.0.2.2"))]}).start()
+    held: list[Message] = []
+
+    def answer(request: Message) -> Message | None:
+        if "podlist" in request.route.resource:
+            held.append(request)
+            return None
+        return mesh.answer(request)
+
+    def connect() -> None:
+        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED))
+
+    bee.answer(ModuleName.METAMANAGER, answer)
+    connect()
+    mesh.tell("endpointslice", "update", slice_of(endpoint("192.0.2.3")), "web-x")
+    mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
+    connect()
+    for request in held:
+        bee.hive.respond(request.reply(bee.clock, [], source="metamanager"))
+        bee.run_for(1)
+        assert mesh.last == {"web": ["192.0.2.3"], "db": [], "pods": []}
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_store_that_cannot_be_read_is_asked_again_until_it_can(bee: Harness, *, is_read: bool) -> None:
     """At the start, and after a connection to the cloud."""

@@ -30,8 +30,11 @@ class Broker:
         self._context = FakeContext()
         self.published: list[tuple[int, str]] = []
         self.links: list[SessionLink] = []
-        session = SimpleNamespace(publish=self._publish, answered=lambda _: None, close=lambda: None)
-        monkeypatch.setattr("modules.edge.eventbus.connection.MqttSession", lambda *_rest: session)
+        self.ended: list[list[str]] = []
+        self.session = SimpleNamespace(
+            publish=self._publish, answered=lambda _: None, close=lambda: None, unsubscribe=lambda _: None
+        )
+        monkeypatch.setattr("modules.edge.eventbus.connection.MqttSession", self._make)
         clock = SimpleNamespace(
             monotonic=self._context.clock.monotonic,
             random=SimpleNamespace(uniform=lambda _least, most: most),
@@ -49,6 +52,10 @@ class Broker:
         )
         self.connection.start()
         self.connection.dial()
+
+    def _make(self, *given: Any) -> SimpleNamespace:
+        self.ended.append(list(given[3]))
+        return self.session
 
     def _publish(self, taken: list[tuple[int, str, bytes]]) -> None:
         self.published += [(number, topic) for number, topic, _ in taken]
@@ -196,6 +203,33 @@ def test_a_subscription_that_ended_before_the_broker_answered_is_not_asked_for()
     session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
 
 
+def test_a_subscription_that_ended_without_a_broker_ends_in_its_next_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker keeps it with the session, and would send its messages for ever."""
+    monkeypatch.setattr("modules.edge.eventbus.connection.MOST_ENDED", 2)
+    broker = Broker(monkeypatch)
+    broker.end()
+    for topic in ("a", "b", "c"):
+        broker.connection.unsubscribe(topic)
+    broker.connection.subscribe("b")
+    broker.connection.dial()
+    assert broker.ended == [[], ["c"]]
+
+
+def test_a_session_tells_the_broker_of_ended_subscriptions_before_the_others() -> None:
+    session, told = MqttSession(SETTINGS, ["b"], RealClock(), ["a"]), list[Any]()
+
+    def subscribe(topics: list[tuple[str, int]]) -> tuple[int, int]:
+        told.append(topics)
+        return 0, 1
+
+    fields = {"max_inflight_messages_set": lambda _: None, "unsubscribe": told.append, "subscribe": subscribe}
+    client = cast("Any", SimpleNamespace(**fields))
+    session._prepare(client, cast("Any", None))
+    client.on_connect(None, None, None, SimpleNamespace(is_failure=False), None)
+    assert told == [["a"], [("b", 1)]]
+    session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
+
+
 class _Subscribing(EventBus):
     """Has two brokers that take publications when the test says."""
 
@@ -220,14 +254,34 @@ def _kept(bee: Harness) -> list[list[str]]:
 
 
 def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that has forgotten its sessions is told them again."""
+    """A broker that has forgotten its sessions is told them again. edgecore's own are no matter of the cloud."""
     monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 2)
     with Harness() as bee:
+        bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))
         bee.add(_Subscribing, [])
         bee.start()
-        for topic, operation in (("a", "subscribe"), ("b", "subscribe"), ("c", "subscribe"), ("a", "unsubscribe")):
-            bee.send("eventbus", bee.message(topic, operation))
+        bee.settle()
+        for topic in ("a", "b", "c", "+/user/#"):
+            bee.send("eventbus", bee.message(topic, "subscribe"))
+        for topic in ("a", "+/user/#"):
+            bee.send("eventbus", bee.message(topic, "unsubscribe"))
         assert _kept(bee) == [["a"], ["a", "b"], ["b"]]
+
+
+def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them() -> None:
+    """metamanager may answer late: neither list may take the place of the other."""
+    asked: list[Message] = []
+    with Harness() as bee:
+        bee.answer("metamanager", asked.append)
+        bee.add(_Subscribing, [])
+        bee.start()
+        for topic, operation in (("b", "subscribe"), ("a", "unsubscribe")):
+            bee.send("eventbus", bee.message(topic, operation))
+        assert _kept(bee) == []
+        stored = json.dumps({"topics": ["a", "c"]})
+        bee.hive.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
+        bee.settle()
+        assert _kept(bee) == [["a", "c", "b"], ["c", "b"]]
 
 
 def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:

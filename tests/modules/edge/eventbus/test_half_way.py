@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from beehive import Message, RealClock
-from beehive.testing import Harness
-from modules.edge.eventbus import mosquitto_files
+from beehive.testing import FakeContext, Harness
+from modules.edge.eventbus import mosquitto_files, mosquitto_process
+from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import InternalBroker
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
@@ -90,6 +91,36 @@ def test_a_session_that_fails_closes_its_connection(tmp_path: Path, monkeypatch:
         failing.forget()
         assert not census().more_than(before)
         session.close()
+
+
+def test_a_broker_that_ends_is_started_ever_later_and_without_its_messages_only_as_often_as_it_must(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a long run soon again; and two starts more have to fail before its messages are set aside once more."""
+    context, runs, aside = FakeContext(), list[Any](), list[int]()
+    clock = SimpleNamespace(
+        monotonic=context.clock.monotonic, random=SimpleNamespace(uniform=lambda _least, most: most)
+    )
+    module = SimpleNamespace(
+        clock=clock, after=context.after, start_actor=lambda *_: SimpleNamespace(tell=runs.append)
+    )  # fmt: skip
+    process = SimpleNamespace(may_be_stored=True, is_up=False)
+    monkeypatch.setattr(mosquitto_process, "MosquittoProcess", lambda *_: process)
+    monkeypatch.setattr(mosquitto_files, "set_aside_messages", lambda _: aside.append(len(runs)))
+    given: Any = (module, _broker(Path("none")), EventBusCounters(), None)
+    supervisor = mosquitto_process.BrokerSupervisor(*given)
+    supervisor.start()
+    waits = []
+    for lasted in (0.0, 0.0, 0.0, mosquitto_process.STEADY, 0.0):
+        context.simulation.run_for(lasted)
+        ended = context.clock.monotonic()
+        supervisor.ended(runs[-1], "of this test")
+        number = len(runs)
+        while len(runs) == number:
+            context.simulation.run_for(0.5)
+        waits.append(context.clock.monotonic() - ended)
+    assert waits == [1.0, 2.0, 4.0, 1.0, 2.0]
+    assert aside == [2, 4]
 
 
 def test_subscriptions_that_cannot_be_read_are_read_again_a_little_later() -> None:

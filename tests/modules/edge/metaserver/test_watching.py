@@ -1,6 +1,7 @@
 """A watch, in virtual time."""
 
 import json
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.options import ReadOptions
-from modules.edge.metaserver.watch_cache import WatchCache
+from modules.edge.metaserver.watch_cache import CacheChange, WatchCache
 from modules.edge.metaserver.watching import BOOKMARK_SECONDS, Watcher
 from tests.modules.edge.metaserver.objects import cache_of, obj, put, resource
 
@@ -56,3 +57,28 @@ def test_a_bookmark_comes_each_minute_to_who_asks_for_it(simulation: Simulation)
     assert found == [("ADDED", "a"), *([("BOOKMARK", "")] * 3)]
     assert simulation.clock.monotonic() - begun == 4 * BOOKMARK_SECONDS
     assert events(cache, Client(simulation, 3), simulation) == [("ADDED", "a")]
+
+
+class _Changing(WatchCache):
+    """Has a change just after the first read of its changes."""
+
+    reads = 0
+
+    def since(self, revision: int, token: str) -> tuple[int, list[CacheChange]]:
+        found = super().since(revision, token)
+        self.reads += 1
+        if self.reads == 1:
+            put(self, obj("a"))
+        return found
+
+
+class _Woken(Client):
+    """A client that goes as soon as nothing is to be read for it."""
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        assert wake is not None
+        return not select.select([wake], [], [], 0)[0]
+
+
+def test_a_change_that_comes_after_the_read_wakes_the_watch(simulation: Simulation) -> None:
+    assert events(_Changing(1), _Woken(simulation, 0), simulation) == [("ADDED", "a")]

@@ -332,9 +332,18 @@ def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
     third.stop()
 
 
+def test_the_urls_of_both_are_no_more_than_those_of_one() -> None:
+    own = [f"http://own.example/{number}" for number in range(MOST_URLS - 1)]
+    found = servicebus.merged(servicebus.StoredUrls(own), [URL, "http://other.example"])
+    assert found.urls == [*own, URL]
+
+
 def test_what_has_ended_gives_its_room_back(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also calls that failed; otherwise a node would refuse all calls some day."""
+    """Also calls that failed or had no place; otherwise a node would refuse all calls some day."""
     monkeypatch.setattr(servicebus, "MOST_BYTES", 10)
+    with monkeypatch.context() as full:
+        full.setattr("beehive.bounded_calls.BoundedCalls.submit", lambda *_: False)
+        assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 503
     for _ in range(3):
         assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 404
     assert node.ask(f"{free_port()}:/", "POST", b"more than ten").status_code == 503

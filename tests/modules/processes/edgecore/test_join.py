@@ -127,6 +127,27 @@ def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path
     assert (tmp_path / "edgecore.yaml.before-join").read_text() == text
 
 
+def test_a_change_between_the_read_and_the_lock_is_not_undone(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of `edgecore config set`, whose setting the new file would lack. The token is not used."""
+    file, root = tmp_path / "edgecore.yaml", tmp_path / "certs"
+    text = (
+        f"modules:\n  edgeHub: {{tlsCaFile: {root}/a, tlsCertFile: {root}/b, tlsPrivateKeyFile: {root}/c}}\n"
+        "  edged: {workers: 9}\n"
+    )
+    file.write_text(text)
+
+    def changes_of(*_: object) -> list[object]:
+        file.write_text(text.replace("9", "8"))
+        return []
+
+    monkeypatch.setattr("modules.processes.edgecore.join.changes_of", changes_of)
+    assert join(server, "--config", str(file)) == ExitCode.NOT_JOINED
+    assert "has just been changed" in capsys.readouterr().err
+    assert (file.read_text(), root.exists()) == (text.replace("9", "8"), False)
+
+
 def test_there_is_a_file_at_every_moment(
     server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
