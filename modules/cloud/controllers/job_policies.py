@@ -15,6 +15,7 @@ CONTROLLER: Final = "kubernetes.io/job-controller"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _IGNORE, _COUNT, _FAIL_JOB, _FAIL_INDEX = "Ignore", "Count", "FailJob", "FailIndex"
+_KNOWN: Final = (_IGNORE, _COUNT, _FAIL_JOB, _FAIL_INDEX)
 
 
 class FailureVerdict(NamedTuple):
@@ -46,11 +47,13 @@ def is_of_another(job: JsonObject) -> bool:
 
 
 def verdict_of(job: JsonObject, pod: JsonObject) -> FailureVerdict:
-    """Return the consequence of a pod's failure: the first rule that matches decides."""
+    """Return the consequence of a pod's failure: the first rule that matches decides. Rules with an action that is not
+    known here are of a later version, and are left out.
+    """
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         action = str(rule.get("action"))
-        if action == _FAIL_INDEX and not is_per_index(job):
+        if action not in _KNOWN or (action == _FAIL_INDEX and not is_per_index(job)):
             continue
         found = _exit_code(rule.get("onExitCodes"), pod) or _condition(rule.get("onPodConditions") or (), pod)
         if found:
@@ -90,12 +93,14 @@ def _condition(patterns: Sequence[JsonObject], pod: JsonObject) -> str:
 
 
 def success_of(job: JsonObject, succeeded: set[int]) -> str:
-    """Return the sentence about the first rule of the successPolicy that holds; "" if none does."""
+    """Return the sentence about the first rule of the successPolicy that holds; "" if none does. None of a rule's
+    indexes may be left where a Job's completions have become fewer: it never holds then.
+    """
     for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
         wanted = read_indexes(str(given), job) if given is not None else None
         there = succeeded if wanted is None else succeeded & wanted
-        if (len(there) >= count) if isinstance(count, int) else (wanted is not None and len(there) == len(wanted)):
+        if (len(there) >= count) if isinstance(count, int) else (wanted and there == wanted):
             return f"Matched rules at index {number}"
     return ""
 

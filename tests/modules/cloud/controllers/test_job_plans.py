@@ -8,7 +8,7 @@ from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.job import reconcile
 from modules.cloud.controllers.job_pods import INDEX, TRACKING, free_indexes, pause_ends, pod_for
-from modules.cloud.controllers.job_policies import verdict_of
+from modules.cloud.controllers.job_policies import success_of, verdict_of
 from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import workload
@@ -188,6 +188,23 @@ def test_which_failures_a_rule_matches(
     found = verdict_of(workload("Job", podFailurePolicy={"rules": rules}), {"metadata": {}, "status": status})
     assert found.fails_job is matches
     assert found.is_counted
+
+
+def test_a_rule_of_an_unknown_action_is_left_out() -> None:
+    """The next one decides: a later version may know the action."""
+    codes = {"operator": "In", "values": [2]}
+    rules = [{"action": action, "onExitCodes": codes} for action in ("Later", "FailJob")]
+    status = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 2}}}]}
+    found = verdict_of(workload("Job", podFailurePolicy={"rules": rules}), {"metadata": {}, "status": status})
+    assert (found.fails_job, found.why.rpartition(" ")[2]) == (True, "1")
+
+
+@pytest.mark.parametrize("indexes", ["10-12,14-16", "", "none"])
+@pytest.mark.parametrize("succeeded", [set(), {0}, {1, 2, 3}])
+def test_a_rule_without_an_index_of_the_job_never_holds(indexes: str, succeeded: set[int]) -> None:
+    """The Job had more completions when the rule was made."""
+    one = workload("Job", completions=10, successPolicy={"rules": [{"succeededIndexes": indexes}]})
+    assert not success_of(one, succeeded)
 
 
 def ended(phase: str, ago: float) -> JsonObject:
