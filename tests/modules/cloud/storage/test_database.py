@@ -130,7 +130,7 @@ def test_uncommitted_changes_are_undone_in_memory_too(url: str) -> None:
         acted: list[int] = []
         cloud.transactions.after_commit(lambda: acted.append(1))
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
         assert cloud.cluster.storage.find(WEB) is None
         assert acted == [], "nobody has heard of it"
@@ -802,7 +802,7 @@ def test_a_connection_that_breaks_is_made_again(url: str) -> None:
         with pytest.raises(DatabaseError):
             cloud.transactions.commit()
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
         cloud.apply(configmap(a="3"))
 
@@ -812,7 +812,7 @@ def test_a_turn_is_given_up_although_its_connection_has_broken(url: str) -> None
     with Cloud(url) as cloud:
         break_within_a_turn(cloud)
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
 
 
