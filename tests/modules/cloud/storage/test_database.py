@@ -22,7 +22,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
-from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import Looks
@@ -949,6 +949,8 @@ def test_changes_are_taken_over_while_another_cloudcore_has_the_lock(url: str) -
             with third.turn():
                 assert other.adopt() == [f"ADDED {WEB}", f"ADDED {SETTINGS}"]
                 assert other.adopt() == [], "nothing has changed since"
+                seen = other.cluster.storage.version
+                assert other.database.changes_elsewhere() == RemoteChanges([], seen), "nor is it read again"
             one.delete(WEB)
             assert other.transact() == [f"DELETED {WEB}"], "a transaction begins where they ended"
 
