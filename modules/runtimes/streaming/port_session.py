@@ -4,7 +4,7 @@ import errno
 import logging
 import select
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from threading import Semaphore
 from typing import Final
 
@@ -118,20 +118,20 @@ class PortForwardSession:
                     self._write(each)
 
     def _connect(self, number: int, port: int) -> None:
-        is_full = len(self._open) >= MOST_OF_A_CLIENT or not self._places.acquire(blocking=False)
-        try:
-            if is_full:
-                raise OSError(errno.EMFILE, "too many connections are forwarded already: close some")
-            connection = self._backend.port_forward(self._sandbox_id, port)
-        except (RequestRefusedError, OSError) as error:
-            if not is_full:
-                self._places.release()
-            problem = f"cannot forward to port {port} of sandbox {self._sandbox_id}: {error}"
-            _log.info("%s", clipped(problem))
-            self._streams.close(number, problem)
-            return
-        connection.settimeout(0)
-        self._open[number] = _Forwarded(number, connection)
+        with ExitStack() as unless_connected:
+            try:
+                if len(self._open) >= MOST_OF_A_CLIENT or not self._places.acquire(blocking=False):
+                    raise OSError(errno.EMFILE, "too many connections are forwarded already: close some")
+                unless_connected.callback(self._places.release)
+                connection = self._backend.port_forward(self._sandbox_id, port)
+            except (RequestRefusedError, OSError) as error:
+                problem = f"cannot forward to port {port} of sandbox {self._sandbox_id}: {error}"
+                _log.info("%s", clipped(problem))
+                self._streams.close(number, problem)
+                return
+            connection.settimeout(0)
+            self._open[number] = _Forwarded(number, connection)
+            unless_connected.pop_all()
 
     def _serve(self, ready: dict[int, int]) -> None:
         for each in list(self._open.values()):

@@ -22,7 +22,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
-from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import Looks
@@ -130,7 +130,7 @@ def test_uncommitted_changes_are_undone_in_memory_too(url: str) -> None:
         acted: list[int] = []
         cloud.transactions.after_commit(lambda: acted.append(1))
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
         assert cloud.cluster.storage.find(WEB) is None
         assert acted == [], "nobody has heard of it"
@@ -802,7 +802,7 @@ def test_a_connection_that_breaks_is_made_again(url: str) -> None:
         with pytest.raises(DatabaseError):
             cloud.transactions.commit()
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
         cloud.apply(configmap(a="3"))
 
@@ -812,7 +812,7 @@ def test_a_turn_is_given_up_although_its_connection_has_broken(url: str) -> None
     with Cloud(url) as cloud:
         break_within_a_turn(cloud)
         cloud.transactions.abandon()
-        cloud.transact()
+        assert cloud.transact() == [f"DELETED {WEB}", f"MODIFIED {SETTINGS}"], "they are not made once more"
         assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
 
 
@@ -949,6 +949,8 @@ def test_changes_are_taken_over_while_another_cloudcore_has_the_lock(url: str) -
             with third.turn():
                 assert other.adopt() == [f"ADDED {WEB}", f"ADDED {SETTINGS}"]
                 assert other.adopt() == [], "nothing has changed since"
+                seen = other.cluster.storage.version
+                assert other.database.changes_elsewhere() == RemoteChanges([], seen), "nor is it read again"
             one.delete(WEB)
             assert other.transact() == [f"DELETED {WEB}"], "a transaction begins where they ended"
 

@@ -16,8 +16,11 @@ from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.kept_copy import keep_copy
+from modules.cloud.storage.database.listener import DatabaseListener
+from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import Statement
 from modules.cloud.storage.database.tables import state
+from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_sync import Holder
 from tests.modules.cloud.storage.test_transactions import SYNC, Core
 from tests.support.descriptors import open_descriptors
@@ -34,6 +37,19 @@ def test_a_database_that_cannot_be_used_is_closed(tmp_path: Path) -> None:
         Database(str(path), "one")
     assert not [target for _, target in open_descriptors() if target.startswith(str(path))]
     assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_a_database_that_cannot_be_reached_lets_others_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another module of the process would wait a minute for its turn."""
+    turns = Turns()
+    database = Database(str(tmp_path / "db"), "one", turn=turns)
+    failing = Failing(0, sqlite3.OperationalError("unable to open database file"))
+    monkeypatch.setattr(database, "_connect", failing.call(database._connect))
+    with pytest.raises(DatabaseError, match="unable to open"):
+        database.begin()
+    assert not turns.locked()
+    database.begin()
+    database.close()
 
 
 def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
@@ -93,6 +109,24 @@ def test_a_database_waits_for_its_lock_again_after_a_log_that_could_not_be_trunc
     assert driver.calls[-1] != driver.calls[0]
 
 
+def test_a_reserve_that_is_not_there_is_not_given_up(tmp_path: Path) -> None:
+    """Changes would be refused for the want of it although there is room."""
+    room = Room(tmp_path / "db")
+    assert (room.give(), room.is_short) == (False, False)
+    room.fill()
+    assert (room.give(), room.is_short) == (True, True)
+    assert (room.give(), room.is_short) == (False, True)
+    assert (room.fill(), room.is_short) == (True, False)
+
+
+def test_a_connection_that_has_listened_is_nobody_elses() -> None:
+    """It gets notifications, and commits each statement."""
+    calls: list[str] = []
+    connection = SimpleNamespace(invalidate=lambda: calls.append("invalidated"), close=lambda: calls.append("closed"))
+    DatabaseListener._close(cast("Any", SimpleNamespace(_connection=connection)))
+    assert calls == ["invalidated", "closed"]
+
+
 def test_the_cursor_of_a_statement_that_fails_is_closed() -> None:
     driver = _Driver(Failing(0))
     with pytest.raises(PlannedError):
@@ -114,9 +148,11 @@ def test_claims_that_were_read_in_a_lost_transaction_are_read_again(
     with pytest.raises(DatabaseError):
         one.transactions.attempt(work, begins=False)
     assert one.done == []
+    connection = one.database._driver
     one.transactions.abandon()
     one.turn(lambda: None)
     assert one.done == ["n1 is other's"]
+    assert one.database._driver is not connection, "what is wrong may be the connection"
     for each in (one, other):
         each.database.close()
 

@@ -1,6 +1,7 @@
 """The objects in memory: what a transaction that is undone leaves, and the index of the pods of nodes."""
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import key_of, kind_named, uid_of
 from modules.cloud.storage.object_storage import LARGE, EventType, Storage, StoredChange
-from modules.cloud.storage.past_states import ForgottenError
-from tests.modules.cloud.objects import pod
+from modules.cloud.storage.past_states import BYTES, ForgottenError, PastStates
+from tests.modules.cloud.objects import configmap, pod, service
+from tests.support.failing import left_by_repeating
 
 
 def on(node: str, **metadata: Any) -> dict[str, Any]:
@@ -198,11 +200,44 @@ def test_a_list_goes_on_after_the_last_object_of_its_part(namespace: str | None)
     assert parts == (in_it if namespace else [("before", "z"), *in_it, ("later", "a")])
 
 
-def test_a_namespace_whose_objects_are_gone_takes_no_memory() -> None:
-    """Its quota would be used up by what is not there."""
-    storage = Storage(Simulation(0).clock)
-    key = key_of(storage.create(on("n1")))
-    assert storage.sizes.of("default") > 0
-    storage.remove(key)
-    assert storage.sizes.of("default") == 0
-    assert storage.unchanged_for(key) == 0.0
+def test_objects_that_are_gone_take_no_memory() -> None:
+    """Their namespace's quota would be used up by what is not there."""
+    storage, numbers = Storage(Simulation(0).clock), count()
+
+    def cycle() -> None:
+        waiting = {**pod(nodeName=""), "status": {"nominatedNodeName": "n1"}}
+        made = (waiting, on(f"n{storage.version}"), configmap(text="x" * LARGE), service())
+        keys = []
+        for number, obj in zip(numbers, made):  # noqa: B905 - the numbers do not end
+            obj["metadata"] = {"name": f"one-{number}", "namespace": f"in-{number}"}
+            keys.append(key_of(storage.create(obj)))
+            storage.list(kind_named(obj["kind"]))
+        assert all(map(storage.sizes.of, (key.namespace for key in keys)))
+        for key in keys:
+            storage.remove(key)
+        assert not any(map(storage.sizes.of, (key.namespace for key in keys)))
+        storage.drain_events()
+        storage.set_savepoint()
+        storage.forget_past()
+
+    assert not left_by_repeating(cycle, storage)
+
+
+def test_past_states_that_are_gone_leave_their_room_to_others() -> None:
+    """A list that is read in parts would begin anew each time otherwise."""
+    past, key = PastStates(0), key_of(pod())
+    version = 0
+    for _ in range(3):
+        past.record(version + 1, key, None, BYTES)
+        past.undo(key.kind)
+        past.record(version + 1, key, None, BYTES)
+        for _ in range(4):
+            past.compact(version + 1)
+        past.record(version + 2, key, {"a": version}, BYTES // 2)
+        past.record(version + 3, key, None, BYTES // 2)
+        version += 3
+        assert past.changed_since(key.kind, version - 2, version) == {key: {"a": version - 3}}
+        with pytest.raises(ForgottenError):
+            past.changed_since(key.kind, version - 3, version)
+        for _ in range(4):
+            past.compact(version)

@@ -62,3 +62,19 @@ def test_of_two_messages_about_a_node_or_an_epoch_the_later_one_counts() -> None
     later.put_object_sync("n1", "u1", None)
     earlier.add(later)
     assert earlier.epoch == Epoch(2, 11)
+
+
+def test_what_was_written_is_not_in_the_next_transaction() -> None:
+    """Whatever it was: it would be written again by each of them."""
+    written = PendingWrites()
+    for value in vars(written).values():
+        if isinstance(value, dict):
+            value["n1"] = 1
+        elif isinstance(value, set):
+            value.add("n1")
+        elif isinstance(value, list):
+            value.append({})
+    written.epoch = Epoch(1, 1)
+    assert written
+    written.clear()
+    assert vars(written) == vars(PendingWrites())

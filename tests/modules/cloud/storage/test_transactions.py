@@ -2,8 +2,9 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from sqlalchemy import Connection
@@ -315,3 +316,26 @@ def test_a_claim_whose_commit_fails_stays_newer_than_any_stored_one(
     assert one.done == []
     one.claim("n1")
     assert one.database.unclaimed == {}
+
+
+@pytest.mark.parametrize("is_overtaken", [False, True])
+def test_a_transaction_that_finds_room_is_written_again_unless_another_cloudcore_was_first(
+    cores: tuple[Core, Core], monkeypatch: pytest.MonkeyPatch, *, is_overtaken: bool
+) -> None:
+    """SQLite may have the failed transaction still; and what it would write was decided before the other's changes."""
+    one, other = cores
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    make_durable = Mock(side_effect=[error, DEFAULT], wraps=one.database._make_durable)
+    monkeypatch.setattr(one.database, "_make_durable", make_durable)
+
+    def truncate(_connection: Connection) -> bool:
+        if is_overtaken:
+            other.claim("n2")
+        return True
+
+    monkeypatch.setattr(database, "truncate_log", truncate)
+    with pytest.raises(DatabaseError, match="full") if is_overtaken else nullcontext():
+        one.turn(lambda: one.database.put_object_sync("n1", "u1", SYNC))
+    one.transactions.abandon()
+    assert other.syncs() == ({} if is_overtaken else {"u1": SYNC})

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from modules.cloud.storage.database.turns import Turns
 from tests.end_to_end.processes import wait_until
 from tests.support.patience import PATIENCE
@@ -38,3 +40,29 @@ def test_who_has_waited_long_enough_gives_up_and_leaves_no_trace() -> None:
     turns.release()
     assert not turns.locked()
     assert turns.acquire(timeout=0.01)
+
+
+def test_a_turn_that_comes_when_its_waiter_gives_up_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would give it back otherwise, and no transaction would begin any more."""
+    order = list[str]()
+
+    class LateGate:
+        """The gate of a thread that is served just after it has waited long enough."""
+
+        def acquire(self, timeout: float | None = None) -> bool:
+            """Close it, or wait for it in vain."""
+            if timeout is not None:
+                turns.release()
+            return timeout is None
+
+        def release(self) -> None:
+            """Open it."""
+            order.append("opened")
+
+    turns = Turns()
+    assert turns.acquire()
+    monkeypatch.setattr(threading, "Lock", LateGate)
+    assert turns.acquire(timeout=0)
+    assert order == ["opened"]
+    turns.release()
+    assert not turns.locked()

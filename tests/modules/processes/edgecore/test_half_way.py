@@ -89,14 +89,23 @@ def _ended(_: Path) -> Callable[[], object]:
     return end
 
 
+def _starter(root: Path) -> Callable[[], object]:
+    node = cast("Any", SimpleNamespace(lock=str(root / "lock"), unit=""))
+    installation = updater.Installation(root)
+    installation.state.mkdir(exist_ok=True)
+    return updater.LocalNodeControl(installation, node)._starter
+
+
 @pytest.mark.parametrize(
     ("prepare", "calls"),
     [
         (lambda root: lambda: updater._sync(root, os.O_RDONLY), 2),
         (lambda root: lambda: updater.owner_of(root / "lock"), 1),
+        (lambda root: updater.Installation(root).is_locked, 3),
+        (_starter, 2),
         (_ended, 1),
     ],
-    ids=["directory", "lock", "process"],
+    ids=["directory", "lock", "upgrade", "start", "process"],
 )
 def test_a_failure_of_the_updater_leaves_nothing_open(
     tmp_path: Path, prepare: Callable[[Path], Callable[[], object]], calls: int

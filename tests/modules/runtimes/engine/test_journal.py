@@ -185,6 +185,30 @@ def test_it_keeps_no_more_than_twice_what_it_needs(tmp_path: Path, monkeypatch: 
     (tmp_path / "containers/stays/one").unlink()
     journal.restore((tmp_path / "containers" / "stays",), "record.json")
     assert (tmp_path / "containers/stays/one").read_bytes() == b"1" * 100
+    (tmp_path / "containers/stays/one").unlink()
+    journal.restore((), "record.json")
+    assert not (tmp_path / "containers/stays/one").exists(), "what was written again is in memory no longer"
+    journal.close()
+
+
+def test_a_journal_that_cannot_be_written_anew_grows_before_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each flush would copy all of it in vain."""
+    tries: list[int] = []
+
+    def write(_path: Path, content: bytes) -> None:
+        tries.append(len(content))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal_module, "write_file", write)
+    journal = Journal(tmp_path, "first")
+    journal.add(_directory(tmp_path), {"0": b"1" * 100})
+    size = journal._limit = journal._size
+    for number in range(1, 9):
+        journal.add(_directory(tmp_path), {str(number): b"1" * 100})
+        journal.flush()
+    assert tries == [2 * size, 3 * size, 5 * size, 9 * size]
     journal.close()
 
 

@@ -10,7 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from modules.runtimes.engine.errors import ShimGoneError
 from modules.runtimes.process import shim_manager
+from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
@@ -66,3 +68,26 @@ def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monke
     assert not census().more_than(before)
     assert caught.value is not None, "what the error holds is not collected before"
     spawner.stop()
+
+
+def test_a_spawner_that_is_stopped_before_its_probe_was_asked_for_leaves_no_socket(tmp_path: Path) -> None:
+    before, spawner = census(), ShimSpawner(tmp_path)
+    spawner.start()
+    spawner.stop()
+    assert not census().more_than(before)
+
+
+def test_no_request_outlives_its_connection() -> None:
+    """Whoever waits for an answer is told that none comes, and a request that was not sent is not waited for."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client = ShimClient(ours, lambda _: None, lambda: None)
+    _, answer = client.begin("signal", number=0)
+    theirs.close()
+    for _ in range(3):
+        with pytest.raises(ShimGoneError):
+            client.begin("signal", number=0)
+    assert len(client._waiting) == 1
+    client.close()
+    with pytest.raises(ShimGoneError):
+        answer.result(0)
+    assert not client._waiting

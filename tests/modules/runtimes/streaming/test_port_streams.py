@@ -13,7 +13,10 @@ from modules.runtimes.oci.network.namespaces import PodNamespaces, connect_in_na
 from modules.runtimes.streaming import StreamingServer, connect_to_loopback, port_session
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root
+from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.clients import SocketClient, SpdyClient, connected
+from tests.support.failing import Failing
+from tests.support.patience import PATIENCE
 from tests.support.ports import needs_ipv6
 
 
@@ -159,3 +162,30 @@ def test_forwarded_connections_take_so_many_descriptors(
             client.open("error", "data", port=port, requestID="3")
             for each in (*pods, listening.accept()[0]):
                 each.close()
+
+
+@pytest.mark.parametrize(
+    "error", [None, ConnectionRefusedError("of this test"), RuntimeError("can't start new thread")]
+)
+def test_the_place_of_a_forwarded_connection_comes_back(
+    server: StreamingServer, backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """Whether its client has gone, or it could not be made: in the end no port would be forwarded any more."""
+    places = threading.Semaphore(1)
+    monkeypatch.setattr(server, "_places", places)
+    if error is not None:
+        monkeypatch.setattr(backend, "port_forward", Failing(0, error).call(backend.port_forward))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s"))
+        with connected(url) as connection:
+            client = SpdyClient(connection, url, "portforward.k8s.io")
+            client.open("error", "data", port=port, requestID="1")
+            if error is None:
+                listening.accept()[0].close()
+            elif isinstance(error, OSError):
+                assert any(isinstance(event, StreamData) for event in client.events())
+            else:  # the session ends with it
+                assert not any(isinstance(event, StreamData) for event in client.events())
+        assert places.acquire(timeout=PATIENCE if error is None else 0)
+    assert not places.acquire(blocking=False)

@@ -298,6 +298,18 @@ def test_a_node_that_was_offline_need_not_be_connected(steps: Steps, tmp_path: P
     check_end(node, kept=True)
 
 
+def test_a_version_that_is_well_now_and_then_is_left(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last trouble counts, and not how long ago it was well first."""
+    installation, database = make(tmp_path / "root")
+    node = FakeNode(installation, database, steps, "good")
+    observe = node.observe
+    monkeypatch.setattr(node, "observe", lambda: None if node.running == NEW and node.now % 120 == 90 else observe())
+    carry_on(installation, node, is_starting=False)
+    check_end(node, kept=False)
+
+
 def test_a_full_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     installation, database = make(tmp_path / "n")
     node = FakeNode(installation, database, Steps(), "good")
