@@ -7,7 +7,7 @@ from edged.pleg.messages import PlegEvent
 from edged.pod_workers.job import Done
 from edged.pods.kill_options import KillPod
 from edged.static_pods.directory import StaticPodChanges
-from edged.sync_events import PluginsChanged, PodHealthChanged
+from edged.sync_events import PluginsChanged, PodHealthChanged, PostStartHookEnded
 from modules.apimachinery.types import Pod
 
 
@@ -29,6 +29,7 @@ SyncEvent = (
     | StaticPodChanges
     | PlegEvent
     | PodHealthChanged
+    | PostStartHookEnded
     | KillPod
     | Done
     | NodeReport

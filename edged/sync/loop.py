@@ -41,7 +41,7 @@ from edged.sync.events import PodReleased, PodsListed, SyncEvent
 from edged.sync.orphans import Orphans
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
-from edged.sync_events import PluginsChanged, PodHealthChanged
+from edged.sync_events import PluginsChanged, PodHealthChanged, PostStartHookEnded
 from modules.apimachinery.pods.static import is_static
 from modules.apimachinery.types import Nanoseconds, Pod
 from modules.apimachinery.types.versions import version_number
@@ -135,6 +135,9 @@ class SyncLoop:
             case PodInspection() | Relisted() | RelistFailed():
                 self.handle_pleg_event(event)
             case PodHealthChanged(uid):
+                self._step(uid, machine.HealthChanged())
+            case PostStartHookEnded(uid):
+                self._of_pods.lifecycle.post_start_hooks.end(event)
                 self._step(uid, machine.HealthChanged())
             case KillPod():
                 self._step(event.uid, event)
