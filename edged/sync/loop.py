@@ -37,7 +37,7 @@ from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
 from edged.sync import pod_machine as machine
-from edged.sync.events import PodReleased, PodsListed, SyncEvent
+from edged.sync.events import PodReleased, PodsListed, SyncEvent, turn_of
 from edged.sync.orphans import Orphans
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
@@ -155,7 +155,8 @@ class SyncLoop:
 
     def post(self, event: SyncEvent) -> None:
         """Handle an event later, on the module's thread. May be called from any thread."""
-        self._context.call_soon(lambda: self.handle(event))
+        name, since = turn_of(event)
+        self._context.call_soon(lambda: self.handle(event), name, since)
 
     def figures(self) -> WorkFigures:
         """Return the figures of the pod workers' queues; any thread."""

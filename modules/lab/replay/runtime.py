@@ -19,6 +19,7 @@ from edged.cri import errors
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.recording import CriEntry
 from edged.pods.labels import POD_UID
+from edged.probes.worker_pool import PROBER
 from modules.lab.replay.events import RecordedEvents
 from modules.lab.replay.lists import LISTS, RecordedLists
 from modules.lab.replay.sequences import LATE, NEAR, RecordedAnswer, Sequences
@@ -89,7 +90,7 @@ class RecordedRuntime:
         self._lists = RecordedLists(calls, events)
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
-        self._workers = WorkerReads((call for call in calls if not _asker(call.sender)), self._pod_of, _role_of)
+        self._workers = WorkerReads((call for call in calls if _is_of_workers(call)), self._pod_of, _role_of)
         self._synced: dict[str, list[CriEvent]] = {}
         """Results of jobs, by pod."""
         for event in events:
@@ -249,6 +250,11 @@ class RecordedRuntime:
         if seconds is not None:
             self._actors.clock.after(seconds, over.set)
         over.get()
+
+
+def _is_of_workers(call: CriCall) -> bool:
+    """Return whether a worker made a call. A pod's probes run beside its jobs, before or after them."""
+    return call.sender != PROBER and not _asker(call.sender)
 
 
 def _key(call: CriCall) -> Hashable:

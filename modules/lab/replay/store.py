@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from beehive import Resource, ResourceType, Runtime
+from beehive import Module, Resource, ResourceType, Runtime
 from beehive.trace import Change, StoreCommit
 from metamanager.errors import StoreWriteError
 from metamanager.module import MetaManager
@@ -27,6 +27,8 @@ _NEAR = 0.05
 """Seconds that a commit may begin before the recorded one, to end with it."""
 _LATE = 1.0
 """Seconds that it may begin after."""
+LONG = 1.0
+"""Seconds that a batch may last on a busy machine."""
 _MOMENT = 1e-9
 """Seconds that are none."""
 
@@ -46,9 +48,11 @@ class RecordedStore:
         path: path of the database; it is made with the recorded rows if it does not exist.
         actors: runtime of the replay.
         commits: recorded commits, in their order.
+        ahead: seconds that a change may precede the beginning of its commit.
     """
 
-    def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit]) -> None:
+    def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit], ahead: float = _NEAR) -> None:
+        self._ahead = ahead
         is_new = not path.exists()
         self._inner = SqliteStore(path, keeps_room=False)
         self._actors = actors
@@ -136,7 +140,7 @@ class RecordedStore:
 
     def _turn(self) -> StoreCommit | None:
         """Return the first of the recorded commits of the changes since the last commit; None without any."""
-        latest = self._clock.monotonic() + _NEAR
+        latest = self._clock.monotonic() + self._ahead
         found = (commit for _, commit in self._next_of(frozenset(map(_name, self._changed))))
         return min((one for one in found if _began(one) <= latest), key=_began, default=None)
 
@@ -299,7 +303,7 @@ def grouped(store: Callable[[], RecordedStore]) -> type[MetaManager]:
         def _flush_in_time(self) -> None:
             seconds = store().until_begun()
             if seconds > 0:
-                self.after(seconds, self._flush_in_time)
+                Module.after(self, seconds, self._flush_in_time)  # no timer of the recorded run
             else:
                 self._batch.flush()
 
