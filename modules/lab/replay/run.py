@@ -200,7 +200,7 @@ class Replay:
         theirs = reader.outputs(self._recorded.records)
         extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, reader)]
         ours = RunOutputs(self._module, given, same_machine=known, plain=self._directories.theirs, pods=reader.pods)
-        done = ours.outputs((*records, *extra))
+        done = ours.outputs((*records, *self._runtime.under_way, *extra))
         return Replayed(
             module=self._module,
             fed=self._fed + self._answers.given + self._cloud.given,

@@ -87,6 +87,8 @@ class RecordedRuntime:
         """End of each pod's last change."""
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
+        self.under_way: list[CriCall] = []
+        """Calls that have been recorded and will be answered, in the order of their beginnings."""
         self._lists = RecordedLists(calls, events)
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
@@ -140,9 +142,11 @@ class RecordedRuntime:
         elif method in CHANGES:
             self._pending.get(self._pod_of(call), {}).pop(id(answer.value), None)
             self._workers.change_made(current_context().actor, current_context().span, answer.value)
+            self.under_way.append(call)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
+            self.under_way.remove(call)
             self._record_change(call, answer.end)
         if answer.value.error:
             raise _error(answer.value)
