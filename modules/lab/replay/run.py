@@ -58,7 +58,7 @@ from modules.lab.replay.recorder import Recorder
 from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.static_pods import directory_states, replay_directory
-from modules.lab.replay.store import LONG, RecordedStore, grouped
+from modules.lab.replay.store import RecordedStore, grouped
 from modules.lab.replay.stub_module import DeliveryOrder, Responder, stub_module
 from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers, timed
@@ -273,8 +273,8 @@ class Replay:
             hive.add(hub, link, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
 
     def _open_store(self, source: str) -> Store:
-        ahead = {"ahead": LONG} if self._turns.are_known else {}
-        self._stores.append(RecordedStore(Path(source), self._simulation, self._recorded.commits(), **ahead))
+        exact, commits = self._turns.are_known, self._recorded.commits()
+        self._stores.append(RecordedStore(Path(source), self._simulation, commits, exact=exact))
         return self._recorder.store(self._stores[-1])
 
     def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
