@@ -39,8 +39,8 @@ class ModuleContext(Protocol):
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` on the module's thread every `seconds`, each period longer by up to `jitter` of itself."""
 
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Call `function` on the module's thread. May be called from any thread."""
+    def call_soon(self, function: Callable[[], None], name: str = "", since: float | None = None) -> None:
+        """Call `function` on the module's thread. May be called from any thread. See `Module.call_soon`."""
 
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
         """Start an actor that stops with the module, and whose failure is the module's."""

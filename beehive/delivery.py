@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum, StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -112,7 +112,29 @@ class ModuleFailed(msgspec.Struct, frozen=True):
     error: BaseException
 
 
-HiveEvent = TimerRun | ModuleFailed
+ANSWER: Final = "answer"
+"""Name of the turn in which a module takes the answer to its request, or the error."""
+
+
+class TurnTaken(msgspec.Struct, frozen=True, gc=False):
+    """A module's turn that was no message and no timer, as watchers receive it: it took an answer, or a named call of
+    another thread (`Module.call_soon`).
+    """
+
+    time: float
+    """When it began, in monotonic seconds."""
+    module: str
+    name: str
+    since: float | None
+    """When the work began whose result it took, in monotonic seconds, if the caller states it."""
+    span: int
+    """Its number among the spans, for its place among records of the same moment; causes name `cause` instead."""
+    cause: int
+    """The span in which it was put into the inbox: of an answer, the answer's own."""
+    trace: int
+
+
+HiveEvent = TimerRun | TurnTaken | ModuleFailed
 """The events of the hive itself that watchers receive."""
 
 

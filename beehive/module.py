@@ -11,7 +11,7 @@ import pykka
 
 from beehive.actor import FAILURES, Actor
 from beehive.clock import Clock, Timer
-from beehive.delivery import Delivery, DropReason, Outcome, TimerRun
+from beehive.delivery import ANSWER, Delivery, DropReason, Outcome, TimerRun, TurnTaken
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
 from beehive.inbox import COMMAND_CAPACITY
@@ -140,8 +140,9 @@ class Module(Actor):
     ) -> None:
         """Send a request; `then` is called on this module's thread with the answer, or with an error by `seconds`."""
         self.hive.request_then(
-            destination, message, seconds, lambda result: self.__continue(Continuation(self, lambda: then(result)))
-        )
+            destination, message, seconds,
+            lambda result: self.__continue(Continuation(self, lambda: then(result), None, ANSWER)),
+        )  # fmt: skip
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call `function` once on this module's thread, `seconds` from now."""
@@ -153,9 +154,16 @@ class Module(Actor):
         """
         return self.__begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), seconds, once=False)
 
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Call `function` on this module's thread. May be called from any thread."""
-        self.__continue(Continuation(self, function))
+    def call_soon(self, function: Callable[[], None], name: str = "", since: float | None = None) -> None:
+        """Call `function` on this module's thread. May be called from any thread.
+
+        Args:
+            function: called.
+            name: of the turn for recorders, the same in each run; empty if its place among other turns does not matter.
+            since: when the work began whose result it takes, in monotonic seconds, if its name does not tell it from
+                others.
+        """
+        self.__continue(Continuation(self, function, None, name, since))
 
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
         """Start an actor that stops with this module, and whose failure is the module's."""
@@ -278,8 +286,12 @@ class Module(Actor):
             timer = item.timer
             if timer is not None and self.hive.watchers and timer.active:
                 self.__fire(item, timer)
-            else:
-                item.call()
+                return
+            if item.name and self.hive.watchers:
+                hive, began = self.hive, self.__monotonic()
+                span = hive.next_span()
+                hive.notify_watchers(TurnTaken(began, self.name, item.name, item.since, span, item.span, item.trace))
+            item.call()
 
     def __fire(self, item: Continuation, timer: ModuleTimer) -> None:
         """Run a timer's function and report it to the watchers. Each period begins a trace of its own."""

@@ -11,14 +11,24 @@ class Continuation:
 
     `owner` is the instance of the module that it was made for. The inbox outlives the instance, and an instance started
     after a failure does not run its predecessor's continuations. A continuation keeps the trace context of its making.
+    One with a name is reported to watchers (`beehive.delivery.TurnTaken`).
     """
 
-    __slots__ = ("call", "owner", "span", "timer", "trace")
+    __slots__ = ("call", "name", "owner", "since", "span", "timer", "trace")
 
-    def __init__(self, owner: object, call: Callable[[], None], timer: "ModuleTimer | None" = None) -> None:
+    def __init__(
+        self,
+        owner: object,
+        call: Callable[[], None],
+        timer: "ModuleTimer | None" = None,
+        name: str = "",
+        since: float | None = None,
+    ) -> None:
         self.owner = owner
         self.call = call
         self.timer = timer
+        self.name = name
+        self.since = since
         context = current_context()
         self.span = context.span
         self.trace = context.trace

@@ -91,7 +91,7 @@ class FakeContext:
         """Set a periodic timer, as `Module.every` does."""
         return self.clock.every(seconds, function, jitter=jitter)
 
-    def call_soon(self, function: Callable[[], None]) -> None:
+    def call_soon(self, function: Callable[[], None], name: str = "", since: float | None = None) -> None:  # noqa: ARG002
         """Call `function` in the simulation, as `Module.call_soon` does."""
         self.clock.after(0.0, function)
 

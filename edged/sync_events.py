@@ -4,7 +4,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from edged.pods.model import PodUid
+from edged.pods.model import ContainerId, PodUid
 
 Event_contra = TypeVar("Event_contra", contravariant=True)
 
@@ -20,9 +20,18 @@ class SyncEvents(Protocol[Event_contra]):
 
 
 class PodHealthChanged(msgspec.Struct, frozen=True):
-    """A probe has another result, or a postStart hook or an image pull has ended."""
+    """A probe has another result, or an image pull has ended."""
 
     uid: PodUid
+
+
+class PostStartHookEnded(msgspec.Struct, frozen=True):
+    """A postStart hook has ended, or is waited for no longer."""
+
+    uid: PodUid
+    container: ContainerId
+    failure: str | None
+    """None after success, and if its pod terminates."""
 
 
 class PluginsChanged(msgspec.Struct, frozen=True):

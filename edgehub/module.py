@@ -124,10 +124,10 @@ class EdgeHub(Module):
         self._next_token_for = MessageClass.REQUEST
         """Class of the message that waits for `_next_token`."""
         hooks = LinkHooks(
-            opened=lambda: self.call_soon(self._opened),
-            confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames)),
-            ended=lambda error: self.call_soon(lambda: self._ended(error)),
-            answered=lambda parent: self.call_soon(lambda: self._answered(parent)),
+            opened=lambda: self.call_soon(self._opened, "link up"),
+            confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames), "confirmed"),
+            ended=lambda error: self.call_soon(lambda: self._ended(error), "link down"),
+            answered=lambda parent: self.call_soon(lambda: self._answered(parent), "answered"),
         )
         self._inbound = Inbound(self.hive, counters, hooks)
 

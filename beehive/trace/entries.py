@@ -12,7 +12,7 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.delivery import DeliveryRecord as Delivery
-from beehive.delivery import ModuleFailed, TimerRun
+from beehive.delivery import ModuleFailed, TimerRun, TurnTaken
 from beehive.errors import BeehiveError
 from beehive.trace.format import Delivered, Note, NoteKind, Record, RecordedMessage, TimerFired
 from beehive.trace.redact import Redactor
@@ -38,7 +38,7 @@ class Entry(Protocol):
         """Return the redacted record; `time` is in seconds since the trace's origin."""
 
 
-AnyEntry = Delivery | TimerRun | ModuleFailed | Entry
+AnyEntry = Delivery | TimerRun | TurnTaken | ModuleFailed | Entry
 """An entry of any kind, as recorders keep them."""
 
 
@@ -99,6 +99,8 @@ class Serialiser:
                 return self._delivered(time, entry)
             if isinstance(entry, TimerRun):
                 return _fired(time, entry)
+            if isinstance(entry, TurnTaken):
+                return self._turn(time, entry)
             if isinstance(entry, ModuleFailed):
                 text = self._redactor.text(f"{type(entry.error).__name__}: {entry.error}")
                 return Note(time, 0, 0, 0, NoteKind.FAILURE, entry.module, text)
@@ -106,6 +108,10 @@ class Serialiser:
         except Exception as error:  # noqa: BLE001 - no trace fails for one entry
             _log.warning("a %s could not be recorded: %s", type(entry).__name__, type(error).__name__)
             return Note(time, 0, 0, 0, NoteKind.LOST, "", f"{type(entry).__name__}: {type(error).__name__}", 1)
+
+    def _turn(self, time: float, entry: TurnTaken) -> Record:
+        since = None if entry.since is None else entry.since - self._origin
+        return Note(time, entry.span, entry.cause, entry.trace, NoteKind.TURN, entry.module, entry.name, since)
 
     def _delivered(self, time: float, entry: Delivery) -> Record:
         message, route = entry.message, entry.message.route
@@ -131,7 +137,7 @@ def size_of(entry: AnyEntry) -> int:
     """Return the approximate bytes of memory that an entry keeps."""
     if isinstance(entry, Delivery):
         return ENTRY_BYTES + _content_bytes(entry.message.content)
-    return ENTRY_BYTES if isinstance(entry, (TimerRun, ModuleFailed)) else entry.size
+    return ENTRY_BYTES if isinstance(entry, (TimerRun, TurnTaken, ModuleFailed)) else entry.size
 
 
 def _content_bytes(content: object) -> int:

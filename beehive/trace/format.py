@@ -48,6 +48,9 @@ class NoteKind(StrEnum):
     """The link to the cloud went up or down."""
     FOREIGN = "foreign"
     """A line of another program's capture that is not a frame; `data` is the line."""
+    TURN = "turn"
+    """A module took an answer, or the result of another thread (`beehive.delivery.TurnTaken`); `time` is when it did,
+    `data` when the work began, in seconds since the origin, if that is known."""
     LOST = "lost"
     """Records were left out, because the recorder could not keep up; `data` is their number."""
 

@@ -8,7 +8,7 @@ from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.lifecycle.waits import Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network
-from edged.sync_events import PodHealthChanged, SyncEvents
+from edged.sync_events import PostStartHookEnded, SyncEvents
 
 
 class PodLifecycle:
@@ -18,11 +18,11 @@ class PodLifecycle:
         actors: threads and time.
         runtime: runs the commands of hooks.
         network: makes the connections of hooks.
-        hooks_ended: takes the pods whose postStart hooks end.
+        hooks_ended: takes the results of postStart hooks.
     """
 
     def __init__(
-        self, actors: Runtime, runtime: ContainerRuntime, network: Network, hooks_ended: SyncEvents[PodHealthChanged]
+        self, actors: Runtime, runtime: ContainerRuntime, network: Network, hooks_ended: SyncEvents[PostStartHookEnded]
     ) -> None:
         self.waits = Waits(actors)
         self.grace_periods = GracePeriods(actors.clock)

@@ -8,7 +8,7 @@ from beehive import Runtime
 from edged.errors import HookError, HookInterruptedError
 from edged.lifecycle.hooks import HookRunner, HookTarget
 from edged.pods.model import ContainerId, HookFacts, PodUid
-from edged.sync_events import PodHealthChanged, SyncEvents
+from edged.sync_events import PostStartHookEnded, SyncEvents
 from modules.apimachinery.types.probes import LifecycleHandler
 
 _log = logging.getLogger(__name__)
@@ -21,15 +21,15 @@ class PostStartHooks:
 
     The sync of a pod that starts a container with such a hook ends there; the end of the hook queues the pod again.
     Until then the container counts as not started, and the containers after it wait (kubelet's startContainer blocks
-    its pod's worker meanwhile). Thread-safe: workers begin hooks, the edged module reads their results.
+    its pod's worker meanwhile). Thread-safe: workers begin hooks, the edged module takes and reads their results.
 
     Args:
         actors: run the hooks.
         hooks: runs one hook.
-        ended: takes the pods whose hooks end.
+        ended: takes the results, and gives them to `end`.
     """
 
-    def __init__(self, actors: Runtime, hooks: HookRunner, ended: SyncEvents[PodHealthChanged]) -> None:
+    def __init__(self, actors: Runtime, hooks: HookRunner, ended: SyncEvents[PostStartHookEnded]) -> None:
         self._actors = actors
         self._hooks = hooks
         self._ended = ended
@@ -47,6 +47,14 @@ class PostStartHooks:
             known = self._facts.get(subject.uid, _NOTHING)
             self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)
         self._actors.call(lambda: self._run(hook, subject), name="hook")
+
+    def end(self, ended: PostStartHookEnded) -> None:
+        """Take the result of a hook; that of a pod that was removed is dropped."""
+        with self._lock:
+            known = self._facts.get(ended.uid)
+            if known is not None:
+                failed = known.failed if ended.failure is None else {**known.failed, ended.container: ended.failure}
+                self._facts[ended.uid] = HookFacts(known.running - {ended.container}, failed)
 
     def keep_only(self, uid: PodUid, containers: Collection[ContainerId]) -> None:
         """Drop the hook failures of a pod's containers that no longer run; `containers` are the running ones."""
@@ -72,9 +80,4 @@ class PostStartHooks:
         except Exception as error:  # noqa: BLE001 - a bug; the container is killed as for any other failure
             _log.exception("the postStart hook of container %s failed unexpectedly", subject.container.name)
             failure = type(error).__name__
-        with self._lock:
-            known = self._facts.get(subject.uid)
-            if known is not None:
-                failed = known.failed if failure is None else {**known.failed, subject.id: failure}
-                self._facts[subject.uid] = HookFacts(known.running - {subject.id}, failed)
-        self._ended.post(PodHealthChanged(subject.uid))
+        self._ended.post(PostStartHookEnded(subject.uid, subject.id, failure))

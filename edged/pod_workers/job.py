@@ -69,6 +69,8 @@ class Done(Struct, frozen=True):
     """Whether everything that ran was stopped for good; an error then comes from the release of resources."""
     unchanged: bool = False
     """Whether the pod needed nothing: the job's actions were computed from these facts."""
+    begun: float | None = None
+    """When a worker took the job, in monotonic seconds; the worker fills it in."""
 
 
 class Queue(Enum):

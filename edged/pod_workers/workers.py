@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import pykka
+from msgspec.structs import replace
 
 from beehive import Actor, ModuleContext, Timer
 from edged.pod_workers.job import Done, Job, Queue, Work
@@ -138,7 +139,7 @@ class Worker(Actor):
             done = self._syncer.sync(message)
             seconds = self.clock.monotonic() - begin
             _log.debug("%s of pod %s took %.3f s", message.state.value, message.ref, seconds)
-            self._results.post(done)
+            self._results.post(replace(done, begun=begin))
 
 
 class PodWorkers:

@@ -258,7 +258,12 @@ class ProbeManager:
     def _schedule(self, uid: PodUid, watch: _Watch, due: float) -> None:
         watch.due = due
         wait = max(0.0, due - self._context.clock.monotonic())
-        watch.timer = self._context.after(wait, lambda: self._probe(uid, watch))
+
+        def probe() -> None:
+            self._probe(uid, watch)
+
+        probe.__qualname__ = f"probe {watch.kind.value} {watch.container.id}"  # in a trace, and for its replay
+        watch.timer = self._context.after(wait, probe)
 
     def _probe(self, uid: PodUid, watch: _Watch) -> None:
         watch.timer = None

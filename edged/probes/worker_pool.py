@@ -23,6 +23,8 @@ _SPARE = 2
 
 PROBER: Final = "edged/prober"
 """Name of the actors."""
+PROBED: Final = "probed"
+"""First word of the turn in which edged takes the result of a probe; the container's id follows."""
 
 
 class CompletedProbe(msgspec.Struct, frozen=True):
@@ -32,7 +34,9 @@ class CompletedProbe(msgspec.Struct, frozen=True):
     result: ProbeResult
 
 
-class _Assignment(msgspec.Struct, frozen=True):
+class Assignment(msgspec.Struct, frozen=True):
+    """A probe for a worker, with the number that the pool gave it."""
+
     number: int
     attempt: ProbeAttempt
 
@@ -48,13 +52,15 @@ class ProbeWorker(Actor):
 
     def on_receive(self, message: object) -> None:
         """Make a probe."""
-        if isinstance(message, _Assignment):
+        if isinstance(message, Assignment):
+            begun = self.clock.monotonic()
             completed = CompletedProbe(message.number, self._runner.run(message.attempt))
-            self._context.call_soon(lambda: self._pool.complete(completed))
+            turn = f"{PROBED} {message.attempt.container}"
+            self._context.call_soon(lambda: self._pool.complete(completed), turn, begun)
 
 
 class _Waiting(msgspec.Struct, frozen=True):
-    assignment: _Assignment
+    assignment: Assignment
     answered: Callable[[ProbeResult], None]
     still_needed: Callable[[], bool]
 
@@ -103,7 +109,7 @@ class ProbeWorkerPool:
         The probe is dropped if `still_needed` then returns false.
         """
         self._number += 1
-        waiting = _Waiting(_Assignment(self._number, attempt), answered, still_needed)
+        waiting = _Waiting(Assignment(self._number, attempt), answered, still_needed)
         self._waiting.setdefault(uid, deque()).append(waiting)
         self._dispatch()
 

@@ -37,11 +37,11 @@ from edged.static_pods.manager import StaticPodManager
 from edged.status.generator import StatusGenerator
 from edged.status.manager import StatusManager
 from edged.sync import pod_machine as machine
-from edged.sync.events import PodReleased, PodsListed, SyncEvent
+from edged.sync.events import PodReleased, PodsListed, SyncEvent, turn_of
 from edged.sync.orphans import Orphans
 from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
-from edged.sync_events import PluginsChanged, PodHealthChanged
+from edged.sync_events import PluginsChanged, PodHealthChanged, PostStartHookEnded
 from modules.apimachinery.pods.static import is_static
 from modules.apimachinery.types import Nanoseconds, Pod
 from modules.apimachinery.types.versions import version_number
@@ -136,6 +136,9 @@ class SyncLoop:
                 self.handle_pleg_event(event)
             case PodHealthChanged(uid):
                 self._step(uid, machine.HealthChanged())
+            case PostStartHookEnded(uid):
+                self._of_pods.lifecycle.post_start_hooks.end(event)
+                self._step(uid, machine.HealthChanged())
             case KillPod():
                 self._step(event.uid, event)
             case PodReleased(pod):
@@ -152,7 +155,8 @@ class SyncLoop:
 
     def post(self, event: SyncEvent) -> None:
         """Handle an event later, on the module's thread. May be called from any thread."""
-        self._context.call_soon(lambda: self.handle(event))
+        name, since = turn_of(event)
+        self._context.call_soon(lambda: self.handle(event), name, since)
 
     def figures(self) -> WorkFigures:
         """Return the figures of the pod workers' queues; any thread."""

@@ -140,7 +140,7 @@ class NetworkGuard:
 
     def _report(self, what: str) -> None:
         """Report a change, on the watcher's thread."""
-        self._context.call_soon(lambda: self._handle_change(what))
+        self._context.call_soon(lambda: self._handle_change(what), "network")
 
     def _handle_change(self, what: str) -> None:
         _log.debug("the network has changed: %s", what)

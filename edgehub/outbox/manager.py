@@ -203,7 +203,7 @@ class OutboxManager:
 
     def report_write(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         """Take a result, on the writer's thread."""
-        self._context.call_soon(lambda: self._handle_written(changes, error))
+        self._context.call_soon(lambda: self._handle_written(changes, error), "written")
 
     def _handle_written(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         self._writing = False

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from beehive import Actor, DeliveryMode, DeliveryRecord, Hive, Message, Module, Operation, Threads, handles
-from beehive.delivery import HiveEvent, ModuleFailed, TimerRun
+from beehive.delivery import HiveEvent, ModuleFailed, TimerRun, TurnTaken
 from beehive.testing import Harness
 from beehive.trace_context import Cause, current_cause, current_context, resumed
 
@@ -125,6 +125,33 @@ def test_a_timer_carries_the_cause_to_its_messages(bee: Harness, tape: Tape) -> 
     assert "by_timer" in fired.name
     sent = tape.of("by-timer")
     assert (sent.cause, sent.trace) == (fired.span, first.span)
+
+
+def test_an_answer_and_a_named_call_are_turns_that_watchers_see(bee: Harness, tape: Tape) -> None:
+    """When a module takes them is known from nothing else: an answer's record has the time when it was sent."""
+
+    class Asking(Module):
+        name = "asking"
+
+        @handles()
+        def ask(self, message: Message) -> None:
+            self.request("second", self.message("a/b/c", "question"), 5.0, lambda _: None)
+            self.call_soon(lambda: None, "named", 1.5)
+            self.call_soon(lambda: None)
+
+    with Harness(taps=(tape,)) as harness:
+        harness.hive.watchers.append(tape.happened.append)
+        harness.add(Asking)
+        harness.add(Second)
+        harness.start()
+        harness.send("asking", harness.message("a/b/c", "begin"))
+        harness.run_for(1)
+    turns = [event for event in tape.happened if isinstance(event, TurnTaken)]
+    [answer] = [record for record in tape.records if record.mode is DeliveryMode.RESPONSE]
+    assert sorted((turn.module, turn.name, turn.since) for turn in turns) == [
+        ("asking", "answer", None), ("asking", "named", 1.5),
+    ]  # fmt: skip
+    assert {turn.name: turn.cause for turn in turns}["answer"] == answer.span
 
 
 def test_each_period_begins_a_trace_of_its_own(bee: Harness, tape: Tape) -> None:

@@ -228,6 +228,21 @@ def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
     assert isinstance(raised.value, CriError)
 
 
+def test_a_call_that_is_under_way_when_the_replay_ends_has_been_made() -> None:
+    """Its answer came after the part of the run that is replayed, such as after the link was closed for good."""
+    simulation = Simulation()
+    request = msgspec.json.encode({"image": {"image": "i"}})
+    calls = [CriCall(9.0, 1, 0, 1, "edged/puller", "pull_image", request, b'"sha256:1"', "", "", 8.0)]
+    runtime = RecordedRuntime(simulation, calls, lambda text: text)
+    client, spec, sandbox = runtime.client(), pb.ImageSpec(image="i"), pb.PodSandboxConfig()
+    simulation.call(lambda: client.pull_image(spec, None, sandbox), name="edged/puller")
+    under_way = list[list[str]]()
+    for _ in range(2):
+        simulation.run_for(5.0)
+        under_way.append([call.method for call in runtime.under_way])
+    assert under_way == [["pull_image"], []]
+
+
 ENDED: Final = b'{"status":{"id":"c1","state":"CONTAINER_EXITED","message":"of the runtime"}}'
 
 

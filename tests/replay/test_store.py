@@ -76,6 +76,23 @@ def test_a_commit_that_comes_in_two_takes_no_commit_of_later(tmp_path: Path) -> 
     store.close()
 
 
+@pytest.mark.parametrize(("exact", "seconds"), [(False, 0.0), (True, 0.04)])
+def test_a_commit_begins_when_it_began_if_its_changes_come_when_they_came(
+    tmp_path: Path, *, exact: bool, seconds: float
+) -> None:
+    """A message that changes nothing may have been handled between its last change and its beginning."""
+    simulation = Simulation()
+    change = Change("put", ROW.key, "pod", b"{}")
+    store = RecordedStore(tmp_path / "db", simulation, [commit("commit", 1.6, 0.1, change=change)], exact=exact)
+    simulation.run_for(1.46)
+    store.put(ROW)
+    assert store.is_whole() is not exact
+    assert store.until_begun() == pytest.approx(seconds)
+    simulation.run_for(0.04)
+    assert (store.is_whole(), store.until_begun()) == (True, 0.0)
+    store.close()
+
+
 def test_a_change_that_changes_nothing_takes_no_commit_of_later(tmp_path: Path) -> None:
     simulation = Simulation()
     other, change = Row("default/pod/c", "pod", "{}"), Change("put", ROW.key, "pod", b"{}")

@@ -11,6 +11,7 @@ from beehive.trace.format import SYNCED
 from beehive.trace_context import as_actor
 from edged.cri.contract import ContainerId
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from edged.probes.worker_pool import PROBER
 from modules.lab.replay.pleg import RecordedInspections
 from modules.lab.replay.runtime import RecordedRuntime
 from modules.processes.edgecore.trace.events import event_of
@@ -121,6 +122,23 @@ def test_a_pull_that_another_pod_asks_for_takes_no_reading_from_the_pod_it_names
 
     if pulls:
         copy_context().run(as_actor("edged/puller", pull_for_another))
+    copy_context().run(as_actor(WORKER, lambda: found.append(read(runtime))))
+    assert found == [["RUNNING", "RUNNING"]]
+
+
+def test_a_probe_that_a_busy_machine_has_made_later_takes_no_reading_from_its_pod() -> None:
+    simulation, found = Simulation(), list[list[str]]()
+    result = {"stdout": "", "stderr": "", "exit_code": 0}
+    probe = call(14, 1.004, "exec_sync", {"container_id": "c", "command": ["true"]}, result, PROBER)
+    event = CriEvent(1.005, 15, 0, 15, "stopped", POD, msgspec.json.encode({"container_id": "c"}))
+    calls = [*CRASH[1:4], probe, *reading(40, 1.006, "CONTAINER_EXITED")]
+    runtime = RecordedRuntime(simulation, calls, lambda text: text, [event])
+    simulation.run_for(1.001)
+
+    def probed() -> None:
+        runtime.client().exec_sync(ContainerId("c"), ["true"], 0)
+
+    copy_context().run(as_actor(PROBER, probed))
     copy_context().run(as_actor(WORKER, lambda: found.append(read(runtime))))
     assert found == [["RUNNING", "RUNNING"]]
 

@@ -82,10 +82,11 @@ class RecordedEvents:
             over.get()
 
 
-def listening(events: RecordedEvents, parts: Mapping[type[Actor], type[Actor]]) -> type[Edged]:
+def listening(edged: type[Edged], events: RecordedEvents, parts: Mapping[type[Actor], type[Actor]]) -> type[Edged]:
     """Return edged that opens the stream at the recorded times.
 
     Args:
+        edged: the class.
         events: the recorded streams.
         parts: other actors of a replay, by the actors whose place they take.
     """
@@ -99,14 +100,15 @@ def listening(events: RecordedEvents, parts: Mapping[type[Actor], type[Actor]]) 
 
     replaced: dict[type[Actor], type[Actor]] = {Listener: RecordedListener, **parts}
 
-    class ListeningEdged(Edged):
+    class ListeningEdged(edged):  # type: ignore[misc, valid-type]
         """edged as it is, but for some of its actors."""
 
         def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
             """See `Module.start_actor`."""
             other = cast("type[A]", replaced.get(actor_class, actor_class))
             label = name or f"{self.name}/{actor_class.__name__}"
-            return super().start_actor(other, *args, name=label, **kwargs)
+            started: pykka.ActorRef[A] = super().start_actor(other, *args, name=label, **kwargs)
+            return started
 
     return ListeningEdged
 

@@ -16,7 +16,7 @@ from edged.node.watch import NodeWatch
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
 from modules.lab.replay.outputs import sent_at
-from modules.lab.replay.pleg import call_at
+from modules.lab.replay.turns import call_at
 
 
 def first_report(deliveries: Iterable[Delivered]) -> float:

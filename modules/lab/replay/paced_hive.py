@@ -1,11 +1,12 @@
-"""The hive of a replayed node: edged gets messages when it handled them in the recorded run.
+"""The hive of a replayed node: modules get messages and answers when they took them in the recorded run.
 
 Nothing takes time in a replay, so edged would learn of its pods and of the link a little earlier than it did beside the
 results of the PLEG and of workers, which it takes at their recorded times, and report states that it had not reported.
+A run of an earlier version does not tell when answers were taken: then only edged is given its messages in time.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from beehive import Message, Runtime
@@ -16,6 +17,7 @@ from beehive.trace import Delivered
 from beehive.trace_context import acting_as, current_cause, current_context, resumed
 from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from, sent_at
+from modules.lab.replay.stub_module import SLOWEST_START
 
 _LONGEST: Final = 1.0
 """Seconds that a message may be put off; a later one is another."""
@@ -34,14 +36,23 @@ class PacedHive(Hive):
     Args:
         runtime: of the replay.
         deliveries: all recorded deliveries, in the order that they were sent.
-        acted: when edged acted first because of an answer, by the span of the answer (`acted_at`).
+        acted: when answers were taken, or when edged acted first because of one (`acted_at`), by the answer's span.
+        exact: the modules whose turns are all known; each message and answer then has its own time, whatever waits.
     """
 
     def __init__(
-        self, runtime: Runtime, deliveries: Iterable[Delivered], acted: Mapping[int, float] | None = None
+        self,
+        runtime: Runtime,
+        deliveries: Iterable[Delivered],
+        acted: Mapping[int, float] | None = None,
+        exact: Collection[str] = (),
     ) -> None:
         super().__init__(runtime)
+        self._exact = bool(exact)
+        self._modules = frozenset(exact or (ModuleName.EDGED,))
         self._times: dict[Hashable, deque[_Times]] = {}
+        self._begun: set[Hashable] = set()
+        """Roles of which the replay has had one."""
         self._asked: dict[str, Hashable] = {}
         """Roles of edged's requests, by id."""
         self._waiting: list[_Times] = []
@@ -49,16 +60,17 @@ class PacedHive(Hive):
         recorded: dict[str, Hashable] = {}
         handled = 0.0
         for one in deliveries:
-            if one.way == DeliveryMode.REQUEST and one.sender == ModuleName.EDGED:
-                recorded[one.message.id] = _role(DeliveryMode.RESPONSE, one.message.message())
-            if one.module != ModuleName.EDGED or one.outcome != "handled":
+            if one.way == DeliveryMode.REQUEST and one.sender in self._modules:
+                recorded[one.message.id] = _role(one.sender, DeliveryMode.RESPONSE, one.message.message())
+            if one.module not in self._modules or one.outcome != "handled":
                 continue
             handled = max(handled, handled_from(one))
             if one.way != DeliveryMode.RESPONSE:
                 times = _Times(sent_at(one), handled_from(one))
-                self._times.setdefault(_role(one.way, one.message.message()), deque()).append(times)
+                self._times.setdefault(_role(one.module, one.way, one.message.message()), deque()).append(times)
             elif one.message.parent_id in recorded:
-                when = max(handled, (acted or {}).get(one.span, handled))
+                least = one.time if self._exact else handled
+                when = max(least, (acted or {}).get(one.span, least))
                 self._times.setdefault(recorded[one.message.parent_id], deque()).append(_Times(one.time, when))
 
     def respond(self, message: Message, by: str | None = None) -> bool:
@@ -69,13 +81,14 @@ class PacedHive(Hive):
         return True
 
     def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> None:
-        if mode == DeliveryMode.REQUEST and current_context().actor == ModuleName.EDGED:
-            self._asked[message.id] = _role(DeliveryMode.RESPONSE, message)
+        sender = current_context().actor
+        if mode == DeliveryMode.REQUEST and sender in self._modules:
+            self._asked[message.id] = _role(sender, DeliveryMode.RESPONSE, message)
         deliver = super()._deliver
-        if destination != ModuleName.EDGED or not self._put_off(
-            _role(mode, message),
+        if destination not in self._modules or not self._put_off(
+            _role(destination, mode, message),
             lambda: deliver(destination, message, mode, waits=False),
-            is_own=current_context().actor == ModuleName.EDGED,
+            is_own=sender == ModuleName.EDGED,
         ):
             deliver(destination, message, mode, waits=waits)
 
@@ -87,16 +100,10 @@ class PacedHive(Hive):
         before it.
         """
         now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
-        found = self._times.get(role)
-        times = found.popleft() if found and found[0].handled <= now + _LONGEST else _Times(0.0, 0.0)
-        self._waiting = [each for each in self._waiting if each.handled > now]
-        overtakes = (is_answer or is_own) and times.sent > 0.0
-        latest = times.sent + (0.0 if is_own else _TIE)
-        before = (each.handled for each in self._waiting if not overtakes or each.sent <= latest)
-        due = max(now, times.handled, *before)
+        times = self._next_of(role, now)
+        due = times.handled if self._exact else self._behind_others(times, now, is_answer=is_answer, is_own=is_own)
         if due <= now:
             return False
-        self._waiting.append(_Times(times.sent, due))
 
         def call() -> None:
             with acting_as(sender), resumed(cause):
@@ -105,6 +112,27 @@ class PacedHive(Hive):
         self.clock.after(due - now, call)
         return True
 
+    def _next_of(self, role: Hashable, now: float) -> _Times:
+        """Return the next recorded times of a role; zeros without any that is near."""
+        found = self._times.get(role)
+        while self._exact and found and found[0].sent < now - _LONGEST and found[0].handled < now:
+            found.popleft()
+        longest = _LONGEST if not self._exact or role in self._begun else SLOWEST_START
+        self._begun.add(role)
+        if found and (found[0].sent if self._exact else found[0].handled) <= now + longest:
+            return found.popleft()
+        return _Times(0.0, 0.0)
 
-def _role(way: str, message: Message) -> Hashable:
-    return str(way), message.route.operation, subject(message)
+    def _behind_others(self, times: _Times, now: float, *, is_answer: bool, is_own: bool) -> float:
+        self._waiting = [each for each in self._waiting if each.handled > now]
+        overtakes = (is_answer or is_own) and times.sent > 0.0
+        latest = times.sent + (0.0 if is_own else _TIE)
+        before = (each.handled for each in self._waiting if not overtakes or each.sent <= latest)
+        due = max(now, times.handled, *before)
+        if due > now:
+            self._waiting.append(_Times(times.sent, due))
+        return due
+
+
+def _role(module: str, way: str, message: Message) -> Hashable:
+    return module, str(way), message.route.operation, subject(message)

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
-from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.trace import CriCall, CriEvent
-from beehive.trace_context import current_cause, resumed
 from edged.pleg.hints import Hints
 from edged.pleg.messages import PlegEvent, PodInspection, Relisted
 from edged.pleg.pace import RelistPace
@@ -26,6 +24,7 @@ from edged.pod_workers.workers import Syncer, Worker
 from edged.pods import labels
 from edged.pods.model import PodRef
 from edged.sync_events import SyncEvents
+from modules.lab.replay.turns import call_at
 
 _NAME: Final = "/Pleg"
 """End of the PLEG's name as an actor."""
@@ -98,6 +97,8 @@ class RecordedPleg(Pleg):
     """The PLEG as it is, but for its times. `recorded_pleg` makes a subclass with a run's times."""
 
     recorded: ClassVar[RecordedInspections]
+    are_turns_known: ClassVar[bool] = False
+    """Whether edged itself takes the results when it did."""
 
     def __init__(self, reader: RuntimeReader, events: SyncEvents[PlegEvent], pace: RelistPace, hints: Hints) -> None:
         super().__init__(reader, self, pace, hints)
@@ -134,7 +135,8 @@ class RecordedPleg(Pleg):
 
     def post(self, event: PlegEvent) -> None:
         """Send an event to edged at its recorded time."""
-        at = self.recorded.all_handled_at(event, self.clock.monotonic())
+        now = self.clock.monotonic()
+        at = now if self.are_turns_known else self.recorded.all_handled_at(event, now)
         call_at(self.clock, at, partial(self._edged.post, _begun_earlier(event)))
 
     handle = post
@@ -157,9 +159,10 @@ def _earlier(inspection: PodInspection) -> PodInspection:
     return inspection._replace(at=inspection.at - _MOMENT)
 
 
-def recorded_pleg(recorded: RecordedInspections) -> type[Pleg]:
+def recorded_pleg(recorded: RecordedInspections, *, are_turns_known: bool = False) -> type[Pleg]:
     """Return the PLEG with the recorded times. Without any it is the PLEG as it is."""
-    return type("RecordedPleg", (RecordedPleg,), {"recorded": recorded}) if recorded.times else Pleg
+    fields = {"recorded": recorded, "are_turns_known": are_turns_known}
+    return type("RecordedPleg", (RecordedPleg,), fields) if recorded.times else Pleg
 
 
 def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
@@ -183,17 +186,3 @@ def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
         handle = post
 
     return RecordedWorker
-
-
-def call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:
-    """Call a function at a time, in the present trace context; immediately if the time has passed."""
-    cause, seconds = current_cause(), time - clock.monotonic()
-
-    def call() -> None:
-        with resumed(cause):
-            function()
-
-    if seconds > 0:
-        clock.after(seconds, call)
-    else:
-        function()

@@ -1,30 +1,33 @@
 """Replays a recorded run."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from beehive import Actor, Hive
+from beehive import Actor, Hive, Module
 from beehive.decoding import decode_json
 from beehive.delivery import DeliveryMode, DropReason
 from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
-from beehive.trace import CriCall, Delivered, Direction, Record
+from beehive.trace import CriCall, Delivered, Direction, NoteKind, Record
 from edged.cgroups.tree import SilentTree
 from edged.host import Host
+from edged.module import Edged
 from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Pleg
 from edged.pod_workers.workers import Worker
+from edged.probes.worker_pool import PROBER, ProbeWorker
 from edged.server.snapshots import Snapshots
 from edged.static_pods.directory import StaticPodDirectory
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
+from edgehub.module import EdgeHub
 from edgehub.outbox.recording import OUTBOX
 from edgehub.outgoing import Outgoing
 from metamanager.store import Store
@@ -56,10 +59,13 @@ from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.static_pods import directory_states, replay_directory
 from modules.lab.replay.store import RecordedStore, grouped
-from modules.lab.replay.stub_module import Responder, stub_module
+from modules.lab.replay.stub_module import DeliveryOrder, Responder, stub_module
 from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers, timed
+from modules.lab.replay.turns import RecordedTurns, begun_in_time, job_turn, paced, probe_turn
 from modules.processes.edgecore.settings import meta_settings, twin_settings
+
+M = TypeVar("M", bound=Module)
 
 OTHERS: Final = frozenset(
     {
@@ -78,6 +84,8 @@ OTHERS: Final = frozenset(
 AFTER = 2.0
 """Virtual seconds of the replay after the end of the recorded run."""
 
+_WITH_CONFIG: Final = ("run_pod_sandbox", "create_container")
+"""Calls that have the configuration of a sandbox."""
 _SOON = 0.05
 """Seconds within which two calls count as simultaneous."""
 _DAY = 86400.0
@@ -146,21 +154,24 @@ class Replay:
         self._directories = Directories(recorded.header, root)
         self._deliveries = recorded.delivered()
         calls, events = recorded.calls(), recorded.events()
-        acted = acted_at(self._deliveries, calls)
-        self._hive = Hive(self._simulation) if module else PacedHive(self._simulation, self._deliveries, acted)
+        self._turns = turns = RecordedTurns(recorded.notes(NoteKind.TURN))
+        acted = turns.answered if turns.are_known else acted_at(self._deliveries, calls)
+        self._hive = self._make_hive(acted)
         self._recorder = Recorder(self._hive)
         self._fed = 0
         self._stores: list[RecordedStore] = []
         """Each time that metamanager opened its store, the last one last."""
-        self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
+        order = None if turns.are_known else DeliveryOrder(self._deliveries)
+        self._answers = Responder(self._hive, self._deliveries, acted, self._is_played, order)
         messages = TerminationMessages(self._deliveries)
         self._runtime = RecordedRuntime(self._simulation, calls, self._directories.ours, events, messages)
-        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted, alone=bool(module))
+        of_frames = {} if module or turns.are_known else acted
+        self._cloud = RecordedCloud(self._simulation, recorded, of_frames, alone=bool(module) and not turns.are_known)
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes(MACHINE_NOTES.kind))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
         for name in MODULES:
-            if name == module or (not module and (name in present or recorded.foreign)):
+            if (name in present or recorded.foreign) and name in self._played:
                 self._add(name)
             elif name in present:
                 self._hive.add(stub_module(name), self._answers.handle)
@@ -189,7 +200,7 @@ class Replay:
         theirs = reader.outputs(self._recorded.records)
         extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, reader)]
         ours = RunOutputs(self._module, given, same_machine=known, plain=self._directories.theirs, pods=reader.pods)
-        done = ours.outputs((*records, *extra))
+        done = ours.outputs((*records, *self._runtime.under_way, *extra))
         return Replayed(
             module=self._module,
             fed=self._fed + self._answers.given + self._cloud.given,
@@ -216,6 +227,7 @@ class Replay:
         )
         return not any(
             later.time - later.seconds > call.time + _SOON
+            and later.sender != PROBER  # a container is probed while it is stopped
             and not later.sender.endswith("/Pleg")
             and any(name in later.request for name in names)
             for later in self._recorded.calls()
@@ -235,12 +247,12 @@ class Replay:
         hive, directories, recorder = self._hive, self._directories, self._recorder
         if name == ModuleName.METAMANAGER:
             settings = replace(meta_settings(directories.config), data_source=str(directories.database))
-            hive.add(grouped(lambda: self._stores[-1]), settings, self._open_store)
+            hive.add(self._paced(grouped(lambda: self._stores[-1])), settings, self._open_store)
         elif name == ModuleName.DEVICETWIN:
-            hive.add(DeviceTwin, twin_settings(directories.config))
+            hive.add(self._paced(DeviceTwin), twin_settings(directories.config))
         elif name == ModuleName.EDGED:
             hive.add(
-                listening(self._runtime.events, self._parts_of_edged()),
+                listening(self._paced(Edged), self._runtime.events, self._parts_of_edged()),
                 directories.edged(self._machine_info.address),
                 lambda: recorder.runtime(self._runtime.client()),
                 Snapshots(),
@@ -255,12 +267,14 @@ class Replay:
         else:
             link = directories.edgehub()
             outgoing = Outgoing(link.limits, link.heartbeat)
-            hub = timed(RecordedTimers(self._recorded.records, name))
+            timers = RecordedTimers(self._recorded.records, name)
+            hub = paced(EdgeHub, self._turns, timers) if self._turns.are_known else timed(timers)
             outbox = outbox_of(self._recorded.notes(OUTBOX))
             hive.add(hub, link, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
 
     def _open_store(self, source: str) -> Store:
-        self._stores.append(RecordedStore(Path(source), self._simulation, self._recorded.commits()))
+        exact, commits = self._turns.are_known, self._recorded.commits()
+        self._stores.append(RecordedStore(Path(source), self._simulation, commits, exact=exact))
         return self._recorder.store(self._stores[-1])
 
     def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
@@ -268,10 +282,33 @@ class Replay:
         inspections = RecordedInspections(self._recorded.calls(), self._recorded.events())
         return {
             StaticPodDirectory: replay_directory(directory_states(self._deliveries, self._directories.ours)),
-            Pleg: recorded_pleg(inspections),
+            Pleg: recorded_pleg(inspections, are_turns_known=self._turns.are_known),
+            **(self._of_turns() if self._turns.are_known else self._of_older_runs()),
+        }
+
+    def _of_turns(self) -> dict[type[Actor], type[Actor]]:
+        return {
+            Worker: begun_in_time(Worker, self._simulation, self._turns, job_turn),
+            ProbeWorker: begun_in_time(ProbeWorker, self._simulation, self._turns, probe_turn),
+        }
+
+    def _of_older_runs(self) -> dict[type[Actor], type[Actor]]:
+        """Return the actors that guess when edged took results, for a run that has no turns."""
+        return {
             Worker: recorded_worker(self._runtime.synced_at),
             NodeWatch: recorded_node_watch(first_report(self._deliveries)),
         }
+
+    def _make_hive(self, acted: Mapping[int, float]) -> Hive:
+        if self._module:
+            return Hive(self._simulation)
+        return PacedHive(self._simulation, self._deliveries, acted, MODULES if self._turns.are_known else ())
+
+    def _paced(self, module: type[M]) -> type[M]:
+        """Return a module that takes its turns at the recorded times, as far as they are known."""
+        if not self._turns.are_known:
+            return module
+        return paced(module, self._turns, RecordedTimers(self._recorded.records, module.name))
 
     def _schedule(self) -> None:
         """Schedule the clock's jumps and the messages to the replayed module."""
@@ -335,7 +372,7 @@ class Replay:
 
 def _had_cgroups(recorded: Recorded) -> bool:
     """Return whether pods had cgroups of their own, which depends on the machine: the recorded CRI requests tell."""
-    return any(call.method == "run_pod_sandbox" and b'"cgroup_parent"' in call.request for call in recorded.calls())
+    return any(call.method in _WITH_CONFIG and b'"cgroup_parent"' in call.request for call in recorded.calls())
 
 
 def _was_handled(one: Delivered) -> bool:

@@ -19,6 +19,7 @@ from edged.cri import errors
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.recording import CriEntry
 from edged.pods.labels import POD_UID
+from edged.probes.worker_pool import PROBER
 from modules.lab.replay.events import RecordedEvents
 from modules.lab.replay.lists import LISTS, RecordedLists
 from modules.lab.replay.sequences import LATE, NEAR, RecordedAnswer, Sequences
@@ -86,10 +87,12 @@ class RecordedRuntime:
         """End of each pod's last change."""
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
+        self.under_way: list[CriCall] = []
+        """Calls that have been recorded and will be answered, in the order of their beginnings."""
         self._lists = RecordedLists(calls, events)
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
-        self._workers = WorkerReads((call for call in calls if not _asker(call.sender)), self._pod_of, _role_of)
+        self._workers = WorkerReads((call for call in calls if _is_of_workers(call)), self._pod_of, _role_of)
         self._synced: dict[str, list[CriEvent]] = {}
         """Results of jobs, by pod."""
         for event in events:
@@ -139,9 +142,11 @@ class RecordedRuntime:
         elif method in CHANGES:
             self._pending.get(self._pod_of(call), {}).pop(id(answer.value), None)
             self._workers.change_made(current_context().actor, current_context().span, answer.value)
+            self.under_way.append(call)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
+            self.under_way.remove(call)
             self._record_change(call, answer.end)
         if answer.value.error:
             raise _error(answer.value)
@@ -249,6 +254,11 @@ class RecordedRuntime:
         if seconds is not None:
             self._actors.clock.after(seconds, over.set)
         over.get()
+
+
+def _is_of_workers(call: CriCall) -> bool:
+    """Return whether a worker made a call. A pod's probes run beside its jobs, before or after them."""
+    return call.sender != PROBER and not _asker(call.sender)
 
 
 def _key(call: CriCall) -> Hashable:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from beehive import Resource, ResourceType, Runtime
+from beehive import Module, Resource, ResourceType, Runtime
 from beehive.trace import Change, StoreCommit
 from metamanager.errors import StoreWriteError
 from metamanager.module import MetaManager
@@ -27,6 +27,8 @@ _NEAR = 0.05
 """Seconds that a commit may begin before the recorded one, to end with it."""
 _LATE = 1.0
 """Seconds that it may begin after."""
+_LONGEST = 1.0
+"""Seconds that a batch may last on a busy machine."""
 _MOMENT = 1e-9
 """Seconds that are none."""
 
@@ -46,9 +48,11 @@ class RecordedStore:
         path: path of the database; it is made with the recorded rows if it does not exist.
         actors: runtime of the replay.
         commits: recorded commits, in their order.
+        exact: whether changes come when they came in the recorded run; then commits begin when they began.
     """
 
-    def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit]) -> None:
+    def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit], *, exact: bool = False) -> None:
+        self._exact = exact
         is_new = not path.exists()
         self._inner = SqliteStore(path, keeps_room=False)
         self._actors = actors
@@ -111,19 +115,18 @@ class RecordedStore:
         self._inner.commit()
 
     def is_whole(self) -> bool:
-        """Return whether the changes since the last commit are all of the recorded commit whose turn it is."""
+        """Return whether the changes since the last commit are all of the recorded commit whose turn it is, and, among
+        changes at their times, whether it began.
+        """
         found = self._turn()
-        return found is not None and not self._left_of(found)
+        return found is not None and not self._left_of(found) and not (self._exact and self._until(found))
 
     def until_begun(self) -> float:
         """Return the seconds until the recorded commit of the changes since the last commit began; 0 if it has no
-        others.
+        others, unless changes come at their times.
         """
         found = self._turn()
-        if found is None or not self._left_of(found):
-            return 0.0
-        seconds = _began(found) - self._clock.monotonic()
-        return seconds if seconds > _MOMENT else 0.0
+        return 0.0 if found is None or not (self._exact or self._left_of(found)) else self._until(found)
 
     def make_room(self) -> bool:
         """Return False: the outcome is part of the records."""
@@ -136,9 +139,14 @@ class RecordedStore:
 
     def _turn(self) -> StoreCommit | None:
         """Return the first of the recorded commits of the changes since the last commit; None without any."""
-        latest = self._clock.monotonic() + _NEAR
+        latest = self._clock.monotonic() + (_LONGEST if self._exact else _NEAR)
         found = (commit for _, commit in self._next_of(frozenset(map(_name, self._changed))))
         return min((one for one in found if _began(one) <= latest), key=_began, default=None)
+
+    def _until(self, commit: StoreCommit) -> float:
+        """Return the seconds until a recorded commit began; 0 afterwards."""
+        seconds = _began(commit) - self._clock.monotonic()
+        return seconds if seconds > _MOMENT else 0.0
 
     def _left_of(self, commit: StoreCommit) -> Counter[str]:
         """Return the changes of a recorded commit that the replay has yet to make."""
@@ -299,7 +307,7 @@ def grouped(store: Callable[[], RecordedStore]) -> type[MetaManager]:
         def _flush_in_time(self) -> None:
             seconds = store().until_begun()
             if seconds > 0:
-                self.after(seconds, self._flush_in_time)
+                Module.after(self, seconds, self._flush_in_time)  # no timer of the recorded run
             else:
                 self._batch.flush()
 

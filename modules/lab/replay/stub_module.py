@@ -12,7 +12,10 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
 from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from, sent_at
-from modules.lab.replay.sequences import RecordedAnswer, Sequences
+from modules.lab.replay.sequences import NEAR, RecordedAnswer, Sequences
+
+SLOWEST_START: Final = 10.0
+"""Seconds that a module may have started later than it does in a replay, where all start together."""
 
 GROUPS: Final[dict[str, Group]] = {
     ModuleName.METAMANAGER: Group.META,
@@ -121,17 +124,25 @@ class Responder:
         deliveries: all recorded deliveries.
         acted: the time when each answer was acted on, by the answer's span; see `acted_at`.
         asks: whether an actor of that name belongs to the replayed module.
+        order: in which modules handled their deliveries; None if it is known when they acted on answers.
     """
 
     def __init__(
-        self, hive: Hive, deliveries: list[Delivered], acted: Mapping[int, float], asks: Callable[[str], bool]
+        self,
+        hive: Hive,
+        deliveries: list[Delivered],
+        acted: Mapping[int, float],
+        asks: Callable[[str], bool],
+        order: DeliveryOrder | None,
     ) -> None:
         self._hive = hive
         self.given = 0
-        self._order = DeliveryOrder(deliveries)
+        self._order = order
         self._acted = acted
         self.ids = SentIds(deliveries, asks)
         self._fed: set[int] = set()
+        self._begun: set[Hashable] = set()
+        """Roles of queries that were made."""
         self._behind: dict[int, list[Message]] = {}
         answers: dict[str, Delivered] = {}
         for one in deliveries:
@@ -151,18 +162,27 @@ class Responder:
         clock = self._hive.clock
         now, role = clock.monotonic(), _role(module, message)
         reads = message.route.operation == Operation.QUERY
-        answer = self._answers.query(role, now) if reads else self._answers.change(role)
+        answer = self._first(role, now) if reads else self._answers.change(role)
         if answer is None or answer.value is None:
             return
         recorded = answer.value.message.message()
         reply = recorded.with_header(parent_msg_id=message.id)
         self.given += 1
-        before = self._order.before(answer.value) if answer.end == answer.value.time else None
+        is_due = self._order is not None and answer.end == answer.value.time
+        before = self._order.before(answer.value) if self._order is not None and is_due else None
         if before is None or before.span in self._fed:
             due = max(answer.end, self._acted.get(answer.value.span, 0.0))
             clock.after(due - now, lambda: self._respond(reply))
         else:
             self._behind.setdefault(before.span, []).append(reply)
+
+    def _first(self, role: Hashable, now: float) -> RecordedAnswer[Delivered | None] | None:
+        """Return the answer to a query: to the first one of its role, which a module may have made as it started, the
+        first recorded one.
+        """
+        ahead = NEAR if self._order is not None or role in self._begun else SLOWEST_START
+        self._begun.add(role)
+        return self._answers.near(role, now, ahead=ahead) or self._answers.other(role, now)
 
     def message_fed(self, one: Delivered) -> None:
         """Send the answers that were recorded behind a message, now that the replayed module has got the message."""

@@ -5,8 +5,10 @@ timer is known by its function and the time when it was set. A timer that did no
 network had changed: then edgehub dials before the next recorded attempt ends.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import wraps
 from math import inf
 from typing import Final
 
@@ -16,6 +18,10 @@ from edgehub.module import EdgeHub
 
 _NEAR: Final = 0.25
 """Seconds that a timer may be set earlier or later than the recorded one."""
+_LATE: Final = 2.0
+"""Seconds that a busy machine may run a timer late, or cancel it after it was due."""
+_SAME: Final = 0.001
+"""Seconds by which the length of a timer may differ, if it is not drawn."""
 _ATTEMPT: Final = 0.001
 """Seconds of an attempt whose begin is not recorded."""
 _DIAL: Final = EdgeHub._dial.__qualname__
@@ -30,25 +36,142 @@ class RecordedTimers:
     """
 
     def __init__(self, records: tuple[Record, ...], module: str) -> None:
-        self._fired = [one for one in records if isinstance(one, TimerFired) and one.module == module]
+        self._single: dict[str, list[TimerFired]] = {}
+        """Timers that ran once and are to run yet, by their function, in the order that they were set."""
+        self._periodic: dict[tuple[str, float], deque[TimerFired]] = {}
+        """Turns of periodic timers that are to come yet, by function and period."""
+        for one in records:
+            if isinstance(one, TimerFired) and one.module == module:
+                if one.periodic:
+                    self._periodic.setdefault((one.name, one.seconds), deque()).append(one)
+                else:
+                    self._single.setdefault(one.name, []).append(one)
+        for timers in self._single.values():
+            timers.sort(key=_set_at)
         self._attempts = [one.time for one in records if isinstance(one, Note) and one.kind == "link"]
         """When the link came up, was lost, or could not be opened."""
 
     def seconds(self, name: str, now: float, seconds: float) -> float:
         """Return the length of a timer that is set now; `seconds` if none was recorded."""
         attempt = self._next_attempt(now) if name == _DIAL else inf
-        for one in self._fired:
-            fired = one.time - one.handled
-            is_meant = one.name == name and not one.periodic and fired <= attempt
-            if is_meant and abs(fired - one.seconds - now) < _NEAR:
-                self._fired.remove(one)
-                return max(0.0, fired - now)
-        return min(seconds, attempt - now - _ATTEMPT)
+        known = [one for one in self._set_within(name, now, _NEAR) if _fired_at(one) <= attempt]
+        meant = min(known, key=_fired_at, default=None)
+        if meant is None:
+            return min(seconds, attempt - now - _ATTEMPT)
+        self._ran(meant)
+        return max(0.0, _fired_at(meant) - now)
+
+    def timer(self, function: Callable[[], None], now: float, seconds: float) -> tuple[float, Callable[[], None]]:
+        """Return the length of a timer that is set now, and the function to be called.
+
+        A busy machine runs a timer late. It is the recorded one of its function that was set at this time, as far as
+        that is known: until it runs, another one may be, because timers are cancelled and set again. One that did not
+        run in the recorded run was cancelled, perhaps when it was due already: it runs that much later.
+        """
+        name = getattr(function, "__qualname__", "")
+        known = list(self._set_within(name, now, _LATE))
+        nearest = min((abs(_set_at(one) - now) for one in known), default=0.0)
+        near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
+        meant = min(near, key=lambda one: (abs(one.seconds - seconds) > _SAME, abs(_set_at(one) - now)), default=None)
+        if meant is None or (name == _DIAL and _fired_at(meant) > self._next_attempt(now)):
+            return self.seconds(name, now, seconds) if name == _DIAL else seconds + _LATE, function
+
+        @wraps(function)
+        def fire() -> None:
+            self._ran(meant)
+            function()
+
+        earliest = seconds if abs(meant.seconds - seconds) <= _SAME else 0.0  # none runs before it is due
+        return max(earliest, _fired_at(meant) - now), fire
+
+    def until_next(self, function: Callable[[], None], now: float, seconds: float) -> float | None:
+        """Return the seconds until a periodic timer is to run next; None after its last time.
+
+        Without the same period in the recorded run, which the code may have changed since, it is the period.
+        """
+        turns = self._periodic.get((getattr(function, "__qualname__", type(function).__qualname__), seconds))
+        if turns is None:
+            return seconds
+        while turns and _fired_at(turns[0]) < now - _NEAR:
+            turns.popleft()
+        return max(0.0, _fired_at(turns.popleft()) - now) if turns else None
+
+    def _set_within(self, name: str, now: float, late: float) -> Iterator[TimerFired]:
+        """Yield the timers of a function that were set at about this time, and are to run yet."""
+        timers = self._single.get(name, [])
+        for number in range(bisect_right(timers, now - _NEAR, key=_set_at), len(timers)):
+            if _set_at(timers[number]) >= now + late:
+                return
+            yield timers[number]
+
+    def _ran(self, one: TimerFired) -> None:
+        timers = self._single[one.name]
+        for number in range(bisect_left(timers, _set_at(one), key=_set_at), len(timers)):
+            if timers[number] is one:
+                del timers[number]
+                return
+            if _set_at(timers[number]) > _set_at(one):
+                return
 
     def _next_attempt(self, now: float) -> float:
         """Return when the next recorded attempt to connect was over; infinite after the last one."""
         after = bisect_right(self._attempts, now + _ATTEMPT)
         return self._attempts[after] if after < len(self._attempts) else inf
+
+
+def _fired_at(one: TimerFired) -> float:
+    return one.time - one.handled
+
+
+def _set_at(one: TimerFired) -> float:
+    """Return when a timer was set, or a little later: a busy machine runs it late."""
+    return _fired_at(one) - one.seconds
+
+
+class RecordedPeriod:
+    """A periodic timer that runs at the recorded times (`beehive.clock.Timer`).
+
+    Args:
+        timers: the recorded times.
+        after: sets a timer that runs once, on the module's thread.
+        now: returns monotonic seconds.
+        seconds: the period.
+        function: called each time.
+    """
+
+    def __init__(
+        self,
+        timers: RecordedTimers,
+        after: Callable[[float, Callable[[], None]], Timer],
+        now: Callable[[], float],
+        seconds: float,
+        function: Callable[[], None],
+    ) -> None:
+        self._timers = timers
+        self._after = after
+        self._now = now
+        self._seconds = seconds
+        self._function = function
+        self._timer: Timer | None = None
+        self._set()
+
+    @property
+    def active(self) -> bool:
+        """See `Timer.active`."""
+        return self._timer is not None
+
+    def cancel(self) -> bool:
+        """See `Timer.cancel`."""
+        timer, self._timer = self._timer, None
+        return timer is not None and timer.cancel()
+
+    def _set(self) -> None:
+        left = self._timers.until_next(self._function, self._now(), self._seconds)
+        self._timer = None if left is None else self._after(left, self._fire)
+
+    def _fire(self) -> None:
+        self._set()
+        self._function()
 
 
 def timed(timers: RecordedTimers) -> type[EdgeHub]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.delivery import DeliveryMode, DeliveryRecord, HiveEvent
+from beehive.delivery import DeliveryMode, DeliveryRecord, HiveEvent, TurnTaken
 from beehive.hive import Hive
 from beehive.simulation import EPOCH
 from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
@@ -64,7 +64,8 @@ class ProcessRecorder:
         self._entries.append(entry)
 
     def _happened(self, happened: HiveEvent) -> None:
-        self._entries.append(happened)
+        if not isinstance(happened, TurnTaken):  # in virtual time all of a moment happens at once, as in a replay
+            self._entries.append(happened)
 
     def clock_jumped(self, seconds: float) -> None:
         """Record a jump of the machine's wall clock."""

@@ -44,7 +44,7 @@ class Node:
             self, root, GrpcDevicePluginTransport(self.clock), pods=lambda: self.wanted, changes=self
         )
 
-    def call_soon(self, function: Callable[[], None]) -> None:
+    def call_soon(self, function: Callable[[], None], name: str = "", since: float | None = None) -> None:
         function()
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import pykka
 import pytest
+from msgspec.structs import replace
 
 from beehive import Timer
 from beehive.simulation import Simulation
@@ -258,6 +259,6 @@ def test_a_worker_posts_what_it_did() -> None:
     worker.tell(done.job)
     simulation.run_for(1.0)
     syncer.sync.assert_called_once_with(done.job)
-    results.post.assert_called_once_with(done)
+    results.post.assert_called_once_with(replace(done, begun=0.0))
     assert (done.pending, done.terminated, done.unchanged) == (False, False, False)
     simulation.close()

@@ -125,7 +125,7 @@ class PoolBench:
         self.workers = ProbeWorkerPool(Mock(call_soon=self._call_soon, start_actor=self._start_actor), self.runner)
         self.answered: list[str] = []
 
-    def _call_soon(self, function: Callable[[], None]) -> None:
+    def _call_soon(self, function: Callable[[], None], *_turn: Any) -> None:
         self.actors.clock.after(0, function)
 
     def _start_actor(self, worker: type[ProbeWorker], *arguments: Any, name: str) -> Any:

@@ -27,6 +27,7 @@ from modules.processes.edgecore.trace.names import by_labels
 
 _HUB: Final = str(ModuleName.EDGEHUB)
 _REST: Final = msgspec.Raw(b"null")
+_FOR_REPLAYS: Final = (SYNCED, NoteKind.TURN)
 
 
 class _Wire(msgspec.Struct):
@@ -56,7 +57,7 @@ def event_of(record: AnyRecord) -> Event | None:
             return _of_call(record)
         case StoreCommit():
             return _of_commit(record)
-        case CriEvent(kind=kind) if kind == SYNCED:
+        case CriEvent(kind=kind) | Note(kind=kind) if kind in _FOR_REPLAYS:
             return None
         case TimerFired() | CriEvent() | Note():
             return _of_other(record)

@@ -1,0 +1,170 @@
+"""The recorded turns of a module come again in their order, whatever a busy machine has kept waiting."""
+
+import pytest
+
+from beehive import Actor, Message, Module, ModuleName, handles
+from beehive.clock import Timer
+from beehive.delivery import ANSWER
+from beehive.simulation import Simulation
+from beehive.testing import Harness
+from beehive.trace import Note, NoteKind, TimerFired
+from modules.lab.replay.paced_hive import PacedHive
+from modules.lab.replay.timers import RecordedTimers
+from modules.lab.replay.turns import RecordedTurns, begun_in_time, paced
+from tests.replay.test_paced_hive import recorded
+
+EDGED = ModuleName.EDGED.value
+
+
+def turn(time: float, name: str, since: float | None = None, cause: int = 0) -> Note:
+    """A turn of edged."""
+    return Note(time, 0, cause, 0, NoteKind.TURN, EDGED, name, since)
+
+
+def fired(time: float, name: str, seconds: float, *, periodic: bool = False) -> TimerFired:
+    """A timer of edged that ran."""
+    return TimerFired(time, 1, 0, 1, EDGED, name, seconds, periodic, 0.0)
+
+
+def test_an_inspection_is_taken_when_it_was_though_the_pod_was_inspected_again_meanwhile() -> None:
+    """The second one had found no change, and so edged took nothing of it."""
+    turns = RecordedTurns([turn(3.5247, "inspected u", 3.5178)])
+    assert turns.taken_at(EDGED, "inspected u", 3.5179, 3.5181) == 3.5247
+    assert turns.taken_at(EDGED, "inspected u", 3.5183, 3.5185) == 3.5185
+
+
+@pytest.mark.parametrize(("since", "at"), [(1.0, 5.0), (2.0, 4.0)])
+def test_the_result_of_work_is_known_by_its_beginning(since: float, at: float) -> None:
+    """The later one may have been taken first."""
+    turns = RecordedTurns([turn(4.0, "inspected u", 2.0), turn(5.0, "inspected u", 1.0)])
+    assert turns.taken_at(EDGED, "inspected u", since, 2.5) == at
+
+
+def test_results_without_a_beginning_are_taken_in_their_order_and_only_near_their_times() -> None:
+    turns = RecordedTurns([turn(1.0, "health u"), turn(1.5, "health u"), turn(60.0, "health u")])
+    assert [turns.taken_at(EDGED, "health u", None, 0.9) for _ in range(3)] == [1.0, 1.5, 0.9]
+
+
+def test_work_begins_when_it_was_begun() -> None:
+    """Between its dispatch and its first read of the runtime a container may have ended."""
+    turns = RecordedTurns([turn(2.0, "synced u", 1.4), turn(3.0, "synced u", 2.6)])
+    assert turns.begin(EDGED, "synced u", 1.0) == 1.4
+    turns.taken_at(EDGED, "synced u", 1.4, 1.9)
+    assert turns.begin(EDGED, "synced u", 2.0) == 2.6
+    assert turns.begin(EDGED, "other", 1.0) is None
+
+
+def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
+    """A probe that began with its assignment would seem to have lasted longer than it may."""
+    turns = RecordedTurns([turn(2.0, "probed c", 1.9), turn(2.1, "probed c", 1.8)])
+    assert [turns.begin(EDGED, "probed c", 1.0) for _ in range(3)] == [1.9, 1.8, None]
+
+
+class Working(Actor):
+    """An actor that notes when it begins."""
+
+    def __init__(self, begun: list[float]) -> None:
+        super().__init__()
+        self._begun = begun
+
+    def on_receive(self, message: object) -> None:
+        """Note the time."""
+        self._begun.append(self.clock.monotonic())
+
+
+def test_an_actor_begins_its_work_when_it_was_begun_and_other_work_at_once() -> None:
+    simulation, found = Simulation(), list[float]()
+    turns = RecordedTurns([turn(2.0, "probed c", 1.5)])
+    actor = begun_in_time(Working, simulation, turns, lambda message: f"probed {message}")
+    for message in ("other", "c", "c"):
+        simulation.start(actor, found).ref.tell(message)
+    simulation.run_for(5.0)
+    simulation.close()
+    assert found == [0.0, 0.0, 1.5]
+
+
+def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() -> None:
+    """Its record has the time when it was sent; the note of the turn has the one when it was taken."""
+    deliveries = [
+        recorded(1, 0.0, "send", "a"),
+        recorded(2, 0.0, "request", "q"),
+        recorded(3, 0.1, "response", "q"),
+        recorded(4, 0.4, "send", "b", waited=0.2),
+    ]
+    turns = RecordedTurns([turn(0.6, ANSWER, cause=3)])
+    simulation, found = Simulation(), list[tuple[str, float]]()
+
+    class Asking(Module):
+        name = ModuleName.EDGED
+
+        @handles()
+        def on_message(self, message: Message) -> None:
+            found.append((message.route.resource, round(self.clock.monotonic(), 3)))
+            if message.route.resource == "a":
+                self.request(ModuleName.METAMANAGER, self.message("q", "query", None), 9.0, self._answered)
+
+        def _answered(self, _answer: object) -> None:
+            found.append(("answer", round(self.clock.monotonic(), 3)))
+
+    class Answering(Module):
+        name = ModuleName.METAMANAGER
+
+        @handles()
+        def on_message(self, message: Message) -> None:
+            self.reply(message)
+
+    hive = PacedHive(simulation, deliveries, turns.answered, (EDGED,))
+    hive.add(Asking)
+    hive.add(Answering)
+    hive.start()
+    for resource, seconds in (("a", 0.2), ("b", 2.0)):
+        hive.send(EDGED, Message.new(simulation.clock, resource=resource, operation="update", source="test"))
+        simulation.run_for(seconds)
+    hive.stop()
+    assert found == [("a", 0.0), ("b", 0.4), ("answer", 0.6)]
+
+
+def run_timers(records: list[TimerFired], seconds: float, *, period: bool = False) -> list[float]:
+    """Set a timer at once in a module that has the recorded ones, and return when it runs within ten seconds."""
+    times: list[float] = []
+    timers: list[Timer] = []
+
+    class Timed(Module):
+        name = ModuleName.EDGED
+
+        def on_start(self) -> None:
+            timers.append(self.every(seconds, self.tick) if period else self.after(seconds, self.tick))
+
+        def tick(self) -> None:
+            times.append(round(self.clock.monotonic(), 3))
+
+    named = [
+        TimerFired(one.time, 1, 0, 1, EDGED, Timed.tick.__qualname__, one.seconds, one.periodic, 0.0) for one in records
+    ]
+    with Harness() as bee:
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers(tuple(named), EDGED)))
+        bee.start()
+        bee.run_for(10)
+    return times
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds", "times"),
+    [
+        ([fired(1.3, "", 1.0)], 1.0, [1.3]),
+        ([fired(0.99, "", 1.0)], 1.0, [1.0]),
+        ([fired(0.7, "", 0.6)], 1.4, [0.7]),
+        ([fired(2.1, "", 2.0), fired(1.2, "", 1.0)], 1.0, [1.2]),
+        ([fired(9.0, "", 1.0)], 1.0, [3.0]),
+    ],
+    ids=["late", "never before it is due", "drawn", "by its length", "cancelled when it was due"],
+)
+def test_a_timer_runs_when_it_ran(records: list[TimerFired], seconds: float, times: list[float]) -> None:
+    assert run_timers(records, seconds) == times
+
+
+def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
+    """The module may have started seconds later than it does in a replay."""
+    records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
+    assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
+    assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
